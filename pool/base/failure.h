@@ -1,0 +1,27 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The sentence that goes with a failed call, kept per thread. Whoever finds
+ * out that something is wrong says so here, once, and returns the result; the
+ * layers above pass the status on without adding to it.
+ */
+#ifndef BINADE_POOL_BASE_FAILURE_H_
+#define BINADE_POOL_BASE_FAILURE_H_
+
+#include "binade/status.h"
+
+/* Bytes of a message, its final 0 included; longer ones are cut. Promised by
+ * binade_last_error_message(). */
+#define BINADEI_MESSAGE_BYTES 1024
+
+/* Notes why the calling thread's call fails and returns `status`:
+ * `return binadei_fail(BINADE_E_INVALID, "device %d: ...", device);`.
+ * Arguments may point into the previous message. Takes no lock and allocates
+ * nothing that the C library does not. */
+binade_status binadei_fail(binade_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The calling thread's last message, "" if it has none. */
+const char *binadei_failure_message(void);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Knows, without a system call, whether this process is the child of a fork
+ * that came after the mark was set. A CUDA driver does not survive a fork, and
+ * a lock may be held by a thread that the child does not have: such a child
+ * must be told before it touches either.
+ */
+#ifndef BINADE_POOL_BASE_FORK_MARK_H_
+#define BINADE_POOL_BASE_FORK_MARK_H_
+
+#include <stdbool.h>
+
+#include "binade/status.h"
+
+/* Sets the mark, the first time it is called in a process tree; any thread.
+ * BINADE_OK or BINADE_E_NO_HOST_MEMORY, after which it may be tried again. */
+BINADE_MUST_USE binade_status binadei_fork_mark(void);
+
+/* True in every descendant of the process that set the mark; false before
+ * that. */
+bool binadei_is_forked(void);
+
+#endif

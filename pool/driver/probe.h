@@ -1,0 +1,17 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What an open driver and one of its devices can do.
+ */
+#ifndef BINADE_POOL_DRIVER_PROBE_H_
+#define BINADE_POOL_DRIVER_PROBE_H_
+
+#include "binade/probe.h"
+#include "pool/driver/driver_table.h"
+
+/* Fills all of `*out`, struct_size included. BINADE_E_INVALID if there is no
+ * such device, or what the driver's failure means; `*out` is then undefined. */
+BINADE_MUST_USE binade_status binadei_driver_probe(
+    const struct binadei_driver *driver, int device, binade_caps *out);
+
+#endif

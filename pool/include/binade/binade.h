@@ -1,0 +1,16 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * All of Binade's public interface in one include.
+ */
+#ifndef BINADE_BINADE_H_
+#define BINADE_BINADE_H_
+
+/* IWYU pragma: begin_exports */
+#include "binade/probe.h"
+#include "binade/status.h"
+#include "binade/types.h"
+#include "binade/version.h"
+/* IWYU pragma: end_exports */
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The public side of the probe: arguments, and names of the features.
+ */
+#include "binade/probe.h"
+
+#include <stddef.h>
+
+#include "pool/base/failure.h"
+#include "pool/driver/driver_table.h"
+#include "pool/driver/probe.h"
+
+/* In the order of their bits: name i belongs to bit i. */
+static const char *const feature_names[] = {
+    "stream ids",          "context events",    "mapped memory (VMM)",
+    "fd export",           "fabric export",     "host-NUMA memory",
+    "driver memory pools", "legacy IPC",        "stream wait/write words",
+    "managed memory",      "host registration", "unified addresses",
+    "capture modes",
+};
+
+const char *binade_feature_name(uint64_t feature)
+{
+    size_t count = sizeof(feature_names) / sizeof(feature_names[0]);
+    for (size_t i = 0; i < count; i++)
+        if (feature == UINT64_C(1) << i)
+            return feature_names[i];
+    return NULL;
+}
+
+binade_status binade_probe(int device, binade_caps *out)
+{
+    const struct binadei_driver *driver;
+    binade_caps caps;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID, "binade_probe: out is NULL");
+    if (out->struct_size < sizeof(*out)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_probe: struct_size is %u, must be %zu or "
+                            "more",
+                            (unsigned)out->struct_size, sizeof(*out));
+    }
+    binade_status status = binadei_driver_open(&driver);
+    if (status == BINADE_OK)
+        status = binadei_driver_probe(driver, device, &caps);
+    if (status == BINADE_OK)
+        *out = caps;
+    return status;
+}

@@ -1,0 +1,26 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Birth and death of contexts, for the files that make them.
+ *
+ * All functions: lock held.
+ */
+#ifndef BINADE_POOL_STANDIN_CONTEXT_MAKE_H_
+#define BINADE_POOL_STANDIN_CONTEXT_MAKE_H_
+
+#include "pool/standin/context.h"
+
+bool context_flags_are_good(unsigned flags);
+
+/* A new context on `device`, alive, current nowhere. */
+CUresult context_make(struct device *device, unsigned flags,
+                      struct CUctx_st **out);
+
+/* Makes a dead context live again, under a new id: the primary context keeps
+ * its handle over a reset. */
+CUresult context_revive(struct CUctx_st *context, unsigned flags);
+
+/* Ends `context`: its streams, its events, its memory. */
+void context_kill(struct CUctx_st *context);
+
+#endif

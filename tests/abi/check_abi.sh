@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# check_abi.sh LIBRARY MAP SYMBOLS HEADER...
+#
+# Four lists must name the same functions: what the shared library exports,
+# the version script, the sorted list in this folder, and what the headers
+# mark BINADE_API. The library also has its soname, and needs nothing but what
+# every Linux machine has. Prints each difference; fails if there is one.
+set -euo pipefail
+export LC_ALL=C
+
+library=$1
+map=$2
+symbols=$3
+shift 3
+
+failures=0
+complain() {
+    printf 'abi: %s\n' "$*" >&2
+    failures=$((failures + 1))
+}
+
+# Compares the list on standard input with the committed one.
+compare() {
+    local difference
+    difference=$(diff --label "$symbols" "$symbols" --label "$1" -u -) ||
+        complain "$1 differs from $symbols:"$'\n'"$difference"
+}
+
+exported_names() {
+    # The node's own name is an absolute symbol, not a function.
+    nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' |
+        sed 's/@.*//' | sort
+}
+
+mapped_names() {
+    sed 's,/\*.*\*/,,' "$map" | awk '
+        /global:/ { inside = 1; next }
+        /local:/ { inside = 0 }
+        inside && /;/ { gsub(/[ \t;]/, ""); print }' | sort
+}
+
+# A declaration may span lines; "BINADE_API" in prose is not followed by a
+# name and an open bracket before the next full stop.
+declared_names() {
+    cat "$@" | tr '\n' ' ' |
+        grep -o 'BINADE_API [^;{}.#]*(' |
+        grep -o 'binade_[a-z0-9_]* *($' | tr -d ' (' | sort
+}
+
+sort -u "$symbols" | cmp -s - "$symbols" ||
+    complain "$symbols is not sorted, or names a function twice"
+compare "the exports of $library" < <(exported_names)
+compare "$map" < <(mapped_names)
+compare "the set of BINADE_API functions in the headers" \
+    < <(declared_names "$@")
+
+unversioned=$(nm -D --defined-only --with-symbol-versions "$library" |
+    awk '$2 != "A" && $3 !~ /@@BINADE_[0-9]/ { print $3 }' | xargs)
+[ -z "$unversioned" ] || complain "no version on: $unversioned"
+
+dynamic=$(readelf -dW "$library")
+soname=$(sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p' <<<"$dynamic")
+[ "$soname" = libbinade.so.0 ] ||
+    complain "soname is '$soname', not libbinade.so.0"
+while read -r needed; do
+    case $needed in
+    libc.so.6 | libpthread.so.0 | libdl.so.2 | ld-linux-*.so.*) ;;
+    *) complain "needs $needed" ;;
+    esac
+done < <(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")
+
+[ "$failures" = 0 ] || exit 1
+printf 'abi: %s names agree in four lists\n' "$(wc -l <"$symbols")"

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// cuCtxRecordEvent and cuCtxWaitEvent: all streams of a context at once.
+#include <gtest/gtest.h>
+
+#include "tests/conformance/checks.h"
+#include "tests/conformance/device.h"
+#include "tests/conformance/driver_under_test.h"
+
+namespace conformance
+{
+
+using ContextEvent = OnDevice;
+
+TEST_F(ContextEvent, WaitsForEveryKindOfStream)
+{
+    const struct {
+        const char *name;
+        unsigned flags;
+    } rows[] = {{"non-blocking", CU_STREAM_NON_BLOCKING},
+                {"blocking", CU_STREAM_DEFAULT}};
+    for (const auto &row : rows) {
+        std::string name = std::string("context-event.") + row.name;
+        Event event;
+        Stream stream(row.flags);
+        StreamHold hold(stream);
+        EXPECT_CU(name + ".record", cu.CtxRecordEvent(PrimaryContext(), event),
+                  CUDA_SUCCESS);
+        EXPECT_CU(name + ".waits-for-held-stream", StillHeld(event),
+                  CUDA_ERROR_NOT_READY);
+        hold.Release();
+        EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
+    }
+}
+
+TEST_F(ContextEvent, WaitsForTheDefaultStreams)
+{
+    for (CUstream stream : {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
+        std::string name = stream == CU_STREAM_LEGACY
+                               ? "context-event.legacy"
+                               : "context-event.per-thread";
+        Event event;
+        StreamHold hold(stream);
+        MUST(cu.CtxRecordEvent(PrimaryContext(), event));
+        EXPECT_CU(name + ".waits-for-held-stream", StillHeld(event),
+                  CUDA_ERROR_NOT_READY);
+        hold.Release();
+        EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
+    }
+}
+
+TEST_F(ContextEvent, HoldsNobodyUp)
+{
+    Event event, later, blocking_later;
+    Stream held, other, blocking(CU_STREAM_DEFAULT);
+    PinnedBlock word(4096);
+    StreamHold hold(held);
+    MUST(cu.CtxRecordEvent(PrimaryContext(), event));
+    MUST(cu.MemsetD8Async(word.address, 1, 4096, other));
+    MUST(cu.EventRecord(later, other));
+    EXPECT_CU("context-event.later-work-goes-on", Settled(later.handle),
+              CUDA_SUCCESS);
+    MUST(cu.MemsetD8Async(word.address, 1, 4096, blocking));
+    MUST(cu.EventRecord(blocking_later, blocking));
+    EXPECT_CU("context-event.later-blocking-work-goes-on",
+              Settled(blocking_later.handle), CUDA_SUCCESS);
+    EXPECT_CU("context-event.is-still-pending", cu.EventQuery(event),
+              CUDA_ERROR_NOT_READY);
+}
+
+TEST_F(ContextEvent, DoesNotWaitForLaterWork)
+{
+    Event event;
+    Stream stream;
+    MUST(cu.CtxRecordEvent(PrimaryContext(), event));
+    StreamHold hold(stream);
+    EXPECT_CU("context-event.ignores-later-work", Settled(event.handle),
+              CUDA_SUCCESS);
+}
+
+TEST_F(ContextEvent, NeedsNoCurrentContext)
+{
+    Event event;
+    MUST(cu.CtxSetCurrent(nullptr));
+    EXPECT_CU("context-event.record.without-current-context",
+              cu.CtxRecordEvent(PrimaryContext(), event), CUDA_SUCCESS);
+    EXPECT_CU("context-event.completes.without-current-context",
+              Settled(event.handle), CUDA_SUCCESS);
+}
+
+TEST_F(ContextEvent, BadArguments)
+{
+    Event event;
+    CUcontext other = nullptr;
+    CUevent foreign = nullptr;
+    EXPECT_CU("context-event.record.null-event",
+              cu.CtxRecordEvent(PrimaryContext(), nullptr),
+              CUDA_ERROR_INVALID_HANDLE);
+    MUST(cu.CtxCreate_v2(&other, 0, 0));
+    MUST(cu.EventCreate(&foreign, CU_EVENT_DISABLE_TIMING));
+    EXPECT_CU("context-event.record.event-of-another-context",
+              cu.CtxRecordEvent(PrimaryContext(), foreign),
+              CUDA_ERROR_INVALID_HANDLE);
+    MUST(cu.EventDestroy(foreign));
+    MUST(cu.CtxDestroy(other));
+}
+
+TEST_F(ContextEvent, IsPerContext)
+{
+    CUcontext other = nullptr;
+    CUevent foreign = nullptr;
+    Stream held;
+    MUST(cu.CtxCreate_v2(&other, 0, 0));
+    MUST(cu.EventCreate(&foreign, CU_EVENT_DISABLE_TIMING));
+    {
+        StreamHold hold(held);
+        EXPECT_CU("context-event.other-context.record",
+                  cu.CtxRecordEvent(other, foreign), CUDA_SUCCESS);
+        EXPECT_CU("context-event.other-context.does-not-wait-for-this-one",
+                  Settled(foreign), CUDA_SUCCESS);
+    }
+    MUST(cu.EventDestroy(foreign));
+    MUST(cu.CtxDestroy(other));
+}
+
+TEST_F(ContextEvent, WaitHoldsAllLaterWork)
+{
+    Event event, later;
+    Stream held, other;
+    StreamHold hold(held);
+    MUST(cu.EventRecord(event, held));
+    EXPECT_CU("context-event.wait", cu.CtxWaitEvent(PrimaryContext(), event),
+              CUDA_SUCCESS);
+    MUST(cu.EventRecord(later, other));
+    EXPECT_CU("context-event.wait.holds-other-streams", StillHeld(later),
+              CUDA_ERROR_NOT_READY);
+    hold.Release();
+    EXPECT_CU("context-event.wait.then-goes-on", Settled(later.handle),
+              CUDA_SUCCESS);
+}
+
+} // namespace conformance

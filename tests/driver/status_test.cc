@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Statuses, their words, and what becomes of the driver's codes. No driver is
+// opened but where a test says so.
+#include <binade/binade.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <set>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/driver/door.h"
+#include "tests/support/driver_probe.h"
+
+namespace
+{
+
+binade_driver_error LastDriverError()
+{
+    binade_driver_error error;
+    error.struct_size = sizeof(error);
+    EXPECT_EQ(BINADE_OK, binade_last_driver_error(&error));
+    return error;
+}
+
+TEST(Status, NumbersNeverChange)
+{
+    EXPECT_EQ(0, BINADE_OK);
+    EXPECT_EQ(1, BINADE_E_INVALID);
+    EXPECT_EQ(2, BINADE_E_TOO_LARGE);
+    EXPECT_EQ(3, BINADE_E_NO_DEVICE_MEMORY);
+    EXPECT_EQ(4, BINADE_E_NO_PINNED_MEMORY);
+    EXPECT_EQ(5, BINADE_E_NO_HOST_MEMORY);
+    EXPECT_EQ(6, BINADE_E_FOREIGN);
+    EXPECT_EQ(7, BINADE_E_BUSY);
+    EXPECT_EQ(8, BINADE_E_UNSUPPORTED);
+    EXPECT_EQ(9, BINADE_E_DRIVER);
+    EXPECT_EQ(10, BINADE_E_NO_DRIVER);
+    EXPECT_EQ(11, BINADE_E_NO_DEVICE);
+    EXPECT_EQ(12, BINADE_E_FORKED);
+    EXPECT_EQ(13, BINADE_E_DEINITIALIZED);
+    EXPECT_EQ(14, BINADE_E_CONTEXT_DESTROYED);
+}
+
+TEST(Status, EveryOneHasItsOwnNameAndText)
+{
+    std::set<std::string> names, texts;
+    for (int i = BINADE_OK; i <= BINADE_E_CONTEXT_DESTROYED; i++) {
+        names.insert(binade_status_name(static_cast<binade_status>(i)));
+        texts.insert(binade_status_text(static_cast<binade_status>(i)));
+    }
+    EXPECT_EQ(15u, names.size());
+    EXPECT_EQ(15u, texts.size());
+    EXPECT_EQ(0u, names.count("BINADE_E_UNKNOWN"));
+}
+
+TEST(Status, UnknownValueHasWordsToo)
+{
+    auto unknown = static_cast<binade_status>(15);
+    EXPECT_STREQ("BINADE_E_UNKNOWN", binade_status_name(unknown));
+    EXPECT_STREQ("unknown status", binade_status_text(unknown));
+}
+
+struct Meaning {
+    const char *entry;
+    int code;
+    binade_status status;
+};
+
+class DriverCode : public testing::TestWithParam<Meaning>
+{
+};
+
+TEST_P(DriverCode, HasItsStatus)
+{
+    const Meaning &meaning = GetParam();
+    EXPECT_EQ(meaning.status, driver_probe_status(meaning.entry, meaning.code));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Status, DriverCode,
+    testing::Values(Meaning{"cuMemAlloc", 0, BINADE_OK},
+                    Meaning{"cuMemAlloc", 1, BINADE_E_INVALID},
+                    Meaning{"cuMemAlloc", 2, BINADE_E_NO_DEVICE_MEMORY},
+                    Meaning{"cuMemCreate", 2, BINADE_E_NO_DEVICE_MEMORY},
+                    Meaning{"cuDevicePrimaryCtxRetain", 2,
+                            BINADE_E_NO_DEVICE_MEMORY},
+                    Meaning{"cuMemHostAlloc", 2, BINADE_E_NO_PINNED_MEMORY},
+                    Meaning{"cuMemHostRegister", 2, BINADE_E_NO_PINNED_MEMORY},
+                    Meaning{"cuInit", 2, BINADE_E_NO_HOST_MEMORY},
+                    Meaning{"cuMemAddressReserve", 2, BINADE_E_NO_HOST_MEMORY},
+                    Meaning{"cuMemFree", 4, BINADE_E_DEINITIALIZED},
+                    Meaning{"cuInit", 34, BINADE_E_NO_DRIVER},
+                    Meaning{"cuDevicePrimaryCtxRetain", 46, BINADE_E_NO_DEVICE},
+                    Meaning{"cuInit", 100, BINADE_E_NO_DEVICE},
+                    Meaning{"cuDeviceGet", 101, BINADE_E_INVALID},
+                    Meaning{"cuCtxSetCurrent", 201, BINADE_E_CONTEXT_DESTROYED},
+                    Meaning{"cuStreamQuery", 400, BINADE_E_INVALID},
+                    Meaning{"cuEventQuery", 600, BINADE_E_BUSY},
+                    Meaning{"cuMemAlloc", 700, BINADE_E_DRIVER},
+                    Meaning{"cuMemAlloc", 709, BINADE_E_CONTEXT_DESTROYED},
+                    Meaning{"cuMemHostRegister", 712, BINADE_E_BUSY},
+                    Meaning{"cuMemHostUnregister", 713, BINADE_E_FOREIGN},
+                    Meaning{"cuMemCreate", 801, BINADE_E_UNSUPPORTED},
+                    Meaning{"cuInit", 803, BINADE_E_NO_DRIVER},
+                    Meaning{"cuMemAlloc", 999, BINADE_E_DRIVER},
+                    Meaning{"cuMemAlloc", 31337, BINADE_E_DRIVER}));
+
+TEST(DriverError, IsEmptyInANewThread)
+{
+    std::thread([] {
+        binade_driver_error error = LastDriverError();
+        EXPECT_EQ(0, error.code);
+        EXPECT_STREQ("", error.name);
+        EXPECT_STREQ("", error.entry);
+        EXPECT_STREQ("", binade_last_error_message());
+    }).join();
+}
+
+TEST(DriverError, KeepsCodeNameAndEntryPerThread)
+{
+    driver_probe_status("cuMemAlloc", 2);
+    std::thread([] { driver_probe_status("cuMemFree", 700); }).join();
+    binade_driver_error error = LastDriverError();
+    EXPECT_EQ(2, error.code);
+    EXPECT_STREQ("CUDA_ERROR_OUT_OF_MEMORY", error.name);
+    EXPECT_STREQ("cuMemAlloc", error.entry);
+    EXPECT_STREQ("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)",
+                 binade_last_error_message());
+}
+
+TEST(DriverError, SurvivesSuccess)
+{
+    driver_probe_status("cuMemAlloc", 2);
+    driver_probe_status("cuMemFree", 0);
+    EXPECT_EQ(2, LastDriverError().code);
+}
+
+TEST(DriverError, KnowsTheNameOfEveryCodeOfItsList)
+{
+    driver_probe_status("cuMemAlloc", 916);
+    EXPECT_STREQ("CUDA_ERROR_KEY_ROTATION", LastDriverError().name);
+}
+
+TEST(DriverError, OfAnUnknownCodeIsUnknownWhileNoDriverIsOpen)
+{
+    driver_probe_status("cuMemAlloc", 31337);
+    EXPECT_STREQ("CUDA_ERROR_UNKNOWN", LastDriverError().name);
+}
+
+// In a process of its own: from here on a driver is open.
+TEST(DriverErrorDeathTest, OfANewerDriverIsNamedByTheDriver)
+{
+    auto ask = [] {
+        setenv("BINADE_DRIVER", door::Fake("gets5").c_str(), 1);
+        binade_caps caps;
+        caps.struct_size = sizeof(caps);
+        binade_status status = binade_probe(0, &caps);
+        driver_probe_status("cuMemAlloc", 31337);
+        fprintf(stderr, "%s %s", binade_status_name(status),
+                LastDriverError().name);
+        _exit(0);
+    };
+    EXPECT_EXIT(ask(), testing::ExitedWithCode(0),
+                "BINADE_E_UNSUPPORTED CUDA_ERROR_OF_A_NEWER_DRIVER");
+}
+
+TEST(DriverError, RefusesBadArgumentsByName)
+{
+    binade_driver_error error;
+    error.struct_size = sizeof(error) - 1;
+    EXPECT_EQ(BINADE_E_INVALID, binade_last_driver_error(&error));
+    EXPECT_NE(nullptr, strstr(binade_last_error_message(), "struct_size"));
+    EXPECT_EQ(BINADE_E_INVALID, binade_last_driver_error(nullptr));
+    EXPECT_NE(nullptr, strstr(binade_last_error_message(), "out is NULL"));
+}
+
+TEST(DriverError, WritesNothingPastALargerStruct)
+{
+    struct {
+        binade_driver_error error;
+        char later_fields[32];
+    } larger;
+    memset(&larger, 0x5a, sizeof(larger));
+    larger.error.struct_size = sizeof(larger);
+    ASSERT_EQ(BINADE_OK, binade_last_driver_error(&larger.error));
+    EXPECT_EQ(sizeof(larger.error), larger.error.struct_size);
+    EXPECT_EQ(std::string(32, 0x5a), std::string(larger.later_fields, 32));
+}
+
+TEST(ErrorMessage, IsCutNotOverrun)
+{
+    std::string driver(5000, 'x');
+    setenv("BINADE_DRIVER", driver.c_str(), 1);
+    binade_caps caps;
+    caps.struct_size = sizeof(caps);
+    EXPECT_EQ(BINADE_E_INVALID, binade_probe(0, &caps));
+    unsetenv("BINADE_DRIVER");
+    EXPECT_EQ(1023u, strlen(binade_last_error_message()));
+}
+
+TEST(Version, OfLibraryAndHeadersAgree)
+{
+    std::string numbers = std::to_string(BINADE_VERSION_MAJOR) + "." +
+                          std::to_string(BINADE_VERSION_MINOR) + "." +
+                          std::to_string(BINADE_VERSION_PATCH);
+    EXPECT_EQ(numbers, BINADE_VERSION_STRING);
+    EXPECT_EQ(numbers, binade_version());
+}
+
+} // namespace

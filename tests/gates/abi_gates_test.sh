@@ -1,0 +1,74 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Shows that check_abi.sh finds a missing and a surplus export, a wrong soname,
+# a library too many, an undeclared function and an unsorted list: it is run on
+# libraries linked from our own archive with one thing wrong each.
+set -uo pipefail
+. tests/gates/expect.sh
+
+map=pool/install/libbinade.map
+symbols=tests/abi/symbols.txt
+scratch=$TEST_TMPDIR
+headers=(pool/include/binade/*.h)
+
+# $1: version script; $2: soname; then more words for the link.
+link_library() {
+    local script=$1 soname=$2
+    shift 2
+    gcc -shared -o "$scratch/libbinade.so" -Wl,--whole-archive libbinade.a \
+        -Wl,--no-whole-archive "-Wl,--version-script=$script" \
+        "-Wl,-soname,$soname" -pthread -ldl "$@"
+}
+
+check() {
+    tests/abi/check_abi.sh "$scratch/libbinade.so" "$@"
+}
+
+expect_ok "a library linked as it should be" \
+    link_library "$map" libbinade.so.0 -Wl,--as-needed
+expect_ok "passes" check "$map" "$symbols" "${headers[@]}"
+
+grep -v binade_probe "$map" >"$scratch/short.map"
+grep -v binade_probe "$symbols" >"$scratch/short.txt"
+link_library "$scratch/short.map" libbinade.so.0 -Wl,--as-needed
+expect_refusal "a missing export" "-binade_probe" \
+    check "$map" "$symbols" "${headers[@]}"
+expect_refusal "the same, forgotten in the version script too" \
+    "short.map differs" check "$scratch/short.map" "$symbols" "${headers[@]}"
+expect_refusal "the same, forgotten in both lists" \
+    "BINADE_API functions in the headers differs" \
+    check "$scratch/short.map" "$scratch/short.txt" "${headers[@]}"
+
+gcc -shared -o "$scratch/libbinade.so" -Wl,-soname,libbinade.so.0 \
+    "-Wl,--version-script=$map" -Wl,--as-needed libbinade.a -pthread -ldl
+expect_refusal "a library that exports nothing" "-binade_status_name" \
+    check "$map" "$symbols" "${headers[@]}"
+
+echo 'int binade_surplus(void) { return 0; }' >"$scratch/surplus.c"
+sed 's/^global:/&\n    binade_surplus;/' "$map" >"$scratch/long.map"
+link_library "$scratch/long.map" libbinade.so.0 -Wl,--as-needed \
+    "$scratch/surplus.c"
+expect_refusal "a surplus export" "+binade_surplus" \
+    check "$map" "$symbols" "${headers[@]}"
+
+link_library "$map" libbinade.so -Wl,--as-needed
+expect_refusal "a wrong soname" "soname is 'libbinade.so'" \
+    check "$map" "$symbols" "${headers[@]}"
+link_library "$map" libbinade.so.0 -Wl,--no-as-needed -lstdc++
+expect_refusal "a library too many" "needs libstdc++.so.6" \
+    check "$map" "$symbols" "${headers[@]}"
+
+gcc -shared -o "$scratch/libbinade.so" -Wl,--whole-archive libbinade.a \
+    -Wl,--no-whole-archive -Wl,-soname,libbinade.so.0 -Wl,--as-needed
+expect_refusal "exports without a version" "no version on" \
+    check "$map" "$symbols" "${headers[@]}"
+
+link_library "$map" libbinade.so.0 -Wl,--as-needed
+echo 'BINADE_API void binade_undefined(void);' >"$scratch/new.h"
+expect_refusal "a function declared and not exported" "+binade_undefined" \
+    check "$map" "$symbols" "${headers[@]}" "$scratch/new.h"
+sort -r "$symbols" >"$scratch/unsorted.txt"
+expect_refusal "an unsorted list" "is not sorted" \
+    check "$map" "$scratch/unsorted.txt" "${headers[@]}"
+finish

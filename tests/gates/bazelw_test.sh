@@ -1,0 +1,146 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# bazelw on machines that are not this one: PATH holds nothing but what each
+# case puts there, so every program that bazelw asks for is ours.
+set -uo pipefail
+. tests/gates/expect.sh
+
+machine=
+machine_count=0
+log=
+
+# A machine with the programs of every Linux system and no other.
+bare_machine() {
+    local program
+    machine_count=$((machine_count + 1))
+    machine=$TEST_TMPDIR/machine$machine_count
+    log=$machine/log
+    mkdir -p "$machine/bin" "$machine/checkout"
+    touch "$log"
+    cp "$(readlink -f bazelw)" "$machine/checkout/bazelw"
+    for program in bash cat chmod dirname echo env grep id readlink sed \
+        sha256sum true xargs; do
+        cp "$(type -P "$program")" "$machine/bin"
+    done
+}
+
+# $1: name; standard input: the script, after its first line.
+program() {
+    {
+        echo '#!/bin/bash'
+        cat
+    } >"$machine/bin/$1"
+    chmod +x "$machine/bin/$1"
+}
+
+# Compilers that find every header, and the other tools of a build.
+with_build_tools() {
+    local name
+    for name in gcc g++ pkg-config; do
+        program "$name" <<<'exit 0'
+    done
+    program bazel <<<'echo "bazel $* [${USE_BAZEL_VERSION:-unset}]"'
+}
+
+# An apt-get that writes down what it is asked and installs a bazel, unless
+# the machine is told that it only pretends.
+with_apt() {
+    program apt-get <<EOF
+echo "apt-get \$*" >>"$log"
+[ -z "\${FAIL_APT:-}" ] || { echo "E: no network"; exit 100; }
+case " \$* " in
+*" install "*)
+    [ -n "\${PRETEND:-}" ] && exit 0
+    for name in bazel gcc g++ pkg-config; do
+        printf '#!/bin/bash\necho "\$0 ran"\n' >"$machine/bin/\${name}"
+        chmod +x "$machine/bin/\${name}"
+    done ;;
+esac
+EOF
+}
+
+as_user() {
+    program id <<<'echo 1000'
+    rm -f "$machine/bin/sudo"
+}
+
+as_root() {
+    program id <<<'echo 0'
+}
+
+bazelw() {
+    env -i PATH="$machine/bin" HOME="$machine" ${extra:-} \
+        "$machine/checkout/bazelw" "$@"
+}
+
+extra=
+bare_machine
+with_build_tools
+expect_ok "nothing missing: runs bazel" bazelw build //pool
+expect_text "with the arguments and no other word" \
+    "bazel build //pool [unset]" "$expect_output"
+bazelw build //pool >"$machine/out" 2>"$machine/err"
+expect_text "quietly" "" "$(cat "$machine/err")"
+expect_text "nothing was installed" "" "$(cat "$log")"
+touch "$machine/bin/bazel-4"
+chmod +x "$machine/bin/bazel-4"
+expect_text "tells Debian's wrapper which bazel" \
+    "bazel --batch run //bench:demo [4]" \
+    "$(bazelw --batch run //bench:demo 2>&1)"
+extra=USE_BAZEL_VERSION=7
+expect_text "unless the user has" "bazel version [7]" "$(bazelw version 2>&1)"
+extra=
+
+bare_machine
+expect_text "a query needs bazel alone" "bazel-bootstrap" \
+    "$(bazelw --print-missing query //... 2>&1 | xargs)"
+expect_text "the demo needs what a build needs" \
+    "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev" \
+    "$(bazelw --print-missing run //bench:demo -- test 2>&1 | xargs)"
+expect_text "options are not commands" \
+    "$(bazelw --print-missing run //bench:demo 2>&1)" \
+    "$(bazelw --print-missing --test=x run --config=test //bench:demo 2>&1)"
+expect_ok "a test needs more" grep -qx clang-format \
+    <<<"$(bazelw --print-missing test //pool:x 2>&1)"
+expect_text "building all needs what tests need" \
+    "$(bazelw --print-missing test 2>&1)" \
+    "$(bazelw --print-missing build //... 2>&1)"
+
+expect_refusal "no apt-get" "has no apt-get" bazelw run //bench:demo
+expect_ok "says the exact names" grep -q \
+    "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev" \
+    <<<"$expect_output"
+bazelw run //bench:demo >/dev/null 2>&1
+expect_text "and the exit status is 1" 1 $?
+
+with_apt
+as_user
+expect_refusal "not root, no sudo" "run, as root, apt-get install bazel" \
+    bazelw run //bench:demo
+program sudo <<<'exit 1'
+expect_refusal "a sudo that would ask" "run, as root, apt-get install bazel" \
+    bazelw run //bench:demo
+expect_text "nothing was tried" "" "$(cat "$log")"
+
+as_root
+extra=FAIL_APT=1
+expect_refusal "apt-get that fails" "E: no network" bazelw run //bench:demo
+extra=PRETEND=1
+expect_refusal "apt-get that says yes and does nothing" "is still missing" \
+    bazelw run //bench:demo
+extra=
+: >"$log"
+expect_ok "root: installs, then runs bazel" bazelw run //bench:demo
+expect_text "asks apt-get twice: update, install" "2" "$(wc -l <"$log")"
+expect_ok "without a question" grep -q -- '-qq -y ' "$log"
+expect_ok "a second time" bazelw run //bench:demo
+expect_text "asks nothing more" "2" "$(wc -l <"$log")"
+
+bare_machine
+with_apt
+as_user
+program sudo <<<'shift; exec "$@"'
+expect_ok "sudo that does not ask: installs" bazelw run //bench:demo
+expect_text "through it" "2" "$(wc -l <"$log")"
+finish

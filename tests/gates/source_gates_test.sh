@@ -1,0 +1,115 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Shows that check_sources.sh, check_format.sh and check_tidy_globs.sh find
+# what they are there to find: each rule is broken once, in a tree of its own.
+set -uo pipefail
+. tests/gates/expect.sh
+
+gates=$PWD/tests/gates
+repository_clang_format=$(readlink -f .clang-format)
+repository_clang_tidy=$(readlink -f .clang-tidy)
+export HOME=$TEST_TMPDIR/home
+mkdir -p "$HOME"
+
+spdx='SPDX-License-Identifier: Apache-2.0'
+tree=
+tree_count=0
+
+# Makes a small tree that keeps every rule, and sets `tree` to it.
+clean_tree() {
+    tree_count=$((tree_count + 1))
+    tree=$TEST_TMPDIR/tree$tree_count
+    mkdir -p "$tree/pool" "$tree/tests"
+    cp "$repository_clang_format" "$tree/.clang-format"
+    printf '# %s\npackage(default_visibility = ["%s"])\n' \
+        "$spdx" //visibility:private >"$tree/pool/BUILD"
+    cat >"$tree/pool/good.h" <<EOF
+/* $spdx */
+#ifndef BINADE_POOL_GOOD_H_
+#define BINADE_POOL_GOOD_H_
+
+_Static_assert(sizeof(int) == 4, "no assertion at run time");
+
+#if BINADE_TRACE
+#endif
+
+#endif
+EOF
+    cp "$tree/pool/good.h" "$tree/tests/good.h"
+}
+
+# $1: what; $2: words of the refusal; $3: file to add to; $4: text to add.
+expect_found() {
+    clean_tree
+    printf '%b\n' "$4" >>"$tree/$3"
+    expect_refusal "sources: $1" "$2" "$gates/check_sources.sh" "$tree"
+    expect_ok "sources: names the file" \
+        grep -q "$3" <<<"$expect_output"
+}
+
+clean_tree
+expect_ok "sources: a clean tree passes" "$gates/check_sources.sh" "$tree"
+expect_found "a file without a licence" "no SPDX line" \
+    pool/bare.c 'int x;'
+expect_found "#ifdef of a feature macro" "tested with #ifdef" \
+    pool/good.h '#ifdef BINADE_TRACE\n#endif'
+expect_found "defined() of a feature macro" "tested with defined()" \
+    tests/good.h '#if defined(BINADE_TRACE)\n#endif'
+expect_found "assert in product code" "assert in product code" \
+    pool/good.h 'assert(size_bytes > 0);'
+expect_found "assert.h in product code" "assert in product code" \
+    pool/good.h '#include <assert.h>'
+expect_found "a glob" "a glob that is not of public headers" \
+    pool/BUILD 'x = glob(["*.c"])'
+expect_found "a target's own -O0" "an optimisation of its own" \
+    pool/BUILD 'copts = ["-O0"]'
+expect_found "a public package" "not private by default" \
+    tests/BUILD "# $spdx"
+expect_found "a nameless to-do" "that names no issue" \
+    pool/good.h "/* TO""DO: later */"
+clean_tree
+printf 'see %s/notes\n' "$tree" >"$tree/pool/notes.md"
+expect_refusal "sources: a path of the checkout" "a path of this machine" \
+    "$gates/check_sources.sh" "$tree"
+clean_tree
+printf 'see %s/notes\n' "$HOME" >"$tree/pool/notes.md"
+expect_refusal "sources: a path of the home" "a path of this machine" \
+    "$gates/check_sources.sh" "$tree"
+printf 'see /other%s/notes\n' "$HOME" >"$tree/pool/notes.md"
+expect_ok "sources: but not the end of a longer path" \
+    "$gates/check_sources.sh" "$tree"
+
+clean_tree
+printf 'see %s/notes\n' "$HOME" >"$tree/ignored.md"
+echo ignored.md >"$tree/.gitignore"
+git -C "$tree" init -q
+expect_ok "sources: what git ignores is not looked at" \
+    "$gates/check_sources.sh" "$tree"
+echo >"$tree/.gitignore"
+expect_refusal "sources: what git does not ignore is" \
+    "a path of this machine" "$gates/check_sources.sh" "$tree"
+
+expect_ok "format: a clean tree passes" "$gates/check_format.sh" "$tree"
+printf '/* %s */\nint  badly( int a ){return a ;}\n' "$spdx" \
+    >"$tree/pool/badly.c"
+expect_refusal "format: a badly formatted file" "badly.c" \
+    "$gates/check_format.sh" "$tree"
+mkdir "$TEST_TMPDIR/empty"
+expect_refusal "format: an empty tree" "no C or C++ file" \
+    "$gates/check_format.sh" "$TEST_TMPDIR/empty"
+
+expect_ok "tidy: every glob of ours matches" \
+    "$gates/check_tidy_globs.sh" "$repository_clang_tidy"
+sed 's/clang-analyzer/clang-analyze/' "$repository_clang_tidy" \
+    >"$TEST_TMPDIR/misspelt"
+expect_refusal "tidy: a misspelt glob" "'clang-analyze-*' matches no check" \
+    "$gates/check_tidy_globs.sh" "$TEST_TMPDIR/misspelt"
+sed 's/-readability-magic-numbers/-readability-magic-number/' \
+    "$repository_clang_tidy" >"$TEST_TMPDIR/misspelt"
+expect_refusal "tidy: a misspelt exception" "magic-number' matches no check" \
+    "$gates/check_tidy_globs.sh" "$TEST_TMPDIR/misspelt"
+echo 'WarningsAsErrors: "*"' >"$TEST_TMPDIR/none"
+expect_refusal "tidy: no checks at all" "no Checks" \
+    "$gates/check_tidy_globs.sh" "$TEST_TMPDIR/none"
+finish

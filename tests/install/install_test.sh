@@ -1,0 +1,155 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs into an empty folder and uses the result as a stranger would: with
+# pkg-config, with CMake, by the loader. Nothing below looks into the
+# repository but for the sources of the programs that it builds.
+set -uo pipefail
+. tests/gates/expect.sh
+
+sources=$PWD/tests/install
+tree=$TEST_TMPDIR/tree
+lib=$tree/lib
+work=$TEST_TMPDIR/work
+mkdir -p "$work"
+unset LD_LIBRARY_PATH BINADE_REQUIRE_GPU PKG_CONFIG_PATH
+
+standin_program='binade 0.1.0 is_standin 1'
+flags=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
+
+# Names, kinds, modes, link targets and contents.
+picture() {
+    (cd "$1" && find . -printf '%P %y %m %l\n' | sort &&
+        find . -type f -print0 | sort -z | xargs -0 sha256sum)
+}
+
+flags_of() {
+    PKG_CONFIG_PATH=$lib/pkgconfig pkg-config "$@" binade
+}
+
+needed_by() {
+    readelf -dW "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+        grep -v '^ld-linux' | sort | xargs
+}
+
+test_installing() {
+    expect_ok "installs" ./install --prefix "$tree"
+    picture "$tree" >"$work/first"
+    expect_ok "installs a second time" ./install --prefix="$tree"
+    picture "$tree" >"$work/second"
+    expect_ok "the second time changes nothing" \
+        diff "$work/first" "$work/second"
+    expect_ok "takes a relative prefix" \
+        env BUILD_WORKING_DIRECTORY="$work" ./install --prefix relative
+    expect_ok "puts it below the user's folder" \
+        test -e "$work/relative/lib/libbinade.so"
+    expect_ok "installs below --destdir" \
+        ./install --prefix /opt/binade --destdir "$work/stage"
+    expect_ok "and keeps it out of the files" \
+        grep -qx prefix=/opt/binade \
+        "$work/stage/opt/binade/lib/pkgconfig/binade.pc"
+}
+
+test_bad_arguments() {
+    touch "$work/a_file"
+    expect_refusal "no prefix" "--prefix is missing" ./install
+    expect_refusal "an empty prefix" "--prefix needs a folder" \
+        ./install --prefix ''
+    expect_refusal "an unknown argument" "unknown argument '--perfix'" \
+        ./install --perfix /tmp
+    expect_refusal "a file as prefix" "cannot make the folder" \
+        ./install --prefix "$work/a_file"
+    expect_refusal "a prefix that pkg-config cannot say" "has a blank" \
+        ./install --prefix "$work/two words"
+}
+
+test_libraries() {
+    expect_ok "the exports are the committed ones" \
+        tests/abi/check_abi.sh "$lib/libbinade.so" \
+        pool/install/libbinade.map tests/abi/symbols.txt \
+        "$tree"/include/binade/*.h
+    expect_ok "nm -D shows the versions" \
+        grep -q 'T binade_probe@@BINADE_0.1' <(nm -D "$lib/libbinade.so")
+    ldd "$lib/libbinade.so" >"$work/ldd"
+    expect_text "ldd finds the C library and no more" \
+        "ld-linux-x86-64.so.2 libc.so.6 linux-vdso.so.1" \
+        "$(awk '{ n = $1; sub(".*/", "", n); print n }' "$work/ldd" |
+            sort | xargs)"
+    expect_text "every global name in the archive has our prefix" "" \
+        "$(nm -g --defined-only "$lib/libbinade.a" 2>&1 |
+            awk 'NF == 3 && $3 !~ /^binade(i)?_/ { print $3 }' | xargs)"
+    expect_text "the stand-in is one file" 1 \
+        "$(find "$lib" -type f \( -name 'libcuda*' -o -name '*standin*' \) |
+            wc -l)"
+    expect_text "with the driver's soname" "libcuda.so.1" \
+        "$(readelf -dW "$lib/libbinade_standin.so" |
+            sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')"
+    expect_text "and needs the C library alone" "libc.so.6" \
+        "$(needed_by "$lib/libbinade_standin.so")"
+}
+
+test_headers() {
+    expect_ok "every header compiles alone" \
+        tests/c_api/check_headers_alone.sh "$tree/include"
+}
+
+# shellcheck disable=SC2046 # flags are to be split
+test_pkg_config() {
+    expect_text "pkg-config knows the version" 0.1.0 \
+        "$(flags_of --modversion)"
+    expect_ok "a C program builds with pkg-config" \
+        cc "${flags[@]}" "$sources/consumer.c" -o "$work/shared" \
+        $(flags_of --cflags --libs)
+    expect_text "it runs on the installed stand-in" "$standin_program" \
+        "$(BINADE_DRIVER=standin LD_LIBRARY_PATH=$lib "$work/shared" 2>&1)"
+    expect_text "it needs our soname" "libbinade.so.0 libc.so.6" \
+        "$(needed_by "$work/shared")"
+    expect_ok "a C program links the archive with pkg-config --static" \
+        cc "${flags[@]}" "$sources/consumer.c" -o "$work/static" \
+        $(flags_of --cflags) -Wl,-Bstatic $(flags_of --static --libs) \
+        -Wl,-Bdynamic
+    expect_text "it needs no library of ours" libc.so.6 \
+        "$(needed_by "$work/static")"
+    expect_text "it runs on the installed stand-in too" "$standin_program" \
+        "$(BINADE_DRIVER=$lib/libbinade_standin.so "$work/static" 2>&1)"
+}
+
+test_cmake() {
+    expect_ok "CMake finds the tree" \
+        cmake -S "$sources/cmake_consumer" -B "$work/cmake" \
+        -DCMAKE_PREFIX_PATH="$tree" -DCMAKE_C_FLAGS="${flags[*]}"
+    expect_ok "CMake builds both consumers" cmake --build "$work/cmake"
+    expect_text "the shared one runs" "$standin_program" \
+        "$(BINADE_DRIVER=standin "$work/cmake/shared_consumer" 2>&1)"
+    expect_text "the static one runs" "$standin_program" \
+        "$(BINADE_DRIVER=$lib/libbinade_standin.so \
+            "$work/cmake/static_consumer" 2>&1)"
+    sed 's/Binade 0.1/Binade 7.0/' "$sources/cmake_consumer/CMakeLists.txt" |
+        sed "s,\.\./consumer.c,$sources/consumer.c," \
+            >"$work/CMakeLists.txt"
+    expect_refusal "CMake refuses another version" "7.0" \
+        cmake -S "$work" -B "$work/cmake7" -DCMAKE_PREFIX_PATH="$tree"
+}
+
+# The first block of C in the README is a program, and it works.
+# shellcheck disable=SC2046 # flags are to be split
+test_readme_example() {
+    awk '/^```c$/ { on = 1; next } /^```/ { if (on) exit } on' README.md \
+        >"$work/readme.c"
+    expect_ok "the README has an example in C" grep -q 'int main' \
+        "$work/readme.c"
+    expect_ok "it builds against the installed tree" \
+        cc "${flags[@]}" "$work/readme.c" -o "$work/readme" \
+        $(flags_of --cflags --libs)
+    expect_ok "it runs on the stand-in" \
+        env BINADE_DRIVER=standin LD_LIBRARY_PATH="$lib" "$work/readme"
+}
+
+test_installing
+test_bad_arguments
+test_libraries
+test_headers
+test_pkg_config
+test_cmake
+test_readme_example
+finish

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one of numba's test modules in this process and writes what became of
+each test to a file, one JSON object a line, as it happens: whatever crashes,
+what came before is on record, and the test that was under way has a name.
+
+usage: module_run.py MODULE OUTCOME_FILE
+
+MODULE is below numba.cuda.tests; numba_memory_test.py reads the file. numba's
+tests spawn children that import this file again, so all that it does is under
+the main guard.
+"""
+
+import ctypes
+import json
+import sys
+import traceback
+import unittest
+
+import pytest
+
+PREFIX = "numba.cuda.tests."
+
+
+class RecordingResult(unittest.TestResult):
+    """Writes events; decides nothing. A sub-test's event names its test."""
+
+    def __init__(self, out):
+        super().__init__()
+        self._out = out
+
+    def write(self, event, test=None, detail=""):
+        test = getattr(test, "test_case", test)
+        name = test.id().removeprefix(PREFIX) if test else ""
+        record = {"event": event, "test": name, "detail": detail}
+        self._out.write(json.dumps(record) + "\n")
+        self._out.flush()
+
+    def _write_exception(self, event, test, error):
+        self.write(event, test, "".join(traceback.format_exception(*error)))
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.write("start", test)
+
+    def addSuccess(self, test):
+        self.write("pass", test)
+
+    def addError(self, test, err):
+        # pytest.importorskip() raises its own exception, which unittest does
+        # not know for a skip.
+        is_skip = issubclass(err[0], pytest.skip.Exception)
+        self._write_exception("skip" if is_skip else "fail", test, err)
+
+    def addFailure(self, test, err):
+        self._write_exception("fail", test, err)
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self._write_exception("fail", test, err)
+
+    def addSkip(self, test, reason):
+        self.write("skip", test, reason)
+
+    def addExpectedFailure(self, test, err):
+        self._write_exception("expected-failure", test, err)
+
+    def addUnexpectedSuccess(self, test):
+        self.write("unexpected-success", test)
+
+
+def open_standin(name="libcuda.so.1"):
+    """The driver of that name, if it is the stand-in; SystemExit otherwise."""
+    try:
+        driver = ctypes.CDLL(name)
+    except OSError as error:
+        raise SystemExit(f"the driver does not load: {error}") from error
+    if not hasattr(driver, "binade_standin_version"):
+        raise SystemExit(f"{name} is not the stand-in driver")
+    driver.binade_standin_calls.restype = ctypes.c_uint64
+    return driver
+
+
+def check_numba():
+    """Refuses what would make numba skip or bend its tests."""
+    from numba import cuda
+    from numba.cuda import config
+
+    if config.ENABLE_CUDASIM or config.CUDA_MEMORY_MANAGER != "default":
+        raise SystemExit("numba is not on its default memory manager")
+    if not cuda.is_available():
+        raise SystemExit(f"numba finds no CUDA: {cuda.cuda_error()}")
+
+
+def run(module, out):
+    driver = open_standin()
+    check_numba()
+    result = RecordingResult(out)
+    tests = unittest.defaultTestLoader.loadTestsFromName(PREFIX + module)
+    tests.run(result)
+    result.write("end", detail=str(driver.binade_standin_calls(b"*")))
+
+
+if __name__ == "__main__":
+    with open(sys.argv[2], "w", encoding="utf-8") as outcome_file:
+        run(sys.argv[1], outcome_file)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs numba's own memory tests on the stand-in driver, with numba's default
+memory manager, and holds every test to the committed lists (verdict.py).
+
+usage: numba_memory_test.py --driver FILE --passed COUNT
+
+One process per module: a crash or a hang costs that module only, and each
+process ends by tearing numba and the driver down.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import module_run
+import verdict
+
+HERE = pathlib.Path(__file__).parent
+# A module takes seconds; this bounds a hang, it measures nothing.
+MODULE_TIMEOUT_S = 180
+
+
+def read(name):
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+def check_environment():
+    """The packages are those that requirements.txt pins, or SystemExit."""
+    pins = re.findall(
+        r"^([\w.-]+)==(\S+)", read("requirements.txt"), re.MULTILINE
+    )
+    for name, wanted in pins:
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found = "missing"
+        if found != wanted:
+            raise SystemExit(f"{name} is {found}, requirements.txt: {wanted}")
+
+
+def make_driver_directory(driver, parent):
+    """numba looks for both names; they must be one file, or each would be a
+    driver with a state of its own."""
+    directory = parent / "driver"
+    directory.mkdir()
+    for name in ("libcuda.so.1", "libcuda.so"):
+        (directory / name).symlink_to(driver)
+    return directory
+
+
+def child_environment(driver_directory, home):
+    """Nothing of the caller's but PATH: settings of numba, CUDA or Python
+    would change what runs."""
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "LD_LIBRARY_PATH": str(driver_directory),
+        # Two, for the tests that want a second GPU; small, because some of
+        # them take a tenth of what there is.
+        "BINADE_STANDIN_DEVICES": "2",
+        "BINADE_STANDIN_MEMORY": "512MiB",
+    }
+
+
+def how_it_ended(module, status, events):
+    """None, or what is wrong with the end of the module's process."""
+    ends = [event for event in events if event["event"] == "end"]
+    if status == "timeout":
+        return f"{module}: still running after {MODULE_TIMEOUT_S} s"
+    if status != 0:
+        return f"{module}: its process ended with status {status}"
+    if not ends or int(ends[0]["detail"]) == 0:
+        return f"{module}: made no call of the stand-in driver"
+    return None
+
+
+def run_module(module, environment, scratch):
+    """(events, complaint or None, output) of one module's run."""
+    record = scratch / (module + ".jsonl")
+    command = [sys.executable, HERE / "module_run.py", module, record]
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=scratch, timeout=MODULE_TIMEOUT_S,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, check=False,
+        )
+        status, output = done.returncode, done.stdout
+    except subprocess.TimeoutExpired as timeout:
+        status, output = "timeout", timeout.stdout or b""
+    record.touch()
+    lines = record.read_text(encoding="utf-8").splitlines()
+    events = [json.loads(line) for line in lines]
+    complaint = how_it_ended(module, status, events)
+    return events, complaint, output.decode(errors="replace")
+
+
+def run_all(environment, scratch):
+    """(outcomes of all tests, complaints about processes)."""
+    outcomes, complaints = {}, []
+    for module in verdict.read_lines(read("modules.txt")):
+        events, complaint, output = run_module(module, environment, scratch)
+        found = verdict.outcomes_of(events)
+        outcomes.update(found)
+        count = sum(one.outcome == "pass" for one in found.values())
+        print(f"{module}: {count} of {len(found)} passed", flush=True)
+        if complaint:
+            complaints.append(f"{complaint}\n{output[-4000:]}")
+    return outcomes, complaints
+
+
+def report(expected, outcomes, complaints, passed_wanted):
+    """Prints every complaint; True when there is none."""
+    for test, complaint in verdict.judge(expected, outcomes):
+        details = outcomes[test].details if test in outcomes else []
+        complaints.append("\n".join([complaint, *details]))
+    counts = {
+        name: sum(one.outcome == name for one in outcomes.values())
+        for name in ("pass", "fail", "skip")
+    }
+    if counts["pass"] != passed_wanted:
+        complaints.append(
+            f"{counts['pass']} tests passed, expected exactly {passed_wanted}"
+        )
+    for complaint in complaints:
+        print(f"\nFAILED {complaint}")
+    print(
+        f"\n{len(outcomes)} of numba's tests ran: {counts['pass']} passed, "
+        f"{counts['fail']} failed, {counts['skip']} skipped; "
+        f"{len(complaints)} complaints"
+    )
+    return not complaints
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--driver", type=pathlib.Path, required=True)
+    parser.add_argument("--passed", type=int, required=True)
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    check_environment()
+    module_run.open_standin(str(arguments.driver.resolve()))
+    expected = verdict.expectations(read("passing.txt"), read("allowed.toml"))
+    scratch = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
+    try:
+        directory = make_driver_directory(arguments.driver.resolve(), scratch)
+        environment = child_environment(directory, scratch)
+        outcomes, complaints = run_all(environment, scratch)
+    finally:
+        shutil.rmtree(scratch)
+    return report(expected, outcomes, complaints, arguments.passed)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main() else 1)

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Starts numba_memory_test.py with the Python environment that bazelw makes
+# from requirements.txt: .venv of the checkout that this file belongs to, or
+# the interpreter that BINADE_NUMBA_PYTHON names.
+#
+# usage: numba_memory_test.sh RUNNER ARGUMENT...
+set -eu
+
+checkout=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
+python=${BINADE_NUMBA_PYTHON:-$checkout/.venv/bin/python}
+if [ ! -x "$python" ]; then
+    echo "no Python environment at $python: ./bazelw test makes it" \
+        "(or name one with --test_env=BINADE_NUMBA_PYTHON=...)" >&2
+    exit 1
+fi
+exec "$python" -B "$@"

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stands in for @rules_shell under Bazel 4: forwards to the native rule."""
+
+def sh_binary(**kwargs):
+    native.sh_binary(**kwargs)
