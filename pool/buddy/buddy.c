@@ -1,0 +1,118 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The buddy's memory: one reservation of address space, of which the kernel
+ * backs what is touched. Zero pages are a valid state: nothing is free and no
+ * interval starts.
+ */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
+
+#include "pool/buddy/buddy.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "pool/buddy/state.h"
+
+struct layout {
+    char *base;   /* NULL while only sizes are added up */
+    size_t bytes; /* so far */
+};
+
+/* The next `count` items of `item_bytes`, on a page of their own. */
+static void *place(struct layout *layout, uint64_t count, size_t item_bytes)
+{
+    const size_t alignment = 4096;
+    size_t at = layout->bytes;
+    layout->bytes += (count * item_bytes + alignment - 1) & ~(alignment - 1);
+    return layout->base ? layout->base + at : NULL;
+}
+
+static void lay_out(struct binadei_buddy *buddy, struct layout *layout)
+{
+    uint64_t pages = buddy->page_capacity;
+    uint64_t bit_words = (pages + BINADEI_WORD_BITS - 1) / BINADEI_WORD_BITS;
+    const size_t word = sizeof(binadei_atomic_word);
+    buddy->chunk_words = place(layout, pages * BINADEI_PAGE_CHUNKS, word);
+    buddy->page_words = place(layout, pages, word);
+    buddy->free_pages = place(layout, bit_words, word);
+    buddy->homes = place(layout, bit_words, word);
+    for (unsigned i = 0; i < BINADEI_PLANE_COUNT; i++) {
+        buddy->chunk_summary[i] = place(layout, pages, word);
+        buddy->grain_pages[i] = place(layout, bit_words, word);
+        buddy->chunk_pages[i] = place(layout, bit_words, word);
+    }
+    buddy->classes = place(layout, pages * BINADEI_PAGE_GRAINS, 1);
+    buddy->run_chunks = place(layout, pages, sizeof(uint32_t));
+}
+
+static void *reserve(size_t bytes)
+{
+    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+binade_status binadei_buddy_create(uint32_t page_capacity,
+                                   struct binadei_buddy **out)
+{
+    if (page_capacity == 0)
+        return BINADE_E_INVALID;
+    if (page_capacity > BINADEI_PAGES_MAX)
+        return BINADE_E_TOO_LARGE;
+    struct binadei_buddy *buddy = calloc(1, sizeof(*buddy));
+    if (!buddy)
+        return BINADE_E_NO_HOST_MEMORY;
+    buddy->page_capacity = page_capacity;
+    struct layout layout = {NULL, 0};
+    lay_out(buddy, &layout);
+    buddy->map_bytes = layout.bytes;
+    buddy->map = reserve(layout.bytes);
+    if (!buddy->map) {
+        free(buddy);
+        return BINADE_E_NO_HOST_MEMORY;
+    }
+    layout = (struct layout){buddy->map, 0};
+    lay_out(buddy, &layout);
+    pthread_mutex_init(&buddy->run_lock, NULL);
+    *out = buddy;
+    return BINADE_OK;
+}
+
+void binadei_buddy_destroy(struct binadei_buddy *buddy)
+{
+    if (!buddy)
+        return;
+    pthread_mutex_destroy(&buddy->run_lock);
+    munmap(buddy->map, buddy->map_bytes);
+    free(buddy);
+}
+
+/* The bytes below are relaxed: see state.h. */
+uint8_t binadei_buddy_class(const struct binadei_buddy *buddy,
+                            binadei_grain start)
+{
+    return atomic_load_explicit(&buddy->classes[start.index],
+                                memory_order_relaxed);
+}
+
+void binadei_buddy_set_class(struct binadei_buddy *buddy, binadei_grain start,
+                             uint8_t class_byte)
+{
+    atomic_store_explicit(&buddy->classes[start.index], class_byte,
+                          memory_order_relaxed);
+}
+
+uint32_t binadei_buddy_run_chunks(const struct binadei_buddy *buddy,
+                                  binadei_page first)
+{
+    return atomic_load_explicit(&buddy->run_chunks[first.index],
+                                memory_order_relaxed);
+}
+
+void binadei_buddy_set_run_chunks(struct binadei_buddy *buddy,
+                                  binadei_page first, uint32_t chunks)
+{
+    atomic_store_explicit(&buddy->run_chunks[first.index], chunks,
+                          memory_order_relaxed);
+}

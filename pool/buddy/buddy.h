@@ -1,0 +1,127 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The buddy: which parts of the pool's offset space are free. Offsets only; no
+ * pointer is dereferenced and CUDA is not known here. docs/buddy.md explains
+ * the protocol; docs/invariants.md numbers what the verifier checks.
+ *
+ * All memory goes back through one function, binadei_buddy_give(), which is
+ * also the undo of a claim that turned out too large: claim whole, give back
+ * in part. Every claim and every step of a give is one compare-and-swap on one
+ * word; a word holds no pointer, so there is no ABA.
+ *
+ * Progress: take and give are lock-free; what the name says `_run` and what
+ * takes or returns whole segments holds the run lock.
+ */
+#ifndef BINADE_POOL_BUDDY_BUDDY_H_
+#define BINADE_POOL_BUDDY_BUDDY_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binade/status.h"
+#include "pool/buddy/units.h"
+
+/* Largest interval of binadei_buddy_take(): 1 MiB. */
+#define BINADEI_TAKE_GRAINS_MAX 2048U
+
+struct binadei_buddy;
+
+/* Where one searcher looks first: a page that others leave to it while there
+ * is another one. Its owner alone reads and writes it; zero is "none yet". */
+struct binadei_home {
+    uint32_t page_plus_one;
+    uint64_t chunk_plus_one; /* the word it took from last stays open */
+};
+
+/* A buddy over `page_capacity` pages of offset space, none of them free yet.
+ * Address space for its words is reserved; memory is used as pages come.
+ * BINADE_OK, BINADE_E_INVALID (0 pages), BINADE_E_TOO_LARGE (more than
+ * BINADEI_PAGES_MAX), BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status binadei_buddy_create(uint32_t page_capacity,
+                                                   struct binadei_buddy **out);
+/* No other call may be under way. */
+void binadei_buddy_destroy(struct binadei_buddy *buddy);
+
+/* Makes `page_count` pages from `first` on free for the first time, or again
+ * after they were withdrawn. Any thread; each page once. */
+void binadei_buddy_add(struct binadei_buddy *buddy, binadei_page first,
+                       uint32_t page_count);
+/* Claims all these pages for good if all are free and merged; otherwise, and
+ * where some were never added, changes nothing and returns false. */
+bool binadei_buddy_withdraw(struct binadei_buddy *buddy, binadei_page first,
+                            uint32_t page_count);
+
+/* What to take: `count` intervals of `grains` each. */
+struct binadei_take {
+    uint32_t grains;    /* 1 to BINADEI_TAKE_GRAINS_MAX */
+    uint32_t count;     /* at least 1; fewer may come */
+    uint32_t alignment; /* in grains, a power of two up to a page */
+};
+
+/* Takes up to `what->count` intervals and writes their starts. Returns how many
+ * it got; 0 when the search found none, which under concurrency is no proof
+ * that there is none (see binadei_buddy_take_last_resort). */
+uint32_t binadei_buddy_take(struct binadei_buddy *buddy,
+                            struct binadei_home *home,
+                            const struct binadei_take *what,
+                            binadei_grain *out);
+
+/* One interval, searched for in the words themselves and with the run lock
+ * held, once more after a trim: what must fail before memory is declared
+ * exhausted. */
+bool binadei_buddy_take_last_resort(struct binadei_buddy *buddy,
+                                    const struct binadei_take *what,
+                                    binadei_grain *out);
+
+/* Takes `chunks` chunks (more than half a page) that start on a page: best
+ * fit, lowest first. What is left of the last page is given back. False when no
+ * such run is free at the moment: pages in the hands of others, and words that
+ * hysteresis leaves open, are not seen, so who must be sure trims and asks
+ * again. */
+bool binadei_buddy_take_run(struct binadei_buddy *buddy, uint64_t chunks,
+                            binadei_grain *out);
+
+/* Gives back `grains` grains from `start` on: a whole interval, part of one, or
+ * neighbours that were taken apart. False, and nothing changed beyond what was
+ * given before the first contradiction, when a word that it changes says that a
+ * part is free already. That does not see all: what has merged since is free in
+ * the word above, and the metadata byte must tell. `home` may be NULL. */
+bool binadei_buddy_give(struct binadei_buddy *buddy,
+                        const struct binadei_home *home, binadei_grain start,
+                        uint64_t grains);
+
+/* Leaves the page that `home` marks to everybody, and closes what hysteresis
+ * kept open for it; its owner calls it. */
+void binadei_buddy_leave_home(struct binadei_buddy *buddy,
+                              struct binadei_home *home);
+
+/* Closes words that hysteresis left open, so that everything merges. */
+void binadei_buddy_trim(struct binadei_buddy *buddy);
+
+/* Free grains, and the longest free run of whole pages; exact at rest. */
+uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy);
+uint32_t binadei_buddy_longest_page_run(const struct binadei_buddy *buddy);
+
+/* The metadata byte of an interval's first grain: 0 where none starts. The
+ * holder of the interval owns it. */
+uint8_t binadei_buddy_class(const struct binadei_buddy *buddy,
+                            binadei_grain start);
+void binadei_buddy_set_class(struct binadei_buddy *buddy, binadei_grain start,
+                             uint8_t class_byte);
+/* Length of a run, in chunks, kept for its first page. */
+uint32_t binadei_buddy_run_chunks(const struct binadei_buddy *buddy,
+                                  binadei_page first);
+void binadei_buddy_set_run_chunks(struct binadei_buddy *buddy,
+                                  binadei_page first, uint32_t chunks);
+
+/* At rest: checks the numbered invariants. NULL, or which one is broken;
+ * `out_at` is then the grain where. */
+const char *binadei_buddy_check(const struct binadei_buddy *buddy,
+                                binadei_grain *out_at);
+/* The same for what holds at rest only once every home was left, or after a
+ * trim: no full word is open. */
+const char *binadei_buddy_check_merged(const struct binadei_buddy *buddy,
+                                       binadei_grain *out_at);
+
+#endif

@@ -1,0 +1,393 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Taking intervals of up to 1 MiB. A search goes from what costs nobody
+ * anything to what disturbs others: the searcher's own page; a page that is
+ * nobody's home; a fresh page; and only then a page where somebody else is at
+ * work. Splitting comes before stealing: two threads that share a word pay six
+ * times as much as two that do not.
+ */
+#include "pool/buddy/state.h"
+
+/* Words that a search looks into in vain before it splits: in its own page,
+ * and over all pages that are nobody's home. */
+#define VISITS_AT_HOME 4U
+#define VISITS_ABROAD 16U
+
+/* One search: what is wanted, reduced to the level it is taken from. */
+struct search {
+    struct binadei_buddy *buddy;
+    struct binadei_home *home;
+    binadei_grain *out;
+    uint32_t grains;
+    uint32_t count;
+    unsigned chunks;   /* of the claim, where it is made of chunks */
+    uint64_t allowed;  /* bits of a word at which a claim may start */
+    bool is_of_chunks; /* claimed in page words, not in chunk words */
+    unsigned plane;
+    uint32_t visits; /* words it may still look into before it splits */
+};
+
+/* The word it took from is the searcher's own from now on. The one that it
+ * leaves is closed if it is full: a searcher keeps one open, not a trail. */
+static void stay_with(struct search *search, binadei_chunk chunk)
+{
+    struct binadei_home *home = search->home;
+    if (!home || home->chunk_plus_one == chunk.index + 1)
+        return;
+    uint64_t left_plus_one = home->chunk_plus_one;
+    home->chunk_plus_one = chunk.index + 1;
+    if (left_plus_one)
+        binadei_close_chunk(search->buddy, home,
+                            (binadei_chunk){left_plus_one - 1});
+}
+
+/* Grain intervals out of one chunk word; how many. */
+static uint32_t take_from_chunk(struct search *search, binadei_chunk chunk)
+{
+    binadei_atomic_word *word = &search->buddy->chunk_words[chunk.index];
+    uint64_t starts;
+    uint64_t picked;
+    /* relaxed: only the start of the loop. */
+    uint64_t seen = binadei_load_relaxed(word);
+    do {
+        picked = binadei_word_pick(seen, search->grains, search->count,
+                                   search->allowed, &starts);
+        if (!picked)
+            break;
+        /* BW.acquire: the last owner's use of the grains is over. */
+    } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
+    if (!picked) {
+        if (!binadei_word_has_run(seen, binadei_plane_threshold[search->plane]))
+            binadei_summary_lower_chunk(search->buddy, chunk, search->plane);
+        return 0;
+    }
+    uint32_t taken = 0;
+    for (; starts; starts &= starts - 1)
+        search->out[taken++] =
+            binadei_grain_in_chunk(chunk, binadei_word_lowest(starts));
+    stay_with(search, chunk);
+    return taken;
+}
+
+/* The intervals that open `chunk`, which is ours whole: its word is published
+ * with them already out of it. */
+static uint32_t open_chunk(struct search *search, binadei_chunk chunk)
+{
+    uint64_t starts;
+    uint64_t picked =
+        binadei_word_pick(BINADEI_WORD_FULL, search->grains, search->count,
+                          search->allowed, &starts);
+    uint32_t taken = 0;
+    for (; starts; starts &= starts - 1)
+        search->out[taken++] =
+            binadei_grain_in_chunk(chunk, binadei_word_lowest(starts));
+    /* BW.release: whoever takes from the word now is ordered after our claim of
+     * the chunk. Nobody else changes the word before: it was 0, and 0 is never
+     * the start of a take, nor is any of its grains out to be given. */
+    binadei_store_release(&search->buddy->chunk_words[chunk.index], ~picked);
+    binadei_summary_raise_chunk(search->buddy, chunk, 0, ~picked);
+    stay_with(search, chunk);
+    return taken;
+}
+
+/* Cuts `chunks` whole chunks from `first` on into intervals and gives the rest
+ * of the last one back. */
+static uint32_t carve_chunks(struct search *search, binadei_chunk first)
+{
+    uint64_t room = (uint64_t)search->chunks * BINADEI_CHUNK_GRAINS;
+    uint64_t start = binadei_grain_in_chunk(first, 0).index;
+    uint32_t taken = 0;
+    while (taken < search->count && room >= search->grains) {
+        search->out[taken++] = binadei_grain_at(start);
+        start += search->grains;
+        room -= search->grains;
+    }
+    /* The grains are ours, so giving them back cannot contradict. */
+    if (room)
+        (void)binadei_buddy_give(search->buddy, search->home,
+                                 binadei_grain_at(start), room);
+    return taken;
+}
+
+/* Claims the wanted chunks, or one to split, out of an open page's word. */
+static uint32_t take_from_page(struct search *search, binadei_page page)
+{
+    binadei_atomic_word *word = &search->buddy->page_words[page.index];
+    uint64_t allowed =
+        search->is_of_chunks ? search->allowed : BINADEI_WORD_FULL;
+    uint64_t start;
+    uint64_t picked;
+    /* relaxed: only the start of the loop. */
+    uint64_t seen = binadei_load_relaxed(word);
+    do {
+        picked = binadei_word_pick(seen, search->chunks, 1, allowed, &start);
+        if (!picked)
+            break;
+        /* BW.acquire: the last owners' use of the chunks is over. */
+    } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
+    if (!picked) {
+        unsigned plane = binadei_plane_for(search->chunks);
+        if (!binadei_word_has_run(seen, binadei_plane_threshold[plane]))
+            binadei_summary_lower_page(search->buddy, page, plane);
+        return 0;
+    }
+    binadei_chunk chunk =
+        binadei_chunk_in_page(page, binadei_word_lowest(start));
+    return search->is_of_chunks ? carve_chunks(search, chunk)
+                                : open_chunk(search, chunk);
+}
+
+/* The same out of a page that is ours whole. */
+static uint32_t open_page(struct search *search, binadei_page page)
+{
+    uint64_t rest = search->chunks == BINADEI_PAGE_CHUNKS
+                        ? 0
+                        : BINADEI_WORD_FULL << search->chunks;
+    /* BW.release: as in open_chunk. */
+    binadei_store_release(&search->buddy->page_words[page.index], rest);
+    binadei_summary_raise_page(search->buddy, page, 0, rest);
+    binadei_chunk chunk = binadei_chunk_in_page(page, 0);
+    return search->is_of_chunks ? carve_chunks(search, chunk)
+                                : open_chunk(search, chunk);
+}
+
+/* Says once that no chunk word of `page` may serve the search's plane. */
+static void lower_if_raised(struct search *search, binadei_page page)
+{
+    /* relaxed: a hint. */
+    uint64_t raised = binadei_load_relaxed(
+        binadei_bit_word(search->buddy->grain_pages[search->plane], page));
+    if (raised & binadei_page_bit(page))
+        binadei_summary_lower_grain_page(search->buddy, page, search->plane);
+}
+
+/* Chunk words of `page` that its summary names, while visits are left. */
+static uint32_t search_words(struct search *search, binadei_page page)
+{
+    /* relaxed: a hint; the words themselves are taken with acquire. */
+    uint64_t hints = binadei_load_relaxed(
+        &search->buddy->chunk_summary[search->plane][page.index]);
+    if (!hints)
+        lower_if_raised(search, page);
+    for (; hints && search->visits; hints &= hints - 1, search->visits--) {
+        unsigned bit = binadei_word_lowest(hints);
+        uint32_t taken =
+            take_from_chunk(search, binadei_chunk_in_page(page, bit));
+        if (taken)
+            return taken;
+    }
+    return 0;
+}
+
+/* Words first, then a split. */
+static uint32_t search_page(struct search *search, binadei_page page)
+{
+    uint32_t taken = search->is_of_chunks ? 0 : search_words(search, page);
+    return taken ? taken : take_from_page(search, page);
+}
+
+static void move_home(struct search *search, binadei_page page)
+{
+    struct binadei_home *home = search->home;
+    if (!home || home->page_plus_one == page.index + 1)
+        return;
+    /* 0 becomes the highest chunk, which is in no page. */
+    binadei_chunk own = {home->chunk_plus_one - 1};
+    bool is_own_here = own.index / BINADEI_PAGE_CHUNKS == page.index;
+    if (is_own_here)
+        home->chunk_plus_one = 0;
+    binadei_buddy_leave_home(search->buddy, home);
+    if (is_own_here)
+        home->chunk_plus_one = own.index + 1;
+    home->page_plus_one = page.index + 1;
+    /* relaxed: a hint to other searchers, see state.h. */
+    atomic_fetch_or_explicit(binadei_bit_word(search->buddy->homes, page),
+                             binadei_page_bit(page), memory_order_relaxed);
+}
+
+/* Pages of one word's worth that may serve the search. */
+static uint64_t page_hints(const struct search *search, uint32_t word)
+{
+    const struct binadei_buddy *buddy = search->buddy;
+    unsigned plane = binadei_plane_for(search->chunks);
+    /* relaxed: hints, as above. */
+    uint64_t hints = binadei_load_relaxed(&buddy->chunk_pages[plane][word]);
+    if (!search->is_of_chunks)
+        hints |= binadei_load_relaxed(&buddy->grain_pages[search->plane][word]);
+    return hints;
+}
+
+/* Open pages, lowest first; those that are a home only where `steals`. */
+static uint32_t search_open_pages(struct search *search, bool steals)
+{
+    uint32_t words = binadei_page_word_limit(search->buddy);
+    for (uint32_t i = 0; i < words; i++) {
+        uint64_t hints = page_hints(search, i);
+        if (!steals)
+            hints &= ~binadei_load_relaxed(&search->buddy->homes[i]);
+        for (; hints; hints &= hints - 1) {
+            binadei_page page = {i * BINADEI_WORD_BITS +
+                                 binadei_word_lowest(hints)};
+            uint32_t taken = search_page(search, page);
+            if (!taken && !search->visits)
+                return 0;
+            if (!taken)
+                continue;
+            if (!steals)
+                move_home(search, page);
+            return taken;
+        }
+    }
+    return 0;
+}
+
+bool binadei_take_page(struct binadei_buddy *buddy, binadei_page *out)
+{
+    uint32_t words = binadei_page_word_limit(buddy);
+    for (uint32_t i = 0; i < words; i++) {
+        /* relaxed: only the start of the loop. */
+        uint64_t seen = binadei_load_relaxed(&buddy->free_pages[i]);
+        while (seen) {
+            unsigned bit = binadei_word_lowest(seen);
+            /* BW.acquire: the last owners' use of the page is over. */
+            if (binadei_cas_acquire(&buddy->free_pages[i], &seen,
+                                    seen & (seen - 1))) {
+                *out = (binadei_page){i * BINADEI_WORD_BITS + bit};
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Reduces the request to one level. Small intervals come out of chunk words,
+ * as long as no alignment beyond a chunk is asked for; larger ones are claimed
+ * in chunks, several at once where they are to be carved. */
+static struct search search_for(struct binadei_buddy *buddy,
+                                struct binadei_home *home,
+                                const struct binadei_take *what,
+                                binadei_grain *out)
+{
+    struct search search = {.buddy = buddy,
+                            .home = home,
+                            .out = out,
+                            .grains = what->grains,
+                            .count = what->count};
+    search.is_of_chunks = what->grains > BINADEI_CHUNK_GRAINS ||
+                          what->alignment >= BINADEI_CHUNK_GRAINS;
+    if (!search.is_of_chunks) {
+        search.chunks = 1;
+        search.plane = binadei_plane_for(what->grains);
+        search.allowed = binadei_word_aligned(what->alignment);
+        return search;
+    }
+    uint32_t chunk_alignment = what->alignment / BINADEI_CHUNK_GRAINS;
+    /* Blocks that are carved lie one behind the other, so a batch of aligned
+     * ones is one block. */
+    if (what->alignment > 1 && what->grains % what->alignment)
+        search.count = 1;
+    uint64_t grains = (uint64_t)search.count * what->grains;
+    uint64_t limit = what->grains > BINADEI_TAKE_GRAINS_MAX / 2
+                         ? what->grains
+                         : BINADEI_TAKE_GRAINS_MAX;
+    if (grains > limit)
+        grains = limit / what->grains * what->grains;
+    search.chunks =
+        (unsigned)((grains + BINADEI_CHUNK_GRAINS - 1) / BINADEI_CHUNK_GRAINS);
+    search.allowed =
+        binadei_word_aligned(chunk_alignment ? chunk_alignment : 1);
+    return search;
+}
+
+static uint32_t search_everywhere(struct search *search)
+{
+    const struct binadei_home *home = search->home;
+    uint32_t taken = 0;
+    binadei_page page;
+    if (home && home->page_plus_one) {
+        page.index = home->page_plus_one - 1;
+        search->visits = VISITS_AT_HOME;
+        taken = search_page(search, page);
+    }
+    if (!taken) {
+        search->visits = VISITS_ABROAD;
+        taken = search_open_pages(search, false);
+    }
+    if (!taken && binadei_take_page(search->buddy, &page)) {
+        taken = open_page(search, page);
+        move_home(search, page);
+    }
+    search->visits = UINT32_MAX;
+    return taken ? taken : search_open_pages(search, true);
+}
+
+uint32_t binadei_buddy_take(struct binadei_buddy *buddy,
+                            struct binadei_home *home,
+                            const struct binadei_take *what, binadei_grain *out)
+{
+    struct search search = search_for(buddy, home, what, out);
+    uint32_t taken = search_everywhere(&search);
+    if (taken || !search.is_of_chunks || search.count == 1)
+        return taken;
+    /* No run is long enough for all of the batch; one may be for a block. */
+    const struct binadei_take one = {what->grains, 1, what->alignment};
+    search = search_for(buddy, home, &one, out);
+    return search_everywhere(&search);
+}
+
+/* Every word of every page, whatever the summaries say. */
+static bool search_all_words(struct search *search)
+{
+    binadei_page page = {0};
+    for (; page.index < binadei_page_limit(search->buddy); page.index++) {
+        for (unsigned i = 0; !search->is_of_chunks && i < BINADEI_PAGE_CHUNKS;
+             i++)
+            if (take_from_chunk(search, binadei_chunk_in_page(page, i)))
+                return true;
+        if (take_from_page(search, page))
+            return true;
+    }
+    return false;
+}
+
+static bool search_to_the_end(struct search *search)
+{
+    binadei_page page;
+    return binadei_take_page(search->buddy, &page) ? open_page(search, page) > 0
+                                                   : search_all_words(search);
+}
+
+bool binadei_buddy_take_last_resort(struct binadei_buddy *buddy,
+                                    const struct binadei_take *what,
+                                    binadei_grain *out)
+{
+    struct binadei_take one = *what;
+    one.count = 1;
+    struct search search = search_for(buddy, NULL, &one, out);
+    pthread_mutex_lock(&buddy->run_lock);
+    bool is_taken = search_to_the_end(&search);
+    if (!is_taken) {
+        binadei_buddy_trim(buddy);
+        is_taken = search_to_the_end(&search);
+    }
+    pthread_mutex_unlock(&buddy->run_lock);
+    return is_taken;
+}
+
+void binadei_buddy_leave_home(struct binadei_buddy *buddy,
+                              struct binadei_home *home)
+{
+    const struct binadei_home left = *home;
+    *home = (struct binadei_home){0, 0};
+    if (left.chunk_plus_one)
+        binadei_close_chunk(buddy, NULL,
+                            (binadei_chunk){left.chunk_plus_one - 1});
+    if (!left.page_plus_one)
+        return;
+    binadei_page page = {left.page_plus_one - 1};
+    binadei_close_page(buddy, page);
+    /* relaxed: a hint to other searchers, see state.h. */
+    atomic_fetch_and_explicit(binadei_bit_word(buddy->homes, page),
+                              ~binadei_page_bit(page), memory_order_relaxed);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The races of race.c, each a test of its own. A failure names the round and
+// the seed; --seed=N or BINADE_TEST_SEED=N sets it, though what repeats is what
+// the threads do, not how they meet.
+#include <gtest/gtest.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/buddy/race.h"
+
+namespace
+{
+
+constexpr uint32_t kRounds = 600;
+uint64_t seed;
+
+std::vector<std::string> Names()
+{
+    std::vector<std::string> names;
+    for (size_t i = 0; i < buddy_race_count(); i++)
+        names.emplace_back(buddy_race_name(i));
+    return names;
+}
+
+class BuddyRace : public ::testing::TestWithParam<std::string>
+{
+};
+
+TEST_P(BuddyRace, LosesAndDoublesNothing)
+{
+    char message[BUDDY_RACE_MESSAGE_BYTES];
+    EXPECT_TRUE(buddy_race_run(GetParam().c_str(), kRounds, seed, message))
+        << "seed " << seed << ": " << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairs, BuddyRace, ::testing::ValuesIn(Names()),
+                         [](const ::testing::TestParamInfo<std::string> &race) {
+                             return race.param;
+                         });
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    ::testing::InitGoogleTest(&argc, argv);
+    const char *text = std::getenv("BINADE_TEST_SEED");
+    if (argc > 1 && std::strncmp(argv[1], "--seed=", 7) == 0)
+        text = argv[1] + 7;
+    seed = text ? std::strtoull(text, nullptr, 0) : std::random_device{}();
+    std::printf("seed %" PRIu64 "\n", seed);
+    return RUN_ALL_TESTS();
+}

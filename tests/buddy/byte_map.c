@@ -1,0 +1,93 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/buddy/byte_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_GRAINS 64U
+#define PAGE_GRAINS 4096U
+
+bool byte_map_init(struct byte_map *map, uint32_t pages)
+{
+    map->grains = (uint64_t)pages * PAGE_GRAINS;
+    map->free_grains = 0;
+    map->states = calloc(map->grains, 1);
+    return map->states != NULL;
+}
+
+void byte_map_fini(struct byte_map *map)
+{
+    free(map->states);
+}
+
+bool byte_map_is(const struct byte_map *map, uint64_t start, uint64_t grains,
+                 enum byte_map_state state)
+{
+    if (start > map->grains || grains > map->grains - start)
+        return false;
+    for (uint64_t grain = start; grain < start + grains; grain++)
+        if (map->states[grain] != state)
+            return false;
+    return true;
+}
+
+void byte_map_set(struct byte_map *map, uint64_t start, uint64_t grains,
+                  enum byte_map_state state)
+{
+    for (uint64_t grain = start; grain < start + grains; grain++) {
+        map->free_grains -= map->states[grain] == BYTE_MAP_FREE;
+        map->free_grains += state == BYTE_MAP_FREE;
+    }
+    memset(&map->states[start], (int)state, grains);
+}
+
+/* A free interval in one of the blocks of `room` grains, whose start is a
+ * multiple of `step` from the start of the block. */
+static bool has_interval(const struct byte_map *map, uint32_t grains,
+                         uint32_t step, uint32_t room)
+{
+    for (uint64_t block = 0; block < map->grains; block += room)
+        for (uint32_t at = 0; at + grains <= room; at += step)
+            if (byte_map_is(map, block + at, grains, BYTE_MAP_FREE))
+                return true;
+    return false;
+}
+
+bool byte_map_has_place(const struct byte_map *map, uint32_t grains,
+                        uint32_t alignment)
+{
+    if (grains <= CHUNK_GRAINS && alignment < CHUNK_GRAINS)
+        return has_interval(map, grains, alignment, CHUNK_GRAINS);
+    uint32_t whole = (grains + CHUNK_GRAINS - 1) / CHUNK_GRAINS * CHUNK_GRAINS;
+    uint32_t step = alignment > CHUNK_GRAINS ? alignment : CHUNK_GRAINS;
+    return has_interval(map, whole, step, PAGE_GRAINS);
+}
+
+static bool is_page_free(const struct byte_map *map, uint32_t page)
+{
+    return byte_map_is(map, (uint64_t)page * PAGE_GRAINS, PAGE_GRAINS,
+                       BYTE_MAP_FREE);
+}
+
+uint32_t byte_map_best_run(const struct byte_map *map, uint32_t length,
+                           uint32_t *out_length)
+{
+    uint32_t best = UINT32_MAX;
+    uint32_t pages = (uint32_t)(map->grains / PAGE_GRAINS);
+    *out_length = 0;
+    for (uint32_t page = 0; page < pages; page++) {
+        uint32_t first = page;
+        while (page < pages && is_page_free(map, page))
+            page++;
+        uint32_t run = page - first;
+        bool fits = run && run >= length;
+        bool is_better = length ? run < *out_length : run > *out_length;
+        if (fits && (best == UINT32_MAX || is_better)) {
+            best = first;
+            *out_length = run;
+        }
+    }
+    return best;
+}

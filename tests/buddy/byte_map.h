@@ -1,0 +1,44 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What is free, a byte a grain: the plainest answer there is, and slow. It
+ * knows which requests a buddy must be able to serve from what is free.
+ */
+#ifndef BINADE_TESTS_BUDDY_BYTE_MAP_H_
+#define BINADE_TESTS_BUDDY_BYTE_MAP_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum byte_map_state {
+    BYTE_MAP_ABSENT = 0, /* not added, or withdrawn */
+    BYTE_MAP_FREE = 1,
+    BYTE_MAP_HELD = 2,
+};
+
+struct byte_map {
+    uint8_t *states;
+    uint64_t grains;
+    uint64_t free_grains;
+};
+
+/* Everything absent. False: no memory. */
+bool byte_map_init(struct byte_map *map, uint32_t pages);
+void byte_map_fini(struct byte_map *map);
+
+bool byte_map_is(const struct byte_map *map, uint64_t start, uint64_t grains,
+                 enum byte_map_state state);
+void byte_map_set(struct byte_map *map, uint64_t start, uint64_t grains,
+                  enum byte_map_state state);
+
+/* Whether an interval fits: up to a chunk of grains inside one chunk, a larger
+ * or more aligned one in whole free chunks of one page. */
+bool byte_map_has_place(const struct byte_map *map, uint32_t grains,
+                        uint32_t alignment);
+
+/* The shortest run of at least `length` free pages, the lowest of these;
+ * `length` 0: the longest. Returns its first page, or UINT32_MAX. */
+uint32_t byte_map_best_run(const struct byte_map *map, uint32_t length,
+                           uint32_t *out_length);
+
+#endif

@@ -1,0 +1,24 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The models with more threads and rounds than every change can wait for.
+set -uo pipefail
+. tests/gates/expect.sh
+. tests/models/need_spin.sh
+
+export MODEL_MEMORY_MB=${MODEL_MEMORY_MB:-8000}
+
+holds() {
+    expect_ok "holds: $*" bash tests/models/run_model.sh "tests/models/$1" \
+        "${@:2}"
+    printf '        %s\n' "$(grep 'states' <<<"$expect_output")"
+}
+
+holds words.pml -DTHREADS=3 -DROUNDS=2
+holds words.pml -DTHREADS=2 -DROUNDS=5
+holds words.pml -DTHREADS=2 -DROUNDS=2 -DPAGES=2
+holds summary.pml -DTHREADS=2 -DROUNDS=3
+holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
+holds exhaustion.pml -DROUNDS=4
+holds exhaustion.pml -DROUNDS=3 -DGATED
+finish

@@ -1,0 +1,245 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/support/buddy_probe.h"
+
+#include "pool/buddy/buddy.h"
+#include "pool/buddy/state.h"
+
+static struct binadei_home home_of_probe(const struct buddy_probe_home *home)
+{
+    return (struct binadei_home){home->page_plus_one, home->chunk_plus_one};
+}
+
+static void copy_home_back(const struct binadei_home *from,
+                           struct buddy_probe_home *to)
+{
+    to->page_plus_one = from->page_plus_one;
+    to->chunk_plus_one = from->chunk_plus_one;
+}
+
+int buddy_probe_create(uint32_t page_capacity, struct binadei_buddy **out)
+{
+    return (int)binadei_buddy_create(page_capacity, out);
+}
+
+void buddy_probe_destroy(struct binadei_buddy *buddy)
+{
+    binadei_buddy_destroy(buddy);
+}
+
+void buddy_probe_add(struct binadei_buddy *buddy, uint32_t first_page,
+                     uint32_t page_count)
+{
+    binadei_buddy_add(buddy, (binadei_page){first_page}, page_count);
+}
+
+bool buddy_probe_withdraw(struct binadei_buddy *buddy, uint32_t first_page,
+                          uint32_t page_count)
+{
+    return binadei_buddy_withdraw(buddy, (binadei_page){first_page},
+                                  page_count);
+}
+
+uint32_t buddy_probe_take(struct binadei_buddy *buddy,
+                          struct buddy_probe_home *home, uint32_t grains,
+                          uint32_t count, uint32_t alignment,
+                          uint64_t *out_starts)
+{
+    const struct binadei_take what = {grains, count, alignment};
+    binadei_grain out[64];
+    struct binadei_take part = what;
+    if (part.count > 64)
+        part.count = 64;
+    struct binadei_home own = {0, 0};
+    if (home)
+        own = home_of_probe(home);
+    uint32_t taken = binadei_buddy_take(buddy, home ? &own : NULL, &part, out);
+    if (home)
+        copy_home_back(&own, home);
+    for (uint32_t i = 0; i < taken; i++)
+        out_starts[i] = out[i].index;
+    return taken;
+}
+
+bool buddy_probe_take_last_resort(struct binadei_buddy *buddy, uint32_t grains,
+                                  uint32_t alignment, uint64_t *out_start)
+{
+    const struct binadei_take what = {grains, 1, alignment};
+    binadei_grain out;
+    bool is_taken = binadei_buddy_take_last_resort(buddy, &what, &out);
+    if (is_taken)
+        *out_start = out.index;
+    return is_taken;
+}
+
+bool buddy_probe_take_run(struct binadei_buddy *buddy, uint64_t chunks,
+                          uint64_t *out_start)
+{
+    binadei_grain out;
+    bool is_taken = binadei_buddy_take_run(buddy, chunks, &out);
+    if (is_taken)
+        *out_start = out.index;
+    return is_taken;
+}
+
+bool buddy_probe_give(struct binadei_buddy *buddy,
+                      const struct buddy_probe_home *home, uint64_t start,
+                      uint64_t grains)
+{
+    struct binadei_home own = {0, 0};
+    if (home)
+        own = home_of_probe(home);
+    return binadei_buddy_give(buddy, home ? &own : NULL,
+                              binadei_grain_at(start), grains);
+}
+
+void buddy_probe_leave_home(struct binadei_buddy *buddy,
+                            struct buddy_probe_home *home)
+{
+    struct binadei_home own = home_of_probe(home);
+    binadei_buddy_leave_home(buddy, &own);
+    copy_home_back(&own, home);
+}
+
+void buddy_probe_trim(struct binadei_buddy *buddy)
+{
+    binadei_buddy_trim(buddy);
+}
+
+uint64_t buddy_probe_free_grains(const struct binadei_buddy *buddy)
+{
+    return binadei_buddy_free_grains(buddy);
+}
+
+uint32_t buddy_probe_longest_page_run(const struct binadei_buddy *buddy)
+{
+    return binadei_buddy_longest_page_run(buddy);
+}
+
+uint8_t buddy_probe_class(const struct binadei_buddy *buddy, uint64_t start)
+{
+    return binadei_buddy_class(buddy, binadei_grain_at(start));
+}
+
+void buddy_probe_set_class(struct binadei_buddy *buddy, uint64_t start,
+                           uint8_t class_byte)
+{
+    binadei_buddy_set_class(buddy, binadei_grain_at(start), class_byte);
+}
+
+uint32_t buddy_probe_run_chunks(const struct binadei_buddy *buddy,
+                                uint32_t first_page)
+{
+    return binadei_buddy_run_chunks(buddy, (binadei_page){first_page});
+}
+
+void buddy_probe_set_run_chunks(struct binadei_buddy *buddy,
+                                uint32_t first_page, uint32_t chunks)
+{
+    binadei_buddy_set_run_chunks(buddy, (binadei_page){first_page}, chunks);
+}
+
+const char *buddy_probe_check(const struct binadei_buddy *buddy,
+                              uint64_t *out_at)
+{
+    binadei_grain at = {0};
+    const char *broken = binadei_buddy_check(buddy, &at);
+    *out_at = at.index;
+    return broken;
+}
+
+const char *buddy_probe_check_merged(const struct binadei_buddy *buddy,
+                                     uint64_t *out_at)
+{
+    binadei_grain at = {0};
+    const char *broken = binadei_buddy_check_merged(buddy, &at);
+    *out_at = at.index;
+    return broken;
+}
+
+/* Everything below is relaxed: tests call it at rest. */
+
+uint64_t buddy_probe_chunk_word(const struct binadei_buddy *buddy,
+                                uint64_t chunk)
+{
+    return binadei_load_relaxed(&buddy->chunk_words[chunk]);
+}
+
+uint64_t buddy_probe_page_word(const struct binadei_buddy *buddy, uint32_t page)
+{
+    return binadei_load_relaxed(&buddy->page_words[page]);
+}
+
+bool buddy_probe_is_page_free(const struct binadei_buddy *buddy, uint32_t page)
+{
+    const binadei_page at = {page};
+    return binadei_load_relaxed(binadei_bit_word(buddy->free_pages, at)) &
+           binadei_page_bit(at);
+}
+
+bool buddy_probe_is_home(const struct binadei_buddy *buddy, uint32_t page)
+{
+    const binadei_page at = {page};
+    return binadei_load_relaxed(binadei_bit_word(buddy->homes, at)) &
+           binadei_page_bit(at);
+}
+
+uint32_t buddy_probe_page_limit(const struct binadei_buddy *buddy)
+{
+    return binadei_page_limit(buddy);
+}
+
+unsigned buddy_probe_plane_count(void)
+{
+    return BINADEI_PLANE_COUNT;
+}
+
+unsigned buddy_probe_plane_threshold(unsigned plane)
+{
+    return binadei_plane_threshold[plane];
+}
+
+bool buddy_probe_chunk_hint(const struct binadei_buddy *buddy, unsigned plane,
+                            uint64_t chunk)
+{
+    const binadei_chunk at = {chunk};
+    uint64_t hints = binadei_load_relaxed(
+        &buddy->chunk_summary[plane][binadei_page_of_chunk(at).index]);
+    return hints >> binadei_chunk_bit(at) & 1;
+}
+
+void buddy_probe_forget_summaries(struct binadei_buddy *buddy)
+{
+    uint32_t limit = binadei_page_limit(buddy);
+    for (unsigned plane = 0; plane < BINADEI_PLANE_COUNT; plane++) {
+        for (uint32_t page = 0; page < limit; page++)
+            binadei_store_relaxed(&buddy->chunk_summary[plane][page], 0);
+        for (uint32_t i = 0; i < binadei_page_word_limit(buddy); i++) {
+            binadei_store_relaxed(&buddy->grain_pages[plane][i], 0);
+            binadei_store_relaxed(&buddy->chunk_pages[plane][i], 0);
+        }
+    }
+}
+
+void buddy_probe_write_chunk_word(struct binadei_buddy *buddy, uint64_t chunk,
+                                  uint64_t word)
+{
+    binadei_store_relaxed(&buddy->chunk_words[chunk], word);
+}
+
+void buddy_probe_write_page_word(struct binadei_buddy *buddy, uint32_t page,
+                                 uint64_t word)
+{
+    binadei_store_relaxed(&buddy->page_words[page], word);
+}
+
+void buddy_probe_write_page_free(struct binadei_buddy *buddy, uint32_t page,
+                                 bool is_free)
+{
+    const binadei_page at = {page};
+    binadei_atomic_word *word = binadei_bit_word(buddy->free_pages, at);
+    uint64_t others = binadei_load_relaxed(word) & ~binadei_page_bit(at);
+    binadei_store_relaxed(word,
+                          is_free ? others | binadei_page_bit(at) : others);
+}

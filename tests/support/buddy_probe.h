@@ -1,0 +1,103 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Lets tests in C++ work a buddy of pool/buddy, whose headers are C only, and
+ * look into its words. Units are plain numbers here: grains of 512 B, chunks of
+ * 64 grains, pages of 64 chunks. Calls and reads; asserts nothing.
+ */
+#ifndef BINADE_TESTS_SUPPORT_BUDDY_PROBE_H_
+#define BINADE_TESTS_SUPPORT_BUDDY_PROBE_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PROBE_CHUNK_GRAINS 64U
+#define PROBE_PAGE_CHUNKS 64U
+#define PROBE_PAGE_GRAINS 4096U
+#define PROBE_TAKE_GRAINS_MAX 2048U
+
+/* The buddy's own, opaque here. */
+struct binadei_buddy;
+
+/* As struct binadei_home: zero is "none yet". */
+struct buddy_probe_home {
+    uint32_t page_plus_one;
+    uint64_t chunk_plus_one;
+};
+
+/* The binade_status of creation. */
+int buddy_probe_create(uint32_t page_capacity, struct binadei_buddy **out);
+void buddy_probe_destroy(struct binadei_buddy *buddy);
+
+void buddy_probe_add(struct binadei_buddy *buddy, uint32_t first_page,
+                     uint32_t page_count);
+bool buddy_probe_withdraw(struct binadei_buddy *buddy, uint32_t first_page,
+                          uint32_t page_count);
+
+/* `home` may be NULL. */
+uint32_t buddy_probe_take(struct binadei_buddy *buddy,
+                          struct buddy_probe_home *home, uint32_t grains,
+                          uint32_t count, uint32_t alignment,
+                          uint64_t *out_starts);
+bool buddy_probe_take_last_resort(struct binadei_buddy *buddy, uint32_t grains,
+                                  uint32_t alignment, uint64_t *out_start);
+bool buddy_probe_take_run(struct binadei_buddy *buddy, uint64_t chunks,
+                          uint64_t *out_start);
+bool buddy_probe_give(struct binadei_buddy *buddy,
+                      const struct buddy_probe_home *home, uint64_t start,
+                      uint64_t grains);
+void buddy_probe_leave_home(struct binadei_buddy *buddy,
+                            struct buddy_probe_home *home);
+void buddy_probe_trim(struct binadei_buddy *buddy);
+
+uint64_t buddy_probe_free_grains(const struct binadei_buddy *buddy);
+uint32_t buddy_probe_longest_page_run(const struct binadei_buddy *buddy);
+uint8_t buddy_probe_class(const struct binadei_buddy *buddy, uint64_t start);
+void buddy_probe_set_class(struct binadei_buddy *buddy, uint64_t start,
+                           uint8_t class_byte);
+uint32_t buddy_probe_run_chunks(const struct binadei_buddy *buddy,
+                                uint32_t first_page);
+void buddy_probe_set_run_chunks(struct binadei_buddy *buddy,
+                                uint32_t first_page, uint32_t chunks);
+
+/* The verifiers. NULL, or which invariant is broken, and at which grain. */
+const char *buddy_probe_check(const struct binadei_buddy *buddy,
+                              uint64_t *out_at);
+const char *buddy_probe_check_merged(const struct binadei_buddy *buddy,
+                                     uint64_t *out_at);
+
+/* Words of the three levels: a set bit is a free unit. */
+uint64_t buddy_probe_chunk_word(const struct binadei_buddy *buddy,
+                                uint64_t chunk);
+uint64_t buddy_probe_page_word(const struct binadei_buddy *buddy,
+                               uint32_t page);
+bool buddy_probe_is_page_free(const struct binadei_buddy *buddy, uint32_t page);
+bool buddy_probe_is_home(const struct binadei_buddy *buddy, uint32_t page);
+uint32_t buddy_probe_page_limit(const struct binadei_buddy *buddy);
+
+/* Planes of the summaries, and the run length from which each one counts. */
+unsigned buddy_probe_plane_count(void);
+unsigned buddy_probe_plane_threshold(unsigned plane);
+/* Whether the summary says that the chunk's word may hold such a run. */
+bool buddy_probe_chunk_hint(const struct binadei_buddy *buddy, unsigned plane,
+                            uint64_t chunk);
+
+/* What no code of the buddy does, so that the verifiers can be seen to fail and
+ * the last resort be seen to need no summary. */
+void buddy_probe_forget_summaries(struct binadei_buddy *buddy);
+void buddy_probe_write_chunk_word(struct binadei_buddy *buddy, uint64_t chunk,
+                                  uint64_t word);
+void buddy_probe_write_page_word(struct binadei_buddy *buddy, uint32_t page,
+                                 uint64_t word);
+void buddy_probe_write_page_free(struct binadei_buddy *buddy, uint32_t page,
+                                 bool is_free);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
