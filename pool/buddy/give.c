@@ -22,68 +22,68 @@ static bool stays_open_page(const struct binadei_home *home, binadei_page page)
     return home && home->page_plus_one == page.index + 1;
 }
 
+/* What a give did to one word. */
+struct filling {
+    uint64_t before;
+    uint64_t after;
+    bool is_given;   /* false: part of it was free already, nothing changed */
+    bool is_retired; /* it was full and is 0 now */
+};
+
+static struct filling fill(binadei_atomic_word *word, uint64_t mask,
+                           bool retires)
+{
+    /* relaxed: only the start of the loop. */
+    struct filling filling = {.before = binadei_load_relaxed(word)};
+    uint64_t filled;
+    do {
+        if (filling.before & mask)
+            return (struct filling){0};
+        filled = filling.before | mask;
+        filling.is_retired = filled == BINADEI_WORD_FULL && retires;
+        filling.after = filling.is_retired ? 0 : filled;
+        /* BW.release: our last use of the units comes before their next
+         * owner's first. BW.acquire: who retires the word passes on, one level
+         * up, what all earlier givers of it released. */
+    } while (!binadei_cas_acq_rel(word, &filling.before, filling.after));
+    filling.is_given = true;
+    return filling;
+}
+
 bool binadei_give_grains(struct binadei_buddy *buddy,
                          const struct binadei_home *home, binadei_chunk chunk,
                          uint64_t mask)
 {
-    binadei_atomic_word *word = &buddy->chunk_words[chunk.index];
-    bool stays_open = stays_open_chunk(home, chunk);
-    uint64_t fresh;
-    uint64_t filled;
-    /* relaxed: only the start of the loop. */
-    uint64_t seen = binadei_load_relaxed(word);
-    do {
-        if (seen & mask)
-            return false;
-        filled = seen | mask;
-        fresh = filled == BINADEI_WORD_FULL && !stays_open ? 0 : filled;
-        /* BW.release: our last use of the grains comes before their next
-         * owner's first. BW.acquire: who retires the word passes on, one level
-         * up, what all earlier givers of it released. */
-    } while (!binadei_cas_acq_rel(word, &seen, fresh));
-    if (filled == BINADEI_WORD_FULL && !stays_open)
+    struct filling filling = fill(&buddy->chunk_words[chunk.index], mask,
+                                  !stays_open_chunk(home, chunk));
+    if (filling.is_retired)
         return binadei_give_chunks(buddy, home, binadei_page_of_chunk(chunk),
                                    UINT64_C(1) << binadei_chunk_bit(chunk));
-    binadei_summary_raise_chunk(buddy, chunk, seen, fresh);
-    return true;
+    if (filling.is_given)
+        binadei_summary_raise_chunk(buddy, chunk, filling.before,
+                                    filling.after);
+    return filling.is_given;
 }
 
 bool binadei_give_chunks(struct binadei_buddy *buddy,
                          const struct binadei_home *home, binadei_page page,
                          uint64_t mask)
 {
-    binadei_atomic_word *word = &buddy->page_words[page.index];
-    bool stays_open = stays_open_page(home, page);
-    uint64_t fresh;
-    uint64_t filled;
-    /* relaxed: only the start of the loop. */
-    uint64_t seen = binadei_load_relaxed(word);
-    do {
-        if (seen & mask)
-            return false;
-        filled = seen | mask;
-        fresh = filled == BINADEI_WORD_FULL && !stays_open ? 0 : filled;
-        /* BW, both ends: as for grains. */
-    } while (!binadei_cas_acq_rel(word, &seen, fresh));
-    if (filled == BINADEI_WORD_FULL && !stays_open)
+    struct filling filling = fill(&buddy->page_words[page.index], mask,
+                                  !stays_open_page(home, page));
+    if (filling.is_retired)
         return binadei_give_pages(buddy, page.index / BINADEI_WORD_BITS,
                                   binadei_page_bit(page));
-    binadei_summary_raise_page(buddy, page, seen, fresh);
-    return true;
+    if (filling.is_given)
+        binadei_summary_raise_page(buddy, page, filling.before, filling.after);
+    return filling.is_given;
 }
 
+/* This level is flat: its words are never retired. */
 bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
                         uint64_t mask)
 {
-    binadei_atomic_word *word = &buddy->free_pages[word_index];
-    /* relaxed: only the start of the loop. */
-    uint64_t seen = binadei_load_relaxed(word);
-    do {
-        if (seen & mask)
-            return false;
-        /* BW, both ends: as for grains; this level is never retired. */
-    } while (!binadei_cas_acq_rel(word, &seen, seen | mask));
-    return true;
+    return fill(&buddy->free_pages[word_index], mask, false).is_given;
 }
 
 /* Whole chunks from `first` on, `count` of them, page by page. */

@@ -106,18 +106,18 @@ with_flags
 
 # Giving.
 mutant "a full word is never retired" $give \
-    's/!stays_open( \? 0|\))/0\1/'
+    's/== BINADEI_WORD_FULL && retires/== 0/'
 mutant "the bit above is set, the word stays full" $give \
-    's/fresh = .*/fresh = filled;/'
+    's/filling\.after = .*/filling.after = filled;/'
 mutant "a word is retired by a second store" $give \
-    's/fresh = .*/fresh = filled;/
-     s/^    if \(filled == (.*) && !stays_open\)/    if (filled == \1 \&\& !stays_open \&\& (binadei_store_release(word, 0), true))/'
+    's/filling\.after = .*/filling.after = filled;/
+     s/^    filling\.is_given = true;/    if (filling.is_retired) binadei_store_release(word, 0);\n&/'
 mutant "a word is retired without setting the bit above" $give \
     's/return binadei_give_(chunks|pages)\(.*,$/return true; (void)(/'
 mutant "what is free may be given again" $give \
-    's/if \(seen & mask\)/if (0)/'
+    's/if \(filling\.before & mask\)/if (0)/'
 mutant "a give is a load and a store" $give \
-    's/while \(!binadei_cas_acq_rel\(word, &seen, (.*)\)\);/while (binadei_store_release(word, \1), 0);/'
+    's/while \(!binadei_cas_acq_rel\(word, &filling\.before, (.*)\)\);/while (binadei_store_release(word, \1), 0);/'
 mutant "the tail of an interval is not given" $give \
     's/return tail == 0 \|\|/return true ||/'
 
