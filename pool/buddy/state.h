@@ -120,4 +120,11 @@ void binadei_close_page(struct binadei_buddy *buddy, binadei_page page);
 /* take.c: the lowest free page, claimed. */
 bool binadei_take_page(struct binadei_buddy *buddy, binadei_page *out);
 
+/* home.c: the word that `home` took from is its own from now on; the page that
+ * it took from is. Both do nothing where `home` is NULL. */
+void binadei_home_stay(struct binadei_buddy *buddy, struct binadei_home *home,
+                       binadei_chunk chunk);
+void binadei_home_move(struct binadei_buddy *buddy, struct binadei_home *home,
+                       binadei_page page);
+
 #endif

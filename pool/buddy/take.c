@@ -28,20 +28,6 @@ struct search {
     uint32_t visits; /* words it may still look into before it splits */
 };
 
-/* The word it took from is the searcher's own from now on. The one that it
- * leaves is closed if it is full: a searcher keeps one open, not a trail. */
-static void stay_with(struct search *search, binadei_chunk chunk)
-{
-    struct binadei_home *home = search->home;
-    if (!home || home->chunk_plus_one == chunk.index + 1)
-        return;
-    uint64_t left_plus_one = home->chunk_plus_one;
-    home->chunk_plus_one = chunk.index + 1;
-    if (left_plus_one)
-        binadei_close_chunk(search->buddy, home,
-                            (binadei_chunk){left_plus_one - 1});
-}
-
 /* Grain intervals out of one chunk word; how many. */
 static uint32_t take_from_chunk(struct search *search, binadei_chunk chunk)
 {
@@ -66,7 +52,7 @@ static uint32_t take_from_chunk(struct search *search, binadei_chunk chunk)
     for (; starts; starts &= starts - 1)
         search->out[taken++] =
             binadei_grain_in_chunk(chunk, binadei_word_lowest(starts));
-    stay_with(search, chunk);
+    binadei_home_stay(search->buddy, search->home, chunk);
     return taken;
 }
 
@@ -87,7 +73,7 @@ static uint32_t open_chunk(struct search *search, binadei_chunk chunk)
      * the start of a take, nor is any of its grains out to be given. */
     binadei_store_release(&search->buddy->chunk_words[chunk.index], ~picked);
     binadei_summary_raise_chunk(search->buddy, chunk, 0, ~picked);
-    stay_with(search, chunk);
+    binadei_home_stay(search->buddy, search->home, chunk);
     return taken;
 }
 
@@ -187,25 +173,6 @@ static uint32_t search_page(struct search *search, binadei_page page)
     return taken ? taken : take_from_page(search, page);
 }
 
-static void move_home(struct search *search, binadei_page page)
-{
-    struct binadei_home *home = search->home;
-    if (!home || home->page_plus_one == page.index + 1)
-        return;
-    /* 0 becomes the highest chunk, which is in no page. */
-    binadei_chunk own = {home->chunk_plus_one - 1};
-    bool is_own_here = own.index / BINADEI_PAGE_CHUNKS == page.index;
-    if (is_own_here)
-        home->chunk_plus_one = 0;
-    binadei_buddy_leave_home(search->buddy, home);
-    if (is_own_here)
-        home->chunk_plus_one = own.index + 1;
-    home->page_plus_one = page.index + 1;
-    /* relaxed: a hint to other searchers, see state.h. */
-    atomic_fetch_or_explicit(binadei_bit_word(search->buddy->homes, page),
-                             binadei_page_bit(page), memory_order_relaxed);
-}
-
 /* Pages of one word's worth that may serve the search. */
 static uint64_t page_hints(const struct search *search, uint32_t word)
 {
@@ -235,7 +202,7 @@ static uint32_t search_open_pages(struct search *search, bool steals)
             if (!taken)
                 continue;
             if (!steals)
-                move_home(search, page);
+                binadei_home_move(search->buddy, search->home, page);
             return taken;
         }
     }
@@ -316,7 +283,7 @@ static uint32_t search_everywhere(struct search *search)
     }
     if (!taken && binadei_take_page(search->buddy, &page)) {
         taken = open_page(search, page);
-        move_home(search, page);
+        binadei_home_move(search->buddy, search->home, page);
     }
     search->visits = UINT32_MAX;
     return taken ? taken : search_open_pages(search, true);
@@ -373,21 +340,4 @@ bool binadei_buddy_take_last_resort(struct binadei_buddy *buddy,
     }
     pthread_mutex_unlock(&buddy->run_lock);
     return is_taken;
-}
-
-void binadei_buddy_leave_home(struct binadei_buddy *buddy,
-                              struct binadei_home *home)
-{
-    const struct binadei_home left = *home;
-    *home = (struct binadei_home){0, 0};
-    if (left.chunk_plus_one)
-        binadei_close_chunk(buddy, NULL,
-                            (binadei_chunk){left.chunk_plus_one - 1});
-    if (!left.page_plus_one)
-        return;
-    binadei_page page = {left.page_plus_one - 1};
-    binadei_close_page(buddy, page);
-    /* relaxed: a hint to other searchers, see state.h. */
-    atomic_fetch_and_explicit(binadei_bit_word(buddy->homes, page),
-                              ~binadei_page_bit(page), memory_order_relaxed);
 }

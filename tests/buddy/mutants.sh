@@ -10,7 +10,7 @@ cc=${CC:-cc}
 work=${TEST_TMPDIR:?}
 flags=(-std=c11 -O1 -pthread -I. -Ipool/include)
 tsan=(-g -fsanitize=thread)
-product=(pool/buddy/{buddy,check,give,runs,summary,take,trim}.c)
+product=(pool/buddy/{buddy,check,give,home,runs,summary,take,trim}.c)
 drivers=(tests/buddy/{byte_map,model,mutant_driver,race,race_arena}.c
     tests/oracle/mutex_buddy.c)
 more=()
@@ -95,6 +95,7 @@ mutant() {
 }
 
 give=pool/buddy/give.c
+home=pool/buddy/home.c
 take=pool/buddy/take.c
 runs=pool/buddy/runs.c
 summary=pool/buddy/summary.c
@@ -137,7 +138,7 @@ mutant "alignment within a chunk is ignored" $take \
     's/binadei_word_aligned\(what->alignment\)/BINADEI_WORD_FULL/'
 mutant "alignment of chunks is ignored" $take \
     's/binadei_word_aligned\(chunk_alignment.*\)/BINADEI_WORD_FULL/'
-mutant "the word that is left stays open" $take \
+mutant "the word that is left stays open" $home \
     's/if \(left_plus_one\)/if (0)/'
 mutant "runs of a batch may overlap" $word \
     's/start \+ length < 64U \?/start < 63U ?/; s/<< \(start \+ length\)/<< (start + 1)/'
