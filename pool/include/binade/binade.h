@@ -8,6 +8,7 @@
 
 /* IWYU pragma: begin_exports */
 #include "binade/probe.h"
+#include "binade/source.h"
 #include "binade/status.h"
 #include "binade/types.h"
 #include "binade/version.h"

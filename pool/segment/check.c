@@ -1,0 +1,92 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The invariants of the segments, executable; docs/invariants.md numbers them.
+ */
+#include "pool/segment/state.h"
+
+/* S1 and S4 of one segment and its neighbour. */
+static const char *check_order(const struct binadei_segments *segments,
+                               const struct binadei_segment *segment)
+{
+    const struct binadei_segment_info *info = &segment->info;
+    uint64_t end = (uint64_t)info->first.index + info->page_count;
+    if (end > segments->page_capacity ||
+        (segment->next && segment->next->info.first.index <= end))
+        return "S1: segments touch or leave the offset space";
+    if (info->address < info->memory ||
+        info->address + (uint64_t)info->page_count * BINADEI_PAGE_BYTES >
+            info->memory + info->memory_bytes)
+        return "S4: a segment is larger than its memory";
+    return NULL;
+}
+
+/* S2 of one segment. */
+static const char *check_lookup(const struct binadei_lookup *lookup,
+                                const struct binadei_segment_info *info,
+                                binadei_page *out_at)
+{
+    for (uint32_t i = 0; i < info->page_count; i++) {
+        binade_devptr address = info->address + i * BINADEI_PAGE_BYTES;
+        uint64_t page = info->first.index + i;
+        binadei_grain wanted = {page * BINADEI_PAGE_GRAINS};
+        binadei_grain found = {0};
+        out_at->index = (uint32_t)page;
+        if (!binadei_grain_of(lookup, address, &found) ||
+            found.index != wanted.index ||
+            binadei_address_of(lookup, wanted) != address)
+            return "S2: address and page do not lead to each other";
+    }
+    return NULL;
+}
+
+/* S3 and S5. Lock held. */
+static const char *check_counts(const struct binadei_segments *segments,
+                                uint64_t pages, uint64_t bytes)
+{
+    uint64_t linked = 0;
+    uint64_t unreleased_bytes = 0;
+    /* relaxed, both: at rest. */
+    for (uint32_t i = 0; i < segments->page_capacity; i++)
+        if (atomic_load_explicit(&segments->lookup.page_addresses[i],
+                                 memory_order_relaxed))
+            linked++;
+    const struct binadei_segment *segment = segments->unreleased;
+    for (; segment; segment = segment->next)
+        unreleased_bytes += segment->info.memory_bytes;
+    if (linked != pages)
+        return "S3: pages without a segment have an address";
+    if (bytes != segments->listed_bytes ||
+        bytes + unreleased_bytes != binadei_segments_reserved_bytes(segments))
+        return "S5: reserved bytes are not those of the segments";
+    return NULL;
+}
+
+/* Lock held. */
+static const char *check_all(const struct binadei_segments *segments,
+                             binadei_page *out_at)
+{
+    uint64_t pages = 0;
+    uint64_t bytes = 0;
+    const struct binadei_segment *segment = segments->listed;
+    for (; segment; segment = segment->next) {
+        *out_at = segment->info.first;
+        const char *broken = check_order(segments, segment);
+        if (!broken)
+            broken = check_lookup(&segments->lookup, &segment->info, out_at);
+        if (broken)
+            return broken;
+        pages += segment->info.page_count;
+        bytes += segment->info.memory_bytes;
+    }
+    return check_counts(segments, pages, bytes);
+}
+
+const char *binadei_segments_check(struct binadei_segments *segments,
+                                   binadei_page *out_at)
+{
+    pthread_mutex_lock(&segments->lock);
+    const char *broken = check_all(segments, out_at);
+    pthread_mutex_unlock(&segments->lock);
+    return broken;
+}

@@ -1,0 +1,209 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Growth: how large the next segment is, and how it comes to the pool. Segments
+ * double from the first size to the largest; a request above half of one gets a
+ * segment of its own. What is not to be had is halved down to the need.
+ */
+#include "pool/base/failure.h"
+#include "pool/segment/state.h"
+
+static uint64_t pages_of(uint64_t bytes)
+{
+    return bytes / BINADEI_PAGE_BYTES + (bytes % BINADEI_PAGE_BYTES != 0);
+}
+
+/* Waits for whoever grows. True: the caller is the grower now, and must call
+ * finish(). False: there is room. */
+static bool begin(struct binadei_segments *segments, uint32_t needed)
+{
+    pthread_mutex_lock(&segments->lock);
+    while (segments->is_growing)
+        pthread_cond_wait(&segments->grown, &segments->lock);
+    bool is_needed = binadei_buddy_longest_page_run(segments->buddy) < needed;
+    segments->is_growing = is_needed;
+    pthread_mutex_unlock(&segments->lock);
+    return is_needed;
+}
+
+static void insert(struct binadei_segments *segments,
+                   struct binadei_segment *fresh)
+{
+    struct binadei_segment **at = &segments->listed;
+    while (*at && (*at)->info.first.index < fresh->info.first.index)
+        at = &(*at)->next;
+    fresh->next = *at;
+    *at = fresh;
+}
+
+/* Lock held. The pages become free last: who takes one finds its address. */
+static void publish(struct binadei_segments *segments,
+                    struct binadei_segment *fresh)
+{
+    struct binadei_segment_info *info = &fresh->info;
+    uint32_t longest = binadei_place_longest(segments);
+    /* The source may have given more than was planned for. */
+    if (info->page_count > longest)
+        info->page_count = longest;
+    info->first = binadei_place(segments, info->page_count);
+    info->id = segments->grow_count++;
+    segments->listed_bytes += info->memory_bytes;
+    insert(segments, fresh);
+    binadei_lookup_link(&segments->lookup, info->first, info->address,
+                        info->page_count);
+    binadei_buddy_add(segments->buddy, info->first, info->page_count);
+}
+
+/* `fresh` is NULL when growth failed. */
+static void finish(struct binadei_segments *segments,
+                   struct binadei_segment *fresh)
+{
+    pthread_mutex_lock(&segments->lock);
+    if (fresh)
+        publish(segments, fresh);
+    else
+        segments->failed_grow_count++;
+    segments->is_growing = false;
+    pthread_cond_broadcast(&segments->grown);
+    pthread_mutex_unlock(&segments->lock);
+}
+
+/* What to ask for so that `pages` aligned pages are in it. */
+static uint64_t bytes_to_ask(const struct binadei_segments *segments,
+                             uint32_t pages)
+{
+    uint64_t granularity = segments->granularity_bytes;
+    uint64_t bytes = (uint64_t)pages * BINADEI_PAGE_BYTES;
+    if (segments->is_padding)
+        bytes += BINADEI_PAGE_BYTES;
+    return (bytes + granularity - 1) & ~(granularity - 1);
+}
+
+/* How many pages the limit leaves room for. */
+static uint64_t pages_within_limit(const struct binadei_segments *segments)
+{
+    uint64_t room =
+        segments->limit_bytes - binadei_segments_reserved_bytes(segments);
+    room &= ~(uint64_t)(segments->granularity_bytes - 1);
+    uint64_t pages = room / BINADEI_PAGE_BYTES;
+    return segments->is_padding && pages ? pages - 1 : pages;
+}
+
+static bool needs_its_own(const struct binadei_segments *segments,
+                          uint32_t needed)
+{
+    return needed > segments->next_bytes / BINADEI_PAGE_BYTES / 2;
+}
+
+/* Pages that growth should have by the policy, cut to what limit and offset
+ * space leave, but not below the need. */
+static binade_status plan(struct binadei_segments *segments, uint32_t needed,
+                          uint32_t *out_pages)
+{
+    uint64_t pages = needs_its_own(segments, needed)
+                         ? needed
+                         : segments->next_bytes / BINADEI_PAGE_BYTES;
+    uint64_t within_limit = pages_within_limit(segments);
+    pthread_mutex_lock(&segments->lock);
+    uint32_t longest = binadei_place_longest(segments);
+    pthread_mutex_unlock(&segments->lock);
+    if (longest < needed)
+        return binadei_fail(binadei_supply_exhausted(segments),
+                            "the pool's offset space has no %u pages in a row",
+                            needed);
+    if (pages > longest)
+        pages = longest;
+    if (pages > within_limit)
+        pages = within_limit;
+    /* If the limit leaves less, asking says so. */
+    *out_pages = pages < needed ? needed : (uint32_t)pages;
+    return BINADE_OK;
+}
+
+/* A segment with at least `needed` aligned pages. A source whose memory is not
+ * aligned is asked for one page more, now and from now on. */
+static binade_status ask_aligned(struct binadei_segments *segments,
+                                 uint32_t needed, uint32_t pages,
+                                 struct binadei_segment **out)
+{
+    binade_status status =
+        binadei_supply_ask(segments, bytes_to_ask(segments, pages), out);
+    if (status != BINADE_OK)
+        return status;
+    segments->is_padding |= (*out)->info.address != (*out)->info.memory;
+    if ((*out)->info.page_count >= needed)
+        return BINADE_OK;
+    status = binadei_supply_release(segments, *out);
+    if (status != BINADE_OK)
+        return status;
+    return binadei_supply_ask(segments, bytes_to_ask(segments, pages), out);
+}
+
+static bool is_exhausted(binade_status status)
+{
+    return status == BINADE_E_NO_DEVICE_MEMORY ||
+           status == BINADE_E_NO_PINNED_MEMORY ||
+           status == BINADE_E_NO_HOST_MEMORY || status == BINADE_E_TOO_LARGE;
+}
+
+static binade_status ask_halving(struct binadei_segments *segments,
+                                 uint32_t needed, uint32_t pages,
+                                 struct binadei_segment **out)
+{
+    binade_status status = ask_aligned(segments, needed, pages, out);
+    while (is_exhausted(status) && pages > needed) {
+        pages = pages / 2 > needed ? pages / 2 : needed;
+        status = ask_aligned(segments, needed, pages, out);
+    }
+    return status;
+}
+
+/* Doubles after a segment of the size that was due. */
+static void step_policy(struct binadei_segments *segments, uint32_t needed,
+                        uint32_t pages)
+{
+    uint64_t next = segments->next_bytes;
+    if (needs_its_own(segments, needed) ||
+        (uint64_t)pages * BINADEI_PAGE_BYTES < next)
+        return;
+    segments->next_bytes =
+        next > segments->largest_bytes / 2 ? segments->largest_bytes : 2 * next;
+}
+
+static binade_status obtain(struct binadei_segments *segments, uint32_t needed,
+                            struct binadei_segment **out)
+{
+    uint32_t pages = needed;
+    struct binadei_segment *fresh;
+    binade_status status = plan(segments, needed, &pages);
+    if (status == BINADE_OK)
+        status = ask_halving(segments, needed, pages, &fresh);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_lookup_prepare(&segments->lookup, fresh->info.address,
+                                    fresh->info.page_count);
+    if (status != BINADE_OK) {
+        (void)binadei_supply_release(segments, fresh);
+        return status;
+    }
+    step_policy(segments, needed, fresh->info.page_count);
+    *out = fresh;
+    return BINADE_OK;
+}
+
+binade_status binadei_segments_grow(struct binadei_segments *segments,
+                                    uint64_t needed_bytes)
+{
+    uint64_t needed = pages_of(needed_bytes);
+    if (needed > segments->page_capacity ||
+        needed > segments->limit_bytes / BINADEI_PAGE_BYTES)
+        return binadei_fail(BINADE_E_TOO_LARGE,
+                            "%llu bytes are more than the pool may ever have",
+                            (unsigned long long)needed_bytes);
+    if (!begin(segments, (uint32_t)needed))
+        return BINADE_OK;
+    struct binadei_segment *fresh = NULL;
+    binade_status status = obtain(segments, (uint32_t)needed, &fresh);
+    finish(segments, fresh);
+    return status;
+}

@@ -1,0 +1,191 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Beginning and end of a pool's segments, and what can be asked about them.
+ */
+#include "pool/segment/segment.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/failure.h"
+#include "pool/segment/state.h"
+
+#define GRANULARITY_MAX ((size_t)1 << 30)
+#define KNOWN_FLAGS                                                            \
+    (BINADE_SOURCE_LEGACY_IPC | BINADE_SOURCE_PINNED | BINADEI_SOURCE_EXPLAINS)
+
+/* Bytes of the table's first version, which every later one begins with. */
+#define SOURCE_BYTES_MIN                                                       \
+    (offsetof(binade_source, granularity_bytes) + sizeof(size_t))
+
+static binade_status check_source(const binade_source *source)
+{
+    if (!source || source->struct_size < SOURCE_BYTES_MIN) {
+        return binadei_fail(
+            BINADE_E_INVALID,
+            "the source is NULL, or its struct_size is less than "
+            "%zu bytes",
+            SOURCE_BYTES_MIN);
+    }
+    if (!source->name || !source->reserve || !source->release)
+        return binadei_fail(BINADE_E_INVALID,
+                            "the source lacks a name, reserve or release");
+    if (source->flags & ~KNOWN_FLAGS)
+        return binadei_fail(BINADE_E_INVALID,
+                            "source '%s': flags 0x%x are not known",
+                            source->name, source->flags & ~KNOWN_FLAGS);
+    size_t granularity = source->granularity_bytes;
+    if (granularity & (granularity - 1) || granularity > GRANULARITY_MAX) {
+        return binadei_fail(
+            BINADE_E_INVALID,
+            "source '%s': a granularity of %zu bytes is no power of "
+            "two up to %zu",
+            source->name, granularity, GRANULARITY_MAX);
+    }
+    return BINADE_OK;
+}
+
+static binade_status check_sizes(const struct binadei_segments_options *options)
+{
+    uint32_t capacity = options->page_capacity;
+    uint64_t first = options->first_bytes;
+    uint64_t largest = options->largest_bytes;
+    if (capacity == 0 || capacity > BINADEI_PAGES_MAX) {
+        return binadei_fail(
+            BINADE_E_INVALID,
+            "an offset space of %u pages is not between 1 and %u", capacity,
+            BINADEI_PAGES_MAX);
+    }
+    if ((first | largest) % BINADEI_PAGE_BYTES) {
+        return binadei_fail(
+            BINADE_E_INVALID,
+            "segment sizes of %llu to %llu bytes are not multiples "
+            "of 2 MiB",
+            (unsigned long long)first, (unsigned long long)largest);
+    }
+    return BINADE_OK;
+}
+
+static void fill(struct binadei_segments *segments,
+                 const struct binadei_segments_options *options)
+{
+    uint64_t first = options->first_bytes;
+    uint64_t largest = options->largest_bytes;
+    const binade_source *source = options->source;
+    /* No more than both sides know. */
+    memcpy(&segments->source, source,
+           source->struct_size < sizeof(*source) ? source->struct_size
+                                                 : sizeof(*source));
+    segments->buddy = options->buddy;
+    segments->page_capacity = options->page_capacity;
+    segments->limit_bytes =
+        options->limit_bytes ? options->limit_bytes : UINT64_MAX;
+    segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
+    segments->next_bytes = first ? first : BINADEI_SEGMENT_FIRST_BYTES;
+    if (segments->next_bytes > segments->largest_bytes)
+        segments->next_bytes = segments->largest_bytes;
+    segments->granularity_bytes = source->granularity_bytes;
+    if (segments->granularity_bytes < BINADEI_PAGE_BYTES)
+        segments->granularity_bytes = BINADEI_PAGE_BYTES;
+    pthread_mutex_init(&segments->lock, NULL);
+    pthread_cond_init(&segments->grown, NULL);
+}
+
+binade_status
+binadei_segments_create(const struct binadei_segments_options *options,
+                        struct binadei_segments **out)
+{
+    binade_status status = check_source(options->source);
+    if (status == BINADE_OK)
+        status = check_sizes(options);
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_segments *segments = calloc(1, sizeof(*segments));
+    if (!segments)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for a pool's segments");
+    status = binadei_lookup_init(&segments->lookup, options->page_capacity);
+    if (status != BINADE_OK) {
+        free(segments);
+        return status;
+    }
+    fill(segments, options);
+    *out = segments;
+    return BINADE_OK;
+}
+
+static void forget_refused(struct binadei_segments *segments)
+{
+    while (segments->unreleased) {
+        struct binadei_segment *segment = segments->unreleased;
+        segments->unreleased = segment->next;
+        free(segment);
+    }
+}
+
+binade_status binadei_segments_destroy(struct binadei_segments *segments)
+{
+    if (!segments)
+        return BINADE_OK;
+    uint64_t released_bytes = 0;
+    while (segments->listed) {
+        struct binadei_segment *segment = segments->listed;
+        segments->listed = segment->next;
+        /* Refused segments have the second try below. */
+        (void)binadei_supply_release(segments, segment);
+    }
+    binade_status status =
+        binadei_supply_release_refused(segments, &released_bytes);
+    forget_refused(segments);
+    binadei_lookup_fini(&segments->lookup);
+    pthread_cond_destroy(&segments->grown);
+    pthread_mutex_destroy(&segments->lock);
+    free(segments);
+    return status;
+}
+
+const struct binadei_lookup *
+binadei_segments_lookup(const struct binadei_segments *segments)
+{
+    return &segments->lookup;
+}
+
+uint64_t
+binadei_segments_reserved_bytes(const struct binadei_segments *segments)
+{
+    /* relaxed: a sum. */
+    return binadei_load_relaxed(&segments->reserved_bytes);
+}
+
+void binadei_segments_stats(struct binadei_segments *segments,
+                            struct binadei_segments_stats *out)
+{
+    const struct binadei_segment *segment;
+    pthread_mutex_lock(&segments->lock);
+    *out = (struct binadei_segments_stats){
+        .reserved_bytes = binadei_segments_reserved_bytes(segments),
+        .grow_count = segments->grow_count,
+        .failed_grow_count = segments->failed_grow_count,
+        .trim_count = segments->trim_count,
+    };
+    for (segment = segments->listed; segment; segment = segment->next)
+        out->segment_count++;
+    for (segment = segments->unreleased; segment; segment = segment->next)
+        out->unreleased_bytes += segment->info.memory_bytes;
+    pthread_mutex_unlock(&segments->lock);
+}
+
+bool binadei_segments_walk(struct binadei_segments *segments, binadei_page from,
+                           struct binadei_segment_info *out)
+{
+    pthread_mutex_lock(&segments->lock);
+    const struct binadei_segment *segment = segments->listed;
+    while (segment && segment->info.first.index < from.index)
+        segment = segment->next;
+    if (segment)
+        *out = segment->info;
+    pthread_mutex_unlock(&segments->lock);
+    return segment != NULL;
+}

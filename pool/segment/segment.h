@@ -1,0 +1,120 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments: the pieces of memory that a pool reserves from its source, and how
+ * they lie in the pool's one offset space, over which one buddy says what is
+ * free (docs/adr/0004-one-offset-space.md). Between two segments one page of
+ * offset space is never free, so that no run crosses a border.
+ *
+ * The lock guards the list of segments. It is never held while the source
+ * works: a flag says that somebody grows, and others wait on a condition.
+ */
+#ifndef BINADE_POOL_SEGMENT_SEGMENT_H_
+#define BINADE_POOL_SEGMENT_SEGMENT_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binade/source.h"
+#include "binade/status.h"
+#include "pool/buddy/buddy.h"
+#include "pool/segment/lookup.h"
+
+/* Bit of binade_source.flags for our own sources: a failure has made its
+ * message already. */
+#define BINADEI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
+
+#define BINADEI_SEGMENT_FIRST_BYTES (UINT64_C(64) << 20)
+#define BINADEI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
+
+struct binadei_segments;
+
+struct binadei_segments_options {
+    /* Copied. NULL, wrong size, flags or functions: BINADE_E_INVALID. */
+    const binade_source *source;
+    /* Empty, of `page_capacity` pages; outlives the segments. */
+    struct binadei_buddy *buddy;
+    uint32_t page_capacity; /* of the offset space; at least 1 */
+    uint64_t limit_bytes;   /* never reserve more; 0: no limit */
+    /* Sizes that growth begins and ends its doubling with: multiples of 2 MiB,
+     * 0 for the two above. */
+    uint64_t first_bytes;
+    uint64_t largest_bytes;
+};
+
+/* No memory is reserved yet. BINADE_OK, BINADE_E_INVALID,
+ * BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status
+binadei_segments_create(const struct binadei_segments_options *options,
+                        struct binadei_segments **out);
+/* Releases all memory, also what is not free. No other call may be under way,
+ * nor work that uses the memory. Calls the source; may block in it. BINADE_OK,
+ * or what the source said of memory that it did not take back at the second
+ * try either: that is lost. NULL is OK. */
+binade_status binadei_segments_destroy(struct binadei_segments *segments);
+
+/* Where the fast path looks; constant, valid until the end. Wait-free. */
+const struct binadei_lookup *
+binadei_segments_lookup(const struct binadei_segments *segments);
+
+/* Makes room for one run of `needed_bytes` (at least 1): adds a segment, unless
+ * others have made that room meanwhile. After BINADE_OK the caller searches
+ * again, and may find that somebody was faster.
+ * Any thread, no lock held. One thread grows at a time, others wait for it;
+ * blocks in the source.
+ * BINADE_OK
+ * BINADE_E_TOO_LARGE         more than the limit or the offset space
+ * BINADE_E_NO_DEVICE_MEMORY  (_PINNED_ for a source of pinned memory) limit or
+ *                            offset space are used up
+ * BINADE_E_NO_HOST_MEMORY    for the pool's own records
+ * BINADE_E_INVALID           the source returned what cannot be used
+ * or what the source said. After a failure nothing has changed. */
+BINADE_MUST_USE binade_status
+binadei_segments_grow(struct binadei_segments *segments, uint64_t needed_bytes);
+
+/* Releases wholly free segments, lowest address first, as long as `keep_bytes`
+ * stay reserved, and tries again what the source refused to take back before.
+ * `out_bytes` gets what the source took back. Any thread, no lock held; blocks
+ * in the source. BINADE_OK, or the first thing that the source refused. */
+binade_status binadei_segments_trim(struct binadei_segments *segments,
+                                    uint64_t keep_bytes, uint64_t *out_bytes);
+
+/* Bytes that the source has given and not taken back, and those it is being
+ * asked for. Wait-free; exact at rest. */
+uint64_t
+binadei_segments_reserved_bytes(const struct binadei_segments *segments);
+
+struct binadei_segments_stats {
+    uint64_t reserved_bytes;
+    uint64_t unreleased_bytes; /* of these: the source refused to take back */
+    uint64_t grow_count;       /* segments ever added */
+    uint64_t failed_grow_count;
+    uint64_t trim_count; /* segments ever withdrawn */
+    uint32_t segment_count;
+};
+
+/* Any thread; blocks on the lock. */
+void binadei_segments_stats(struct binadei_segments *segments,
+                            struct binadei_segments_stats *out);
+
+struct binadei_segment_info {
+    uint64_t id;           /* never used again in this pool */
+    binade_devptr address; /* of the first page */
+    binade_devptr memory;  /* as the source returned it */
+    uint64_t memory_bytes; /* as the source was asked for */
+    binadei_page first;    /* in offset space */
+    uint32_t page_count;
+};
+
+/* The segment with the lowest first page from `from` on; false when there is
+ * none. To see all, go on from `first + page_count`. Any thread; blocks on the
+ * lock. */
+bool binadei_segments_walk(struct binadei_segments *segments, binadei_page from,
+                           struct binadei_segment_info *out);
+
+/* At rest: checks the numbered invariants of docs/invariants.md. NULL, or which
+ * one is broken; `out_at` is then the page where. */
+const char *binadei_segments_check(struct binadei_segments *segments,
+                                   binadei_page *out_at);
+
+#endif

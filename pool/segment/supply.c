@@ -1,0 +1,204 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The dealings with the source. It is foreign code: what it returns is checked
+ * before anything relies on it, and goes back if it is refused. The bytes count
+ * as reserved from before the source is asked until after it took them back.
+ */
+#include <stdlib.h>
+
+#include "pool/base/failure.h"
+#include "pool/segment/state.h"
+
+binade_status binadei_supply_exhausted(const struct binadei_segments *segments)
+{
+    return segments->source.flags & BINADE_SOURCE_PINNED
+               ? BINADE_E_NO_PINNED_MEMORY
+               : BINADE_E_NO_DEVICE_MEMORY;
+}
+
+static void count_reserved(struct binadei_segments *segments, uint64_t bytes)
+{
+    /* relaxed: a sum. */
+    atomic_fetch_add_explicit(&segments->reserved_bytes, bytes,
+                              memory_order_relaxed);
+}
+
+static void count_released(struct binadei_segments *segments, uint64_t bytes)
+{
+    /* relaxed: a sum. */
+    atomic_fetch_sub_explicit(&segments->reserved_bytes, bytes,
+                              memory_order_relaxed);
+}
+
+/* Only the grower adds, so what fits here still fits below. */
+static binade_status reserve_limit(struct binadei_segments *segments,
+                                   uint64_t bytes)
+{
+    uint64_t reserved = binadei_segments_reserved_bytes(segments);
+    uint64_t limit = segments->limit_bytes;
+    if (bytes > limit - reserved) {
+        return binadei_fail(binadei_supply_exhausted(segments),
+                            "%llu bytes more would exceed the limit of %llu "
+                            "bytes: %llu are reserved",
+                            (unsigned long long)bytes,
+                            (unsigned long long)limit,
+                            (unsigned long long)reserved);
+    }
+    count_reserved(segments, bytes);
+    return BINADE_OK;
+}
+
+/* The message, unless the source is one of ours and made a better one. */
+static binade_status explain(const struct binadei_segments *segments,
+                             binade_status status, const char *refused,
+                             uint64_t bytes)
+{
+    if (segments->source.flags & BINADEI_SOURCE_EXPLAINS)
+        return status;
+    return binadei_fail(status, "source '%s' failed to %s %llu bytes",
+                        segments->source.name, refused,
+                        (unsigned long long)bytes);
+}
+
+/* The memory went with its process, context or driver. */
+static bool is_gone(binade_status status)
+{
+    return status == BINADE_OK || status == BINADE_E_FORKED ||
+           status == BINADE_E_DEINITIALIZED ||
+           status == BINADE_E_CONTEXT_DESTROYED;
+}
+
+binade_status binadei_supply_release(struct binadei_segments *segments,
+                                     struct binadei_segment *segment)
+{
+    const struct binadei_segment_info *info = &segment->info;
+    binade_status status = segments->source.release(
+        segments->source.context, info->memory, info->memory_bytes);
+    if (is_gone(status)) {
+        count_released(segments, info->memory_bytes);
+        free(segment);
+        return BINADE_OK;
+    }
+    pthread_mutex_lock(&segments->lock);
+    segment->next = segments->unreleased;
+    segments->unreleased = segment;
+    pthread_mutex_unlock(&segments->lock);
+    return explain(segments, status, "release", info->memory_bytes);
+}
+
+binade_status binadei_supply_release_refused(struct binadei_segments *segments,
+                                             uint64_t *out_bytes)
+{
+    binade_status first = BINADE_OK;
+    pthread_mutex_lock(&segments->lock);
+    struct binadei_segment *refused = segments->unreleased;
+    segments->unreleased = NULL;
+    pthread_mutex_unlock(&segments->lock);
+    while (refused) {
+        struct binadei_segment *segment = refused;
+        uint64_t bytes = segment->info.memory_bytes;
+        refused = segment->next;
+        binade_status status = binadei_supply_release(segments, segment);
+        if (status == BINADE_OK)
+            *out_bytes += bytes;
+        else if (first == BINADE_OK)
+            first = status;
+    }
+    return first;
+}
+
+static bool overlaps(const struct binadei_segment *list,
+                     const struct binadei_segment_info *info)
+{
+    for (; list; list = list->next)
+        if (info->memory < list->info.memory + list->info.memory_bytes &&
+            list->info.memory < info->memory + info->memory_bytes)
+            return true;
+    return false;
+}
+
+/* What is wrong with the memory, or NULL. Memory on its way back is no longer
+ * ours, and the source may hand it out again before it returns. */
+static const char *fault_of(struct binadei_segments *segments,
+                            const struct binadei_segment_info *info)
+{
+    if (info->memory > BINADEI_ADDRESS_END - info->memory_bytes)
+        return "is not within the 512 TiB that a device addresses";
+    pthread_mutex_lock(&segments->lock);
+    bool is_ours = overlaps(segments->listed, info) ||
+                   overlaps(segments->unreleased, info);
+    pthread_mutex_unlock(&segments->lock);
+    return is_ours ? "overlaps memory that it returned before" : NULL;
+}
+
+static binade_status refuse(struct binadei_segments *segments,
+                            struct binadei_segment *segment, const char *fault)
+{
+    struct binadei_segment_info info = segment->info;
+    /* First, as it may make a message of its own. */
+    (void)binadei_supply_release(segments, segment);
+    return binadei_fail(
+        BINADE_E_INVALID, "source '%s': its memory of %llu bytes at 0x%llx %s",
+        segments->source.name, (unsigned long long)info.memory_bytes,
+        (unsigned long long)info.memory, fault);
+}
+
+static void find_inside(struct binadei_segment_info *info)
+{
+    uint64_t end = info->memory + info->memory_bytes;
+    info->address = (info->memory + BINADEI_PAGE_BYTES - 1) &
+                    ~(binade_devptr)(BINADEI_PAGE_BYTES - 1);
+    if (end > info->address)
+        info->page_count =
+            (uint32_t)((end - info->address) / BINADEI_PAGE_BYTES);
+}
+
+static binade_status call_reserve(struct binadei_segments *segments,
+                                  struct binadei_segment_info *info)
+{
+    binade_status status = segments->source.reserve(
+        segments->source.context, info->memory_bytes, &info->memory);
+    if (status != BINADE_OK)
+        return explain(segments, status, "reserve", info->memory_bytes);
+    if (!info->memory)
+        return binadei_fail(
+            BINADE_E_INVALID, "source '%s' returned no address for %llu bytes",
+            segments->source.name, (unsigned long long)info->memory_bytes);
+    return BINADE_OK;
+}
+
+/* Within the limit. */
+static binade_status reserve(struct binadei_segments *segments,
+                             struct binadei_segment_info *info)
+{
+    binade_status status = reserve_limit(segments, info->memory_bytes);
+    if (status != BINADE_OK)
+        return status;
+    status = call_reserve(segments, info);
+    if (status != BINADE_OK)
+        count_released(segments, info->memory_bytes);
+    return status;
+}
+
+binade_status binadei_supply_ask(struct binadei_segments *segments,
+                                 uint64_t size_bytes,
+                                 struct binadei_segment **out)
+{
+    struct binadei_segment *segment = calloc(1, sizeof(*segment));
+    if (!segment)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for the record of a segment");
+    segment->info.memory_bytes = size_bytes;
+    binade_status status = reserve(segments, &segment->info);
+    if (status != BINADE_OK) {
+        free(segment);
+        return status;
+    }
+    const char *fault = fault_of(segments, &segment->info);
+    if (fault)
+        return refuse(segments, segment, fault);
+    find_inside(&segment->info);
+    *out = segment;
+    return BINADE_OK;
+}

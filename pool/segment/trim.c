@@ -1,0 +1,83 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The way back: a segment is withdrawn by claiming all its pages in the buddy,
+ * so that nobody can hold a part of it; then it is unlinked, so that nobody can
+ * find it; only then does the source get it.
+ */
+#include "pool/segment/state.h"
+
+/* The link to the segment with the lowest address from `from` on. */
+static struct binadei_segment **lowest(struct binadei_segments *segments,
+                                       binade_devptr from)
+{
+    struct binadei_segment **found = NULL;
+    for (struct binadei_segment **at = &segments->listed; *at;
+         at = &(*at)->next) {
+        binade_devptr address = (*at)->info.address;
+        if (address >= from && (!found || address < (*found)->info.address))
+            found = at;
+    }
+    return found;
+}
+
+static bool try_withdraw(struct binadei_segments *segments,
+                         const struct binadei_segment_info *info,
+                         uint64_t keep_bytes)
+{
+    return segments->listed_bytes >= keep_bytes &&
+           segments->listed_bytes - keep_bytes >= info->memory_bytes &&
+           binadei_buddy_withdraw(segments->buddy, info->first,
+                                  info->page_count);
+}
+
+/* Lock held. */
+static struct binadei_segment *unlink_segment(struct binadei_segments *segments,
+                                              struct binadei_segment **at)
+{
+    struct binadei_segment *segment = *at;
+    *at = segment->next;
+    segments->listed_bytes -= segment->info.memory_bytes;
+    segments->trim_count++;
+    binadei_lookup_unlink(&segments->lookup, segment->info.first,
+                          segment->info.address, segment->info.page_count);
+    return segment;
+}
+
+/* The next segment that is wholly free, from `*cursor` on; NULL at the end. */
+static struct binadei_segment *withdraw_next(struct binadei_segments *segments,
+                                             uint64_t keep_bytes,
+                                             binade_devptr *cursor)
+{
+    struct binadei_segment *withdrawn = NULL;
+    pthread_mutex_lock(&segments->lock);
+    while (!withdrawn) {
+        struct binadei_segment **at = lowest(segments, *cursor);
+        if (!at)
+            break;
+        *cursor = (*at)->info.address + 1;
+        if (try_withdraw(segments, &(*at)->info, keep_bytes))
+            withdrawn = unlink_segment(segments, at);
+    }
+    pthread_mutex_unlock(&segments->lock);
+    return withdrawn;
+}
+
+binade_status binadei_segments_trim(struct binadei_segments *segments,
+                                    uint64_t keep_bytes, uint64_t *out_bytes)
+{
+    *out_bytes = 0;
+    binade_status first = binadei_supply_release_refused(segments, out_bytes);
+    struct binadei_segment *segment;
+    binade_devptr cursor = 0;
+    binadei_buddy_trim(segments->buddy);
+    while ((segment = withdraw_next(segments, keep_bytes, &cursor))) {
+        uint64_t bytes = segment->info.memory_bytes;
+        binade_status status = binadei_supply_release(segments, segment);
+        if (status == BINADE_OK)
+            *out_bytes += bytes;
+        else if (first == BINADE_OK)
+            first = status;
+    }
+    return first;
+}

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a pool's reserve grows, is found and shrinks, over a source that behaves.
+#include <gtest/gtest.h>
+
+#include "tests/segment/segments_under_test.h"
+
+namespace
+{
+
+using segment_test::FakeSource;
+using segment_test::kGiB;
+using segment_test::kMiB;
+using segment_test::Segments;
+
+std::vector<uint64_t> Sizes(Segments &segments)
+{
+    std::vector<uint64_t> sizes;
+    for (const auto &info : segments.All())
+        sizes.push_back(info.memory_bytes);
+    return sizes;
+}
+
+TEST(SegmentsCreate, ReservesNothing)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
+    EXPECT_TRUE(source.Asked().empty());
+    EXPECT_TRUE(segments.All().empty());
+    segments.ExpectSound();
+}
+
+TEST(SegmentsCreate, RefusesAnOffsetSpaceOfNoOrTooManyPages)
+{
+    FakeSource source;
+    binade_source table = source.Table();
+    segment_probe_options options = {};
+    binadei_segments *none;
+    options.source = &table;
+    EXPECT_EQ(BINADE_E_INVALID, segment_probe_create(&options, &none));
+    options.page_capacity = (1u << 26) + 1;
+    EXPECT_EQ(BINADE_E_INVALID, segment_probe_create(&options, &none));
+}
+
+TEST(SegmentsCreate, RefusesSizesThatAreNotWholePages)
+{
+    FakeSource source;
+    binade_source table = source.Table();
+    segment_probe_options options = {};
+    binadei_segments *none;
+    options.source = &table;
+    options.page_capacity = 1;
+    options.first_bytes = 3 * kMiB;
+    EXPECT_EQ(BINADE_E_INVALID, segment_probe_create(&options, &none));
+}
+
+TEST(SegmentsDestroy, AcceptsNull)
+{
+    EXPECT_EQ(BINADE_OK, segment_probe_destroy(nullptr));
+}
+
+TEST(SegmentsDestroy, GivesAllBackAlsoWhatIsHeld)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(3 * kGiB));
+    EXPECT_EQ(2u, source.Live().size());
+    EXPECT_EQ(BINADE_OK, segments.End());
+    EXPECT_TRUE(source.Live().empty());
+    EXPECT_EQ("", source.Complaint());
+}
+
+TEST(SegmentsGrow, BeginsWith64MiBAndDoublesTo1GiB)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    for (int i = 0; i < 7; i++)
+        ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
+    EXPECT_EQ((std::vector<uint64_t>{64 * kMiB, 128 * kMiB, 256 * kMiB,
+                                     512 * kMiB, kGiB, kGiB, kGiB}),
+              source.Asked());
+    EXPECT_EQ((4096 - 64) * kMiB, segment_probe_reserved_bytes(segments.own));
+    EXPECT_EQ(7u, segments.Stats().grow_count);
+    segments.ExpectSound();
+}
+
+TEST(SegmentsGrow, TakesItsSizesFromTheOptions)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.first_bytes = 6 * kMiB;
+    options.largest_bytes = 20 * kMiB;
+    Segments segments(source.Table(), options);
+    for (int i = 0; i < 4; i++)
+        ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
+    EXPECT_EQ(
+        (std::vector<uint64_t>{6 * kMiB, 12 * kMiB, 20 * kMiB, 20 * kMiB}),
+        source.Asked());
+}
+
+TEST(SegmentsGrow, AddsNothingWhileThereIsRoom)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(BINADE_OK, segments.Grow(64 * kMiB));
+    EXPECT_EQ(1u, source.Asked().size());
+}
+
+TEST(SegmentsGrow, GivesARequestOfHalfASegmentAnOrdinaryOne)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(32 * kMiB));
+    EXPECT_EQ(std::vector<uint64_t>{64 * kMiB}, source.Asked());
+}
+
+TEST(SegmentsGrow, GivesALargerRequestASegmentOfItsOwn)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(32 * kMiB + 1));
+    EXPECT_EQ(std::vector<uint64_t>{34 * kMiB}, source.Asked());
+}
+
+TEST(SegmentsGrow, ReservesBarelyMoreThanAHugeRequest)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    const auto size = (uint64_t)(2.083 * (double)kGiB);
+    ASSERT_EQ(BINADE_OK, segments.Grow(size));
+    EXPECT_GE(segment_probe_reserved_bytes(segments.own), size);
+    EXPECT_LT(segment_probe_reserved_bytes(segments.own), size + 2 * kMiB);
+}
+
+TEST(SegmentsGrow, DoesNotDoubleForASegmentOfItsOwn)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(5 * kGiB));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ((std::vector<uint64_t>{5 * kGiB, 64 * kMiB}), source.Asked());
+}
+
+TEST(SegmentsGrow, HalvesWhatIsNotToBeHad)
+{
+    FakeSource source;
+    source.capacity_bytes = 10 * kMiB;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
+    EXPECT_EQ(
+        (std::vector<uint64_t>{64 * kMiB, 32 * kMiB, 16 * kMiB, 8 * kMiB}),
+        source.Asked());
+    EXPECT_EQ(8 * kMiB, segment_probe_reserved_bytes(segments.own));
+}
+
+TEST(SegmentsGrow, HalvesNoFurtherThanTheNeed)
+{
+    FakeSource source;
+    source.capacity_bytes = 10 * kMiB;
+    Segments segments(source.Table());
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(11 * kMiB));
+    EXPECT_EQ(
+        (std::vector<uint64_t>{64 * kMiB, 32 * kMiB, 16 * kMiB, 12 * kMiB}),
+        source.Asked());
+    EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
+    EXPECT_EQ(1u, segments.Stats().failed_grow_count);
+    EXPECT_STREQ("source 'fake' failed to reserve 12582912 bytes",
+                 segment_probe_message());
+}
+
+TEST(SegmentsGrow, DoesNotDoubleWhatWasHalved)
+{
+    FakeSource source;
+    source.capacity_bytes = 40 * kMiB;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    source.capacity_bytes = UINT64_MAX;
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ((std::vector<uint64_t>{64 * kMiB, 32 * kMiB, 64 * kMiB}),
+              source.Asked());
+}
+
+TEST(SegmentsGrow, DoesNotHalveAfterAFailureThatIsNotExhaustion)
+{
+    FakeSource source;
+    source.failing_reserve = 1;
+    Segments segments(source.Table());
+    EXPECT_EQ(BINADE_E_DRIVER, segments.Grow(1));
+    EXPECT_EQ(1u, source.Asked().size());
+    EXPECT_EQ(BINADE_OK, segments.Grow(1));
+}
+
+TEST(SegmentsGrow, IsCutToTheLimit)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.limit_bytes = 75 * kMiB;
+    Segments segments(source.Table(), options);
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ((std::vector<uint64_t>{64 * kMiB, 10 * kMiB}), source.Asked());
+}
+
+TEST(SegmentsGrow, DoesNotAskBeyondTheLimit)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.limit_bytes = 66 * kMiB;
+    Segments segments(source.Table(), options);
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.GrowAnew(3 * kMiB));
+    EXPECT_EQ(1u, source.Asked().size());
+    EXPECT_STREQ("4194304 bytes more would exceed the limit of 69206016 bytes: "
+                 "67108864 are reserved",
+                 segment_probe_message());
+    EXPECT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
+}
+
+TEST(SegmentsGrow, RefusesWhatIsLargerThanTheLimit)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.limit_bytes = 8 * kMiB;
+    Segments segments(source.Table(), options);
+    EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Grow(8 * kMiB + 1));
+    EXPECT_EQ(BINADE_OK, segments.Grow(8 * kMiB));
+}
+
+TEST(SegmentsGrow, RefusesWhatIsLargerThanTheOffsetSpace)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.page_capacity = 16;
+    Segments segments(source.Table(), options);
+    EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Grow(17 * 2 * kMiB));
+    EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Grow(UINT64_MAX));
+    EXPECT_EQ(BINADE_OK, segments.Grow(16 * 2 * kMiB));
+}
+
+TEST(SegmentsGrow, SaysThatTheOffsetSpaceIsUsedUp)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.page_capacity = 16;
+    options.first_bytes = 2 * kMiB;
+    Segments segments(source.Table(), options);
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(12 * 2 * kMiB));
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.GrowAnew(4 * 2 * kMiB));
+    EXPECT_STREQ("the pool's offset space has no 4 pages in a row",
+                 segment_probe_message());
+    EXPECT_EQ(BINADE_OK, segments.Grow(3 * 2 * kMiB));
+    segments.ExpectSound();
+}
+
+TEST(SegmentsGrow, CallsPinnedMemoryPinned)
+{
+    FakeSource source;
+    source.flags = BINADE_SOURCE_PINNED;
+    segment_probe_options options = {};
+    options.limit_bytes = 64 * kMiB;
+    Segments segments(source.Table(), options);
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, segments.GrowAnew(1));
+}
+
+TEST(SegmentsGrow, LetsNoRunCrossABorder)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(64 * kMiB));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(64 * kMiB));
+    segments.GiveAll();
+    EXPECT_EQ(32u, buddy_probe_longest_page_run(segments.buddy));
+}
+
+TEST(SegmentsLookup, LeadsFromAddressToOffsetAndBack)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    for (const auto &info : segments.All()) {
+        uint64_t middle = info.address + 3 * PROBE_PAGE_BYTES + 5 * 512;
+        uint64_t grain = 0;
+        ASSERT_TRUE(segment_probe_grain_of(segments.own, middle, &grain));
+        EXPECT_EQ((info.first_page + 3) * UINT64_C(4096) + 5, grain);
+        EXPECT_EQ(middle, segment_probe_address_of(segments.own, grain));
+    }
+}
+
+TEST(SegmentsLookup, TakesAnAddressWithinAGrainForTheGrain)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    uint64_t grain = 0;
+    ASSERT_TRUE(segment_probe_grain_of(
+        segments.own, segments.All()[0].address + 513, &grain));
+    EXPECT_EQ(1u, grain % 4096);
+}
+
+TEST(SegmentsLookup, FindsNothingElsewhere)
+{
+    FakeSource source;
+    source.first_address = PROBE_ADDRESS_END - 64 * kMiB;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    uint64_t grain = 77;
+    for (uint64_t address :
+         {UINT64_C(0), UINT64_C(1), source.first_address - 1, PROBE_ADDRESS_END,
+          UINT64_C(1) << 63, UINT64_MAX, UINT64_C(0x123456789000)})
+        EXPECT_FALSE(segment_probe_grain_of(segments.own, address, &grain))
+            << address;
+    EXPECT_EQ(77u, grain);
+    EXPECT_TRUE(
+        segment_probe_grain_of(segments.own, PROBE_ADDRESS_END - 1, &grain));
+}
+
+TEST(SegmentsLookup, SpansLeaves)
+{
+    FakeSource source;
+    source.first_address = 32 * kGiB - 4 * kMiB;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(34 * kGiB));
+    segments.ExpectSound();
+    EXPECT_EQ(17u * 1024, segments.All()[0].page_count);
+}
+
+TEST(SegmentsTrim, ReleasesWhatIsWhollyFree)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    segments.GiveAll();
+    EXPECT_EQ(192 * kMiB, segments.Trim());
+    EXPECT_TRUE(source.Live().empty());
+    EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
+    EXPECT_EQ(2u, segments.Stats().trim_count);
+    EXPECT_EQ(0u, segments.Stats().segment_count);
+    segments.ExpectSound();
+}
+
+TEST(SegmentsTrim, LeavesSegmentsOfWhichAGrainIsHeld)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    uint64_t start;
+    ASSERT_EQ(1u, buddy_probe_take(segments.buddy, nullptr, 1, 1, 1, &start));
+    EXPECT_EQ(0u, segments.Trim());
+    ASSERT_TRUE(buddy_probe_give(segments.buddy, nullptr, start, 1));
+    EXPECT_EQ(64 * kMiB, segments.Trim());
+}
+
+TEST(SegmentsTrim, ClosesWordsThatAHomeLeftOpen)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    buddy_probe_home home = {};
+    uint64_t start;
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    ASSERT_EQ(1u, buddy_probe_take(segments.buddy, &home, 1, 1, 1, &start));
+    ASSERT_TRUE(buddy_probe_give(segments.buddy, &home, start, 1));
+    EXPECT_EQ(64 * kMiB, segments.Trim());
+}
+
+TEST(SegmentsTrim, GoesFromTheLowestAddressAndKeepsWhatItIsTold)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    for (int i = 0; i < 3; i++)
+        ASSERT_EQ(BINADE_OK, segments.GrowAnew(1)); /* 64, 128, 256 MiB */
+    segments.GiveAll();
+    EXPECT_EQ(192 * kMiB, segments.Trim(256 * kMiB));
+    EXPECT_EQ(std::vector<uint64_t>{256 * kMiB}, Sizes(segments));
+    EXPECT_EQ(0u, segments.Trim(1));
+    EXPECT_EQ(256 * kMiB, segments.Trim(0));
+}
+
+TEST(SegmentsTrim, LetsALateLookupFindNothing)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    uint64_t address = segments.All()[0].address, grain;
+    ASSERT_TRUE(segment_probe_grain_of(segments.own, address, &grain));
+    segments.Trim();
+    EXPECT_FALSE(segment_probe_grain_of(segments.own, address, &grain));
+}
+
+TEST(SegmentsTrim, LeavesOffsetSpaceForSegmentsThatFit)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.page_capacity = 66;
+    options.largest_bytes = 64 * kMiB;
+    Segments segments(source.Table(), options);
+    for (int i = 0; i < 20; i++) {
+        ASSERT_EQ(BINADE_OK, segments.Grow(66 * 2 * kMiB));
+        ASSERT_EQ(66 * 2 * kMiB, segments.Trim());
+        ASSERT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
+        ASSERT_EQ(64 * kMiB, segments.Trim());
+    }
+}
+
+TEST(SegmentsTrim, MakesRoomUnderTheLimit)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.limit_bytes = 64 * kMiB;
+    Segments segments(source.Table(), options);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_EQ(BINADE_OK, segments.Grow(1));
+        ASSERT_EQ(64 * kMiB, segments.Trim());
+    }
+}
+
+TEST(SegmentsStats, GivesEverySegmentAnIdOfItsOwn)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    uint64_t id = segments.All()[0].id;
+    segments.Trim();
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    EXPECT_NE(id, segments.All()[0].id);
+}
+
+TEST(SegmentsCheck, SeesAPageThatDoesNotLeadToItsAddress)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    segment_probe_unlink(segments.own, 1,
+                         segments.All()[0].address + PROBE_PAGE_BYTES);
+    EXPECT_STREQ("S2: address and page do not lead to each other",
+                 segment_probe_check(segments.own));
+}
+
+TEST(SegmentsCheck, SeesAnAddressThatIsNoSegments)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    segment_probe_link(segments.own, 100,
+                       segments.All()[0].address + 100 * PROBE_PAGE_BYTES);
+    EXPECT_STREQ("S3: pages without a segment have an address",
+                 segment_probe_check(segments.own));
+}
+
+} // namespace

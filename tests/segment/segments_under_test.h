@@ -1,0 +1,128 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A buddy and the segments over it, ended together: at the end everything must
+ * be back at the source. For the tests of this folder.
+ */
+#ifndef BINADE_TESTS_SEGMENT_SEGMENTS_UNDER_TEST_H_
+#define BINADE_TESTS_SEGMENT_SEGMENTS_UNDER_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/segment/fake_source.h"
+#include "tests/support/buddy_probe.h"
+#include "tests/support/segment_probe.h"
+
+namespace segment_test
+{
+
+class Segments
+{
+  public:
+    explicit Segments(const binade_source &table,
+                      segment_probe_options options = {})
+    {
+        if (!options.page_capacity)
+            options.page_capacity = 1 << 16;
+        EXPECT_EQ(0, buddy_probe_create(options.page_capacity, &buddy));
+        options.source = &table;
+        options.buddy = buddy;
+        EXPECT_EQ(BINADE_OK, segment_probe_create(&options, &own))
+            << segment_probe_message();
+    }
+
+    ~Segments()
+    {
+        if (own) {
+            EXPECT_EQ(BINADE_OK, End());
+        }
+    }
+
+    Segments(const Segments &) = delete;
+    Segments &operator=(const Segments &) = delete;
+
+    binade_status End()
+    {
+        binade_status status = segment_probe_destroy(own);
+        own = nullptr;
+        buddy_probe_destroy(buddy);
+        return status;
+    }
+
+    binade_status Grow(uint64_t needed_bytes)
+    {
+        return segment_probe_grow(own, needed_bytes);
+    }
+
+    // Grows also where there is room: takes it first.
+    binade_status GrowAnew(uint64_t needed_bytes)
+    {
+        TakeAllRuns();
+        return Grow(needed_bytes);
+    }
+
+    void TakeAllRuns()
+    {
+        uint32_t longest;
+        uint64_t start;
+        while ((longest = buddy_probe_longest_page_run(buddy)) != 0 &&
+               buddy_probe_take_run(
+                   buddy, (uint64_t)longest * PROBE_PAGE_CHUNKS, &start))
+            held.push_back({start, longest});
+    }
+
+    void GiveAll()
+    {
+        for (const Run &run : held)
+            EXPECT_TRUE(
+                buddy_probe_give(buddy, nullptr, run.start,
+                                 (uint64_t)run.page_count * PROBE_PAGE_GRAINS));
+        held.clear();
+    }
+
+    uint64_t Trim(uint64_t keep_bytes = 0)
+    {
+        uint64_t bytes = 0;
+        EXPECT_EQ(BINADE_OK, segment_probe_trim(own, keep_bytes, &bytes));
+        return bytes;
+    }
+
+    segment_probe_stats Stats()
+    {
+        segment_probe_stats stats;
+        segment_probe_read_stats(own, &stats);
+        return stats;
+    }
+
+    std::vector<segment_probe_info> All()
+    {
+        std::vector<segment_probe_info> all;
+        segment_probe_info info;
+        for (uint32_t from = 0; segment_probe_walk(own, from, &info);
+             from = info.first_page + info.page_count)
+            all.push_back(info);
+        return all;
+    }
+
+    void ExpectSound()
+    {
+        EXPECT_STREQ(nullptr, segment_probe_check(own));
+        uint64_t at;
+        EXPECT_STREQ(nullptr, buddy_probe_check(buddy, &at));
+    }
+
+    struct Run {
+        uint64_t start;
+        uint32_t page_count;
+    };
+
+    binadei_buddy *buddy = nullptr;
+    binadei_segments *own = nullptr;
+    std::vector<Run> held;
+};
+
+} // namespace segment_test
+
+#endif

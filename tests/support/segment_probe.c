@@ -1,0 +1,136 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/support/segment_probe.h"
+
+#include "pool/base/failure.h"
+#include "pool/segment/device_source.h"
+#include "pool/segment/segment.h"
+
+static struct binadei_lookup *lookup_of(const struct binadei_segments *segments)
+{
+    return (struct binadei_lookup *)binadei_segments_lookup(segments);
+}
+
+binade_status segment_probe_create(const struct segment_probe_options *options,
+                                   struct binadei_segments **out)
+{
+    const struct binadei_segments_options own = {
+        .source = options->source,
+        .buddy = options->buddy,
+        .page_capacity = options->page_capacity,
+        .limit_bytes = options->limit_bytes,
+        .first_bytes = options->first_bytes,
+        .largest_bytes = options->largest_bytes,
+    };
+    return binadei_segments_create(&own, out);
+}
+
+binade_status segment_probe_destroy(struct binadei_segments *segments)
+{
+    return binadei_segments_destroy(segments);
+}
+
+binade_status segment_probe_grow(struct binadei_segments *segments,
+                                 uint64_t needed_bytes)
+{
+    return binadei_segments_grow(segments, needed_bytes);
+}
+
+binade_status segment_probe_trim(struct binadei_segments *segments,
+                                 uint64_t keep_bytes, uint64_t *out_bytes)
+{
+    return binadei_segments_trim(segments, keep_bytes, out_bytes);
+}
+
+uint64_t segment_probe_reserved_bytes(const struct binadei_segments *segments)
+{
+    return binadei_segments_reserved_bytes(segments);
+}
+
+void segment_probe_read_stats(struct binadei_segments *segments,
+                              struct segment_probe_stats *out)
+{
+    struct binadei_segments_stats own;
+    binadei_segments_stats(segments, &own);
+    *out = (struct segment_probe_stats){
+        .reserved_bytes = own.reserved_bytes,
+        .unreleased_bytes = own.unreleased_bytes,
+        .grow_count = own.grow_count,
+        .failed_grow_count = own.failed_grow_count,
+        .trim_count = own.trim_count,
+        .segment_count = own.segment_count,
+    };
+}
+
+bool segment_probe_walk(struct binadei_segments *segments, uint32_t from_page,
+                        struct segment_probe_info *out)
+{
+    struct binadei_segment_info own;
+    if (!binadei_segments_walk(segments, (binadei_page){from_page}, &own))
+        return false;
+    *out = (struct segment_probe_info){
+        .id = own.id,
+        .address = own.address,
+        .memory = own.memory,
+        .memory_bytes = own.memory_bytes,
+        .first_page = own.first.index,
+        .page_count = own.page_count,
+    };
+    return true;
+}
+
+const char *segment_probe_check(struct binadei_segments *segments)
+{
+    binadei_page at;
+    return binadei_segments_check(segments, &at);
+}
+
+bool segment_probe_grain_of(const struct binadei_segments *segments,
+                            uint64_t address, uint64_t *out_grain)
+{
+    binadei_grain grain;
+    if (!binadei_grain_of(lookup_of(segments), address, &grain))
+        return false;
+    *out_grain = grain.index;
+    return true;
+}
+
+uint64_t segment_probe_address_of(const struct binadei_segments *segments,
+                                  uint64_t grain)
+{
+    return binadei_address_of(lookup_of(segments), binadei_grain_at(grain));
+}
+
+const char *segment_probe_message(void)
+{
+    return binadei_failure_message();
+}
+
+void segment_probe_link(struct binadei_segments *segments, uint32_t page,
+                        uint64_t address)
+{
+    binadei_lookup_link(lookup_of(segments), (binadei_page){page}, address, 1);
+}
+
+void segment_probe_unlink(struct binadei_segments *segments, uint32_t page,
+                          uint64_t address)
+{
+    binadei_lookup_unlink(lookup_of(segments), (binadei_page){page}, address,
+                          1);
+}
+
+binade_status segment_probe_device_source(void *context, binade_source *out)
+{
+    static struct binadei_device_source storage;
+    static CUcontext primary;
+    const struct binadei_driver *driver;
+    binade_status status = binadei_driver_open(&driver);
+    if (status == BINADE_OK && !context && !primary)
+        status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&primary, 0));
+    if (status != BINADE_OK)
+        return status;
+    *out = binadei_device_source_init(&storage, driver,
+                                      context ? context : primary);
+    return BINADE_OK;
+}

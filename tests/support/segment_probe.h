@@ -1,0 +1,94 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Lets tests in C++ work the segments of pool/segment, whose headers are C
+ * only. Units are plain numbers: pages of 2 MiB, grains of 512 B. The buddy is
+ * one of buddy_probe.h. Calls and reads; asserts nothing.
+ */
+#ifndef BINADE_TESTS_SUPPORT_SEGMENT_PROBE_H_
+#define BINADE_TESTS_SUPPORT_SEGMENT_PROBE_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binade/source.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PROBE_PAGE_BYTES (UINT64_C(2) << 20)
+#define PROBE_ADDRESS_END (UINT64_C(1) << 49)
+
+struct binadei_buddy;
+struct binadei_segments;
+
+/* As struct binadei_segments_options: 0 is a default. */
+struct segment_probe_options {
+    const binade_source *source;
+    struct binadei_buddy *buddy;
+    uint32_t page_capacity;
+    uint64_t limit_bytes;
+    uint64_t first_bytes;
+    uint64_t largest_bytes;
+};
+
+/* As struct binadei_segment_info. */
+struct segment_probe_info {
+    uint64_t id;
+    uint64_t address;
+    uint64_t memory;
+    uint64_t memory_bytes;
+    uint32_t first_page;
+    uint32_t page_count;
+};
+
+/* As struct binadei_segments_stats. */
+struct segment_probe_stats {
+    uint64_t reserved_bytes;
+    uint64_t unreleased_bytes;
+    uint64_t grow_count;
+    uint64_t failed_grow_count;
+    uint64_t trim_count;
+    uint32_t segment_count;
+};
+
+binade_status segment_probe_create(const struct segment_probe_options *options,
+                                   struct binadei_segments **out);
+binade_status segment_probe_destroy(struct binadei_segments *segments);
+binade_status segment_probe_grow(struct binadei_segments *segments,
+                                 uint64_t needed_bytes);
+binade_status segment_probe_trim(struct binadei_segments *segments,
+                                 uint64_t keep_bytes, uint64_t *out_bytes);
+uint64_t segment_probe_reserved_bytes(const struct binadei_segments *segments);
+void segment_probe_read_stats(struct binadei_segments *segments,
+                              struct segment_probe_stats *out);
+bool segment_probe_walk(struct binadei_segments *segments, uint32_t from_page,
+                        struct segment_probe_info *out);
+/* NULL, or which invariant is broken. */
+const char *segment_probe_check(struct binadei_segments *segments);
+
+bool segment_probe_grain_of(const struct binadei_segments *segments,
+                            uint64_t address, uint64_t *out_grain);
+uint64_t segment_probe_address_of(const struct binadei_segments *segments,
+                                  uint64_t grain);
+
+/* The last message of this thread. */
+const char *segment_probe_message(void);
+
+/* What no code of the segments does, so that the check can be seen to fail. */
+void segment_probe_link(struct binadei_segments *segments, uint32_t page,
+                        uint64_t address);
+void segment_probe_unlink(struct binadei_segments *segments, uint32_t page,
+                          uint64_t address);
+
+/* Opens the driver that the environment names and makes the source of device
+ * memory in a context: NULL is the primary context of device 0, retained once
+ * per process. There is one such source per process. */
+binade_status segment_probe_device_source(void *context, binade_source *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
