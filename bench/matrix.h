@@ -1,0 +1,46 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * All cells of all subjects, each measured by several processes.
+ */
+#ifndef BINADE_BENCH_MATRIX_H_
+#define BINADE_BENCH_MATRIX_H_
+
+#include "bench/child.h"
+#include "bench/options.h"
+#include "bench/plan.h"
+
+/* What the processes found for one cell of one subject. */
+struct finding {
+    struct measurement *of_process; /* `count` of them; the matrix owns it */
+    uint32_t count;
+};
+
+struct matrix_subject {
+    const struct subject *subject;
+    bool is_refused;
+    bool is_standin;
+    bool is_simulated;
+    char driver[CHILD_TEXT_BYTES];
+};
+
+struct matrix {
+    const struct options *options;
+    const struct plan *plan;
+    struct matrix_subject *subjects; /* as many as the options name */
+    struct finding *findings;        /* [subject][cell of the plan] */
+    struct measurement *measurements;
+    uint64_t cell_us;
+    bool has_failed; /* a process or a cell, and it was said */
+    bool has_refused;
+};
+
+/* False: no memory. */
+bool matrix_init(struct matrix *matrix, const struct options *options,
+                 const struct plan *plan);
+void matrix_fini(struct matrix *matrix);
+
+/* Runs the processes. `argv` are the arguments that ours was started with. */
+void matrix_run(struct matrix *matrix, int argc, char **argv);
+
+#endif

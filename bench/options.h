@@ -1,0 +1,49 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line of the benchmarks.
+ */
+#ifndef BINADE_BENCH_OPTIONS_H_
+#define BINADE_BENCH_OPTIONS_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/subject.h"
+#include "bench/workload.h"
+
+#define OPTIONS_LIST_MAX 32U
+
+struct options {
+    const struct workload *workloads[OPTIONS_LIST_MAX];
+    uint32_t workload_count;
+    const struct subject *subjects[OPTIONS_LIST_MAX];
+    uint32_t subject_count;
+    uint32_t threads[OPTIONS_LIST_MAX];
+    uint32_t threads_count;
+    size_t sizes_bytes[OPTIONS_LIST_MAX];
+    uint32_t size_count;
+    uint32_t repeats;  /* processes a subject */
+    uint32_t budget_s; /* of the whole matrix */
+    uint64_t seed;
+    const char *json_path; /* NULL: standard output */
+    const char *driver;    /* NULL: BINADE_DRIVER, as it is */
+    const char *commit;    /* NULL: ask git */
+    bool names_subjects;   /* then one that cannot run is an error */
+    bool is_list;
+    bool is_help;
+
+    /* How the program calls itself: this subject alone, that long a cell. Not
+     * for users. */
+    const struct subject *child;
+    uint64_t cell_us;
+};
+
+/* 0, or -1 after saying what is wrong. Sets what was not given. */
+int options_parse(int argc, char **argv, struct options *out);
+
+void options_print_help(void);
+void options_print_list(void);
+
+#endif

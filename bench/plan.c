@@ -1,0 +1,54 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "bench/plan.h"
+
+#include <stdlib.h>
+
+static void add_sizes(struct plan *plan, const struct workload *workload,
+                      unsigned thread_count, const struct options *options)
+{
+    bool has_own = workload->sizes_bytes[0] != 0;
+    const size_t *sizes =
+        has_own ? workload->sizes_bytes : options->sizes_bytes;
+    uint32_t count = has_own ? WORKLOAD_SIZES_MAX : options->size_count;
+    for (uint32_t i = 0; i < count && sizes[i]; i++)
+        plan->cells[plan->cell_count++] =
+            (struct plan_cell){workload, sizes[i], thread_count};
+}
+
+bool plan_init(struct plan *plan, const struct options *options)
+{
+    size_t sizes_max = options->size_count > WORKLOAD_SIZES_MAX
+                           ? options->size_count
+                           : WORKLOAD_SIZES_MAX;
+    *plan = (struct plan){0};
+    plan->cells = calloc((size_t)options->workload_count *
+                             options->threads_count * sizes_max,
+                         sizeof(*plan->cells));
+    if (!plan->cells)
+        return false;
+    for (uint32_t w = 0; w < options->workload_count; w++)
+        for (uint32_t t = 0; t < options->threads_count; t++)
+            add_sizes(plan, options->workloads[w], options->threads[t],
+                      options);
+    for (uint32_t t = 0; t < options->threads_count; t++)
+        if (options->threads[t] > plan->threads_max)
+            plan->threads_max = options->threads[t];
+    return true;
+}
+
+void plan_fini(struct plan *plan)
+{
+    free(plan->cells);
+}
+
+bool plan_applies(const struct plan_cell *cell, const struct subject *subject)
+{
+    const struct workload *workload = cell->workload;
+    uint64_t blocks = workload->blocks(cell->size_bytes, cell->thread_count) *
+                      cell->thread_count;
+    return (subject->has_streams || !workload->needs_streams) &&
+           (cell->thread_count % 2 == 0 || !workload->needs_pairs) &&
+           (subject->blocks_max == 0 || blocks <= subject->blocks_max);
+}

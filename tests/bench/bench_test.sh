@@ -1,0 +1,126 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The benchmarks as a program: every subject that runs anywhere on every
+# workload, on the stand-in, for a moment; what is written, and what is refused.
+# No number is judged by its size.
+set -u
+
+bench=bench/bench
+check=tests/bench/check_results.py
+results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/bench.XXXXXX")
+trap 'rm -rf "$results"' EXIT
+failures=0
+unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
+    BINADE_STANDIN_MEMORY_POOLS BINADE_STANDIN_FAULTS
+
+# expect CODE TEXT COMMAND...: the exit status, and a text that is printed.
+expect() {
+    local code=$1 text=$2 output actual
+    shift 2
+    output=$("$@" 2>&1)
+    actual=$?
+    if [ "$actual" -ne "$code" ] || [[ $output != *"$text"* ]]; then
+        echo "FAILED: $*: exit status $actual (wanted $code), and not" \
+            "\"$text\" in:"
+        echo "$output"
+        failures=$((failures + 1))
+    fi
+}
+
+# names TITLE: the names under this title in --list.
+names() {
+    "$bench" --list | awk -v title="$1:" '
+        !/^ / { is_ours = $1 == title; next } is_ours { print $1 }'
+}
+
+mapfile -t workloads < <(names workloads)
+mapfile -t subjects < <(names subjects)
+[ "${#workloads[@]}" -gt 0 ] && [ "${#subjects[@]}" -gt 0 ] || {
+    echo "FAILED: --list names nothing"
+    exit 1
+}
+
+# Everything, but for the subject that has to be installed, and the driver's
+# pool, of which the stand-in's slow imitation takes minutes.
+runnable=()
+for subject in "${subjects[@]}"; do
+    case $subject in
+    mimalloc | cuda_async) ;;
+    *) runnable+=("$subject") ;;
+    esac
+done
+joined=$(printf '%s,' "${runnable[@]}")
+expect 0 "" "$bench" --driver=standin --subject="${joined%,}" --threads=2 \
+    --repeats=2 --budget=1 --json="$results/all.json"
+streamless=()
+for workload in "${workloads[@]}"; do
+    [ "$workload" = streams ] || streamless+=("$workload")
+done
+expect 0 " 0 failures" python3 "$check" "$results/all.json" 2 \
+    "${streamless[@]}" -- "${runnable[@]}"
+few=(pair mixed prodcons streams)
+joined=$(printf '%s,' "${few[@]}")
+expect 0 "" env BINADE_STANDIN_MEMORY_POOLS=1 "$bench" --driver=standin \
+    --subject=cuda_async --workload="${joined%,}" --threads=2 --repeats=2 \
+    --budget=1 --json="$results/async.json"
+expect 0 "4 measurements, 0 failures" python3 "$check" \
+    "$results/async.json" 2 "${few[@]}" -- cuda_async
+
+# What a run of few cells says of itself.
+one=(--workload=pair --threads=1 --repeats=1 --budget=1)
+expect 0 '"simulated_costs":true' env BINADE_STANDIN_COST=h200 "$bench" \
+    "${one[@]}" --driver=standin --subject=cuda_malloc
+expect 0 '"commit":"v1 \"x\\y\""' "$bench" "${one[@]}" --subject=null \
+    '--commit=v1 "x\y"'
+expect 0 '"size_bytes":512,' "$bench" "${one[@]}" --subject=null \
+    --size=512,1024 --seed=7
+expect 0 '"seed":7' "$bench" "${one[@]}" --subject=null --seed=7
+expect 0 '"repeats":5' "$bench" --workload=pair --threads=1 --budget=1 \
+    --subject=null
+expect 0 "$results/here.json: 1 measurements, 0 failures" bash -c \
+    'cd / && BUILD_WORKING_DIRECTORY=$1 "$0" --json=here.json "${@:4}" &&
+    python3 "$2" "$3" 1 pair -- null' "$PWD/$bench" "$results" \
+    "$PWD/$check" "$results/here.json" "${one[@]}" --subject=null
+
+# Names and numbers that there are not, each with those that there are.
+expect 2 "no workload is called \"pear\"; there are: ${workloads[*]}" \
+    "$bench" --workload=pair,pear
+expect 2 "no subject is called \"jemalloc\"; there are: ${subjects[*]}" \
+    "$bench" --subject=jemalloc
+expect 2 "--threads=0: accepted values are 1 to 256" "$bench" --threads=1,0
+expect 2 "--size=x: accepted values are 1 to 1048576" "$bench" --size=x
+expect 2 "--budget=1e9: accepted values" "$bench" --budget=1e9
+expect 2 "--repeats=-1: accepted values" "$bench" --repeats=-1
+expect 2 "--workload= names nothing" "$bench" --workload=
+expect 2 "--driver= names no driver" "$bench" --driver=
+expect 2 "--fast is not accepted; --help says what is" "$bench" --fast
+expect 0 "usage: bench" "$bench" --help
+expect 1 "--json=$results/no/file: No such file" "$bench" "${one[@]}" \
+    --subject=null --json="$results/no/file"
+
+# Subjects that cannot run: an error if named, a word if not.
+expect 3 "cuda_async cannot run here: the stand-in has no memory pools unless" \
+    "$bench" "${one[@]}" --driver=standin --subject=cuda_async
+expect 3 "cuda_malloc cannot run here: BINADE_DRIVER=/no/such.so" "$bench" \
+    "${one[@]}" --driver=/no/such.so --subject=cuda_malloc
+expect 0 "cuda_malloc cannot run here: BINADE_DRIVER=/no/such.so" "$bench" \
+    "${one[@]}" --driver=/no/such.so
+if ! ldconfig -p | grep -q 'libmimalloc\.so\.2 '; then
+    expect 3 "mimalloc cannot run here: libmimalloc.so.2 is not installed" \
+        "$bench" "${one[@]}" --subject=mimalloc
+fi
+expect 1 "nothing was measured" "$bench" --workload=prodcons --threads=1 \
+    --subject=null --repeats=1
+
+# A cell that fails says which, and a process that ends says so.
+expect 1 "cuda_malloc, pair, 1 threads, 65536 bytes: out of memory" env \
+    BINADE_STANDIN_FAULTS=cuMemAlloc:nth=9:code=2 "$bench" "${one[@]}" \
+    --driver=standin --subject=cuda_malloc
+sizes=$(seq -s, 1 20)
+expect 1 "the process that ran null was ended by a signal" bash -c \
+    'ulimit -t 1; exec "$0" "$@"' "$bench" --workload=pair --threads=1 \
+    --repeats=1 --subject=null --size="$sizes"
+
+[ "$failures" -eq 0 ] && echo "the benchmarks behave"
+exit "$failures"

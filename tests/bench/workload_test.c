@@ -1,0 +1,169 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Every workload against a subject that keeps books: what was allocated is
+ * freed once, with its own size and stream, on a stream that there is; and all
+ * of it, also when memory runs out on the way.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/cell.h"
+
+#define LIVE_MARK UINT64_C(0x1111222233334444)
+#define CELL_US 4000U
+#define NEVER UINT64_MAX
+
+/* A block is its own record; its memory is not given back before the cell has
+ * ended, so that a second free is seen and does no harm. */
+struct record {
+    struct record *next;
+    _Atomic uint64_t mark;
+    size_t size_bytes;
+    unsigned stream;
+};
+
+static _Atomic(struct record *) records;
+static _Atomic uint64_t live_count;
+static _Atomic uint64_t alloc_count;
+static _Atomic uint64_t wrong_count;
+static uint64_t alloc_limit; /* beyond it there is no memory */
+
+static const char *start(unsigned thread_count)
+{
+    (void)thread_count;
+    return NULL;
+}
+
+static uint64_t alloc(unsigned thread, size_t size_bytes, unsigned stream)
+{
+    (void)thread;
+    if (atomic_fetch_add(&alloc_count, 1) >= alloc_limit)
+        return 0;
+    struct record *record = malloc(sizeof(*record));
+    if (!record)
+        return 0;
+    *record = (struct record){
+        .mark = LIVE_MARK, .size_bytes = size_bytes, .stream = stream};
+    record->next = atomic_load(&records);
+    while (!atomic_compare_exchange_weak(&records, &record->next, record)) {
+    }
+    if (size_bytes == 0 || stream >= SUBJECT_STREAMS)
+        atomic_fetch_add(&wrong_count, 1);
+    atomic_fetch_add(&live_count, 1);
+    return (uintptr_t)record;
+}
+
+static void free_block(unsigned thread, uint64_t address, size_t size_bytes,
+                       unsigned stream)
+{
+    (void)thread;
+    struct record *record = (struct record *)(uintptr_t)address;
+    if (atomic_exchange(&record->mark, 0) != LIVE_MARK ||
+        record->size_bytes != size_bytes || record->stream != stream)
+        atomic_fetch_add(&wrong_count, 1);
+    atomic_fetch_sub(&live_count, 1);
+}
+
+static void stop(void) {}
+
+static const struct subject bookkeeper = {
+    .name = "bookkeeper",
+    .has_streams = true,
+    .start = start,
+    .alloc = alloc,
+    .free = free_block,
+    .stop = stop,
+};
+
+static void forget_records(void)
+{
+    struct record *record = atomic_exchange(&records, NULL);
+    while (record) {
+        struct record *next = record->next;
+        free(record);
+        record = next;
+    }
+}
+
+static int complain(const struct plan_cell *cell, const char *what)
+{
+    printf("FAILED: %s, %zu bytes, %u threads, memory for %llu blocks: %s\n",
+           cell->workload->name, cell->size_bytes, cell->thread_count,
+           (unsigned long long)alloc_limit, what);
+    return 1;
+}
+
+static int check_numbers(const struct plan_cell *cell,
+                         const struct measurement *found)
+{
+    int failures = 0;
+    if (!(found->op_median > 0 && found->op_p99 >= found->op_median &&
+          found->op_p999 >= found->op_p99 && found->op_mean > 0))
+        failures += complain(cell, "quantiles of batches out of order");
+    if (!(found->call_p99 > 0 && found->call_p999 >= found->call_p99))
+        failures += complain(cell, "quantiles of calls out of order");
+    if (found->ops == 0 || found->kept != 7)
+        failures += complain(cell, "repetitions are missing");
+    return failures;
+}
+
+static int run(const struct plan_cell *cell, uint64_t limit, const char *wanted)
+{
+    struct measurement found;
+    int failures = 0;
+    alloc_limit = limit;
+    atomic_store(&alloc_count, 0);
+    const char *why = cell_measure(cell, &bookkeeper, 1, CELL_US, &found);
+    if (wanted ? !why || strcmp(why, wanted) != 0 : why != NULL)
+        failures += complain(cell, why ? why : "was measured");
+    if (!why)
+        failures += check_numbers(cell, &found);
+    if (atomic_exchange(&live_count, 0) != 0)
+        failures += complain(cell, "not all blocks were freed");
+    if (atomic_exchange(&wrong_count, 0) != 0)
+        failures += complain(cell, "blocks freed twice or as others");
+    forget_records();
+    return failures;
+}
+
+/* Exhaustion while it sets up or in the first burst; or at the second block,
+ * where what is held grows with time. */
+static int run_out(const struct plan_cell *cell)
+{
+    bool grows = cell->workload->needs_pairs ||
+                 strcmp(cell->workload->name, "rmm-random") == 0;
+    uint64_t blocks =
+        cell->workload->blocks(cell->size_bytes, cell->thread_count);
+    uint64_t limit = grows ? 1 : blocks * cell->thread_count - 1;
+    return run(cell, limit, "out of memory") + run(cell, 0, "out of memory");
+}
+
+static int run_workload(const struct workload *workload)
+{
+    int failures = 0;
+    for (unsigned threads = 1; threads <= 4; threads *= 4) {
+        for (unsigned i = 0; i < WORKLOAD_SIZES_MAX; i++) {
+            size_t own = workload->sizes_bytes[i];
+            struct plan_cell cell = {workload, own ? own : 1000, threads};
+            bool is_size = workload->sizes_bytes[0] ? own != 0 : i == 0;
+            if (!is_size || !plan_applies(&cell, &bookkeeper))
+                continue;
+            failures += run(&cell, NEVER, NULL);
+            failures += run_out(&cell);
+        }
+    }
+    return failures;
+}
+
+int main(void)
+{
+    int failures = 0;
+    int count = 0;
+    for (; workloads[count]; count++)
+        failures += run_workload(workloads[count]);
+    printf("%d workloads, %d failures\n", count, failures);
+    return failures != 0 || count == 0;
+}
