@@ -5,7 +5,7 @@
  * call the driver, was it initialised, does the fault plan want this call to
  * fail, what does the call cost, and does it break a capture under way.
  *
- * An entry that no file defines is a weak stub (entry.c) that counts the call
+ * An entry that no file defines is a weak stub (names.c) that counts the call
  * and returns CUDA_ERROR_NOT_SUPPORTED; defining the symbol replaces it.
  */
 #ifndef BINADE_POOL_STANDIN_ENTRY_H_
