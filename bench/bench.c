@@ -12,31 +12,42 @@
 #include <string.h>
 
 #include "bench/child.h"
+#include "bench/machine.h"
 #include "bench/matrix.h"
 #include "bench/options.h"
 #include "bench/plan.h"
 #include "bench/report.h"
+#include "bench/spawn.h"
 
 enum exit_code {
     EXIT_OK = 0,
     EXIT_FAILED = 1,  /* a process or a measurement */
     EXIT_USAGE = 2,   /* unknown argument */
     EXIT_REFUSED = 3, /* a subject that was named cannot run here */
+    EXIT_INTERRUPTED = 4,
+};
+
+/* Behind the name of the results, for each measurement as it comes. */
+#define RAW_SUFFIX ".raw.jsonl"
+
+/* Where results go. */
+struct sink {
+    FILE *file;
+    FILE *raw; /* NULL: nowhere, since the results go to standard output */
+    struct machine machine;
 };
 
 /* Opened before anything is measured: minutes later is too late to hear that
  * there is no such folder. `bazel run` starts us in a folder of its own and
  * says which was the user's. */
-static FILE *open_output(const char *path)
+static FILE *open_output(const char *path, const char *suffix)
 {
     const char *folder = getenv("BUILD_WORKING_DIRECTORY");
     char name[PATH_MAX];
-    if (!path)
-        return stdout;
     if (*path == '/' || !folder)
-        (void)snprintf(name, sizeof(name), "%s", path);
+        (void)snprintf(name, sizeof(name), "%s%s", path, suffix);
     else
-        (void)snprintf(name, sizeof(name), "%s/%s", folder, path);
+        (void)snprintf(name, sizeof(name), "%s/%s%s", folder, path, suffix);
     FILE *file = fopen(name, "we");
     if (!file) {
         /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
@@ -46,40 +57,73 @@ static FILE *open_output(const char *path)
     return file;
 }
 
-static int measure_into(FILE *file, const struct options *options,
-                        const struct plan *plan, int argc, char **argv)
+static bool sink_open(struct sink *sink, const struct options *options)
 {
-    struct matrix matrix;
-    int code = EXIT_FAILED;
-    if (matrix_init(&matrix, options, plan)) {
-        matrix_run(&matrix, argc, argv);
-        uint32_t written = report_write(file, &matrix);
-        if (fflush(file) != 0 || ferror(file))
-            perror("bench: the results");
-        else if (matrix.has_refused)
-            code = EXIT_REFUSED;
-        else if (!matrix.has_failed && written > 0)
-            code = EXIT_OK;
-        if (written == 0)
-            (void)fputs("bench: nothing was measured: none of these subjects "
-                        "runs any of these cells here\n",
-                        stderr);
+    *sink = (struct sink){.file = stdout};
+    if (options->json_path) {
+        sink->file = open_output(options->json_path, "");
+        if (sink->file)
+            sink->raw = open_output(options->json_path, RAW_SUFFIX);
+        if (!sink->raw)
+            return false;
     }
-    matrix_fini(&matrix);
-    return code;
+    machine_describe(options->commit, &sink->machine);
+    return true;
+}
+
+static void sink_close(struct sink *sink)
+{
+    if (sink->file && sink->file != stdout)
+        (void)fclose(sink->file);
+    if (sink->raw)
+        (void)fclose(sink->raw);
+}
+
+static void note(void *context, const struct matrix *matrix,
+                 uint32_t subject_index, uint32_t cell_index)
+{
+    const struct sink *sink = context;
+    if (sink->raw)
+        report_write_last(sink->raw, matrix, &sink->machine, subject_index,
+                          cell_index);
+}
+
+/* Also what there is when somebody wants us to end. */
+static int write_all(const struct sink *sink, const struct matrix *matrix)
+{
+    uint32_t measured = report_write(sink->file, matrix, &sink->machine);
+    if (measured == 0)
+        (void)fputs("bench: nothing was measured: none of these subjects runs "
+                    "any of these cells here\n",
+                    stderr);
+    if (fflush(sink->file) != 0 || ferror(sink->file)) {
+        perror("bench: the results");
+        return EXIT_FAILED;
+    }
+    if (matrix->is_interrupted)
+        return EXIT_INTERRUPTED;
+    if (matrix->has_refused)
+        return EXIT_REFUSED;
+    return matrix->has_failed || measured == 0 ? EXIT_FAILED : EXIT_OK;
 }
 
 static int measure(const struct options *options, int argc, char **argv)
 {
-    struct plan plan;
-    FILE *file = open_output(options->json_path);
+    struct plan plan = {0};
+    struct matrix matrix = {0};
+    struct sink sink;
     int code = EXIT_FAILED;
-    if (file && plan_init(&plan, options)) {
-        code = measure_into(file, options, &plan, argc, argv);
-        plan_fini(&plan);
+    if (sink_open(&sink, options) && plan_init(&plan, options) &&
+        matrix_init(&matrix, options, &plan)) {
+        matrix.note = note;
+        matrix.note_context = &sink;
+        spawn_catch_signals();
+        matrix_run(&matrix, argc, argv);
+        code = write_all(&sink, &matrix);
     }
-    if (file && file != stdout)
-        (void)fclose(file);
+    matrix_fini(&matrix);
+    plan_fini(&plan);
+    sink_close(&sink);
     return code;
 }
 

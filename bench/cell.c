@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "bench/clock.h"
 enum mode {
     MODE_WARM_UP,
     MODE_BATCHES, /* each batch is timed */
@@ -33,6 +34,8 @@ enum mode {
 
 struct run {
     const struct plan_cell *cell;
+    const struct subject *subject;
+    const struct pace *pace;
     struct histogram *batches; /* of all threads and repetitions that count */
     struct histogram *calls;
     uint64_t repetition_ns;
@@ -194,7 +197,7 @@ static void add_up(struct run *run, const struct seat *seats)
 }
 
 /* `wanted` repetitions that count: undisturbed ones, and when there were too
- * few of these after so many tries, whatever comes. */
+ * few of these after so many tries, or in time, whatever comes. */
 static const char *repeat(struct run *run, const struct seat *seats,
                           enum mode mode, uint32_t wanted,
                           struct measurement *out)
@@ -208,6 +211,8 @@ static const char *repeat(struct run *run, const struct seat *seats,
         if (why)
             return why;
         bool is_disturbed = is_preempted(seats, count);
+        if (clock_now_ns() >= run->pace->deadline_ns)
+            tries = wanted;
         out->discarded += is_disturbed && tries > wanted;
         if (!is_disturbed || tries <= wanted) {
             add_up(run, seats);
@@ -220,6 +225,26 @@ static const char *repeat(struct run *run, const struct seat *seats,
     return NULL;
 }
 
+/* The batches, and what the subject's cache did meanwhile, also in repetitions
+ * that do not count. */
+static const char *repeat_batches(struct run *run, const struct seat *seats,
+                                  struct measurement *out)
+{
+    uint64_t hits[2] = {0};
+    uint64_t misses[2] = {0};
+    void (*count)(uint64_t *, uint64_t *) = run->subject->count;
+    if (count)
+        count(&hits[0], &misses[0]);
+    const char *why = repeat(run, seats, MODE_BATCHES, BATCH_REPETITIONS, out);
+    if (count)
+        count(&hits[1], &misses[1]);
+    uint64_t hit_count = hits[1] - hits[0];
+    uint64_t all_count = hit_count + misses[1] - misses[0];
+    out->cache_hit_rate =
+        all_count > 0 ? (double)hit_count / (double)all_count : -1;
+    return why;
+}
+
 static const char *run_all(struct run *run, const struct seat *seats,
                            struct measurement *out)
 {
@@ -228,7 +253,7 @@ static const char *run_all(struct run *run, const struct seat *seats,
     if (!why)
         why = repeat(run, seats, MODE_WARM_UP, 1, &ignored);
     if (!why)
-        why = repeat(run, seats, MODE_BATCHES, BATCH_REPETITIONS, out);
+        why = repeat_batches(run, seats, out);
     if (!why)
         why = repeat(run, seats, MODE_CALLS, CALL_REPETITIONS, out);
     if (!why && run->ops == 0)
@@ -248,13 +273,13 @@ static void create_thread(struct seat *seat)
 }
 
 static void take_seats(struct seat *seats, struct run *run, void *shared,
-                       const struct subject *subject, uint64_t seed)
+                       uint64_t seed)
 {
     unsigned count = run->cell->thread_count;
     for (unsigned i = 0; i < count; i++) {
         seats[i].run = run;
         seats[i].worker = (struct worker){
-            .subject = subject,
+            .subject = run->subject,
             .shared = shared,
             .random = random_start(seed, i),
             .size_bytes = run->cell->size_bytes,
@@ -290,8 +315,7 @@ static void fill(const struct run *run, struct measurement *out)
 }
 
 static const char *measure_with(struct run *run, struct seat *seats,
-                                const struct subject *subject, uint64_t seed,
-                                struct measurement *out)
+                                uint64_t seed, struct measurement *out)
 {
     const struct workload *workload = run->cell->workload;
     unsigned count = run->cell->thread_count;
@@ -299,7 +323,7 @@ static const char *measure_with(struct run *run, struct seat *seats,
     if (workload->begin && !shared)
         return "no host memory";
     (void)pthread_barrier_init(&run->gate, NULL, count + 1);
-    take_seats(seats, run, shared, subject, seed);
+    take_seats(seats, run, shared, seed);
     const char *why = run_all(run, seats, out);
     leave_seats(seats, run, out);
     (void)pthread_barrier_destroy(&run->gate);
@@ -312,16 +336,19 @@ static const char *measure_with(struct run *run, struct seat *seats,
 
 const char *cell_measure(const struct plan_cell *cell,
                          const struct subject *subject, uint64_t seed,
-                         uint64_t cell_us, struct measurement *out)
+                         const struct pace *pace, struct measurement *out)
 {
     unsigned count = cell->thread_count;
     struct run run = {.cell = cell,
-                      .repetition_ns = cell_us * 1000 / REPETITIONS};
+                      .subject = subject,
+                      .pace = pace,
+                      .repetition_ns = pace->cell_us * 1000 / REPETITIONS};
     struct seat *seats = calloc(count, sizeof(*seats));
     struct histogram *histograms =
         calloc(2 * (size_t)count + 2, sizeof(*histograms));
     const char *why = "no host memory";
-    *out = (struct measurement){.is_clean = true, .is_pinned = true};
+    *out = (struct measurement){
+        .cell_us = pace->cell_us, .is_clean = true, .is_pinned = true};
     if (seats && histograms) {
         run.batches = &histograms[0];
         run.calls = &histograms[1];
@@ -329,7 +356,7 @@ const char *cell_measure(const struct plan_cell *cell,
             seats[i].batches = &histograms[2 + 2 * (size_t)i];
             seats[i].calls = &histograms[3 + 2 * (size_t)i];
         }
-        why = measure_with(&run, seats, subject, seed, out);
+        why = measure_with(&run, seats, seed, out);
     }
     free(histograms);
     free(seats);

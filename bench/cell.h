@@ -11,6 +11,12 @@
 
 #include "bench/plan.h"
 
+/* How much time a cell may take. */
+struct pace {
+    uint64_t cell_us;     /* of all repetitions, if none is disturbed */
+    uint64_t deadline_ns; /* from then on, disturbed ones count, too */
+};
+
 /* All durations in nanoseconds. */
 struct measurement {
     double op_median;
@@ -19,16 +25,18 @@ struct measurement {
     double op_mean;
     double call_p99;
     double call_p999;
-    uint64_t ops;       /* of all repetitions that count */
-    uint32_t kept;      /* repetitions that count */
-    uint32_t discarded; /* in which a thread lost its processor */
-    bool is_clean;      /* false: those that count are such, too */
+    double cache_hit_rate; /* of the allocations; -1: there is no cache */
+    uint64_t ops;          /* of all repetitions that count */
+    uint64_t cell_us;      /* that were planned */
+    uint32_t kept;         /* repetitions that count */
+    uint32_t discarded;    /* in which a thread lost its processor */
+    bool is_clean;         /* false: those that count are such, too */
     bool is_pinned;
 };
 
 /* NULL, or what went wrong. The subject has started. */
 const char *cell_measure(const struct plan_cell *cell,
                          const struct subject *subject, uint64_t seed,
-                         uint64_t cell_us, struct measurement *out);
+                         const struct pace *pace, struct measurement *out);
 
 #endif

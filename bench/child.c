@@ -1,16 +1,28 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
+#define _GNU_SOURCE
 #include "bench/child.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
+#include "bench/clock.h"
 #include "pool/driver/driver_table.h"
 
-#define CELL_FORMAT "cell %u %d %d %u %u %llu %lf %lf %lf %lf %lf %lf"
+#define CELL_FORMAT "cell %u %d %d %u %u %llu %llu %lf %lf %lf %lf %lf %lf %lf"
+
+/* Of a cell's share of the time, what is measured; the rest is for setting up,
+ * and for repetitions that are repeated. */
+#define MEASURE_PERCENT 50U
+/* A cell may take this part of the time of all that are left, or PATIENCE_NS,
+ * whichever is more, before it is killed: setting up takes some of them a
+ * hundred times as long as others. */
+#define OVERRUN_PART 4U
 
 static void print_driver(const struct subject *subject)
 {
@@ -29,40 +41,85 @@ static void print_driver(const struct subject *subject)
 
 static void print_cell(uint32_t index, const struct measurement *m)
 {
-    printf("cell %" PRIu32 " %d %d %" PRIu32 " %" PRIu32 " %" PRIu64
-           " %.6f %.6f %.6f %.6f %.6f %.6f\n",
+    printf("cell %" PRIu32 " %d %d %" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64
+           " %.6f %.6f %.6f %.6f %.6f %.6f %.6f\n",
            index, m->is_clean, m->is_pinned, m->kept, m->discarded, m->ops,
-           m->op_median, m->op_p99, m->op_p999, m->op_mean, m->call_p99,
-           m->call_p999);
+           m->cell_us, m->op_median, m->op_p99, m->op_p999, m->op_mean,
+           m->call_p99, m->call_p999, m->cache_hit_rate);
+}
+
+static void run_cell(const struct plan *plan, const struct options *options,
+                     uint32_t index, const struct pace *pace)
+{
+    struct measurement measurement;
+    const char *why = cell_measure(&plan->cells[index], options->child,
+                                   options->seed, pace, &measurement);
+    if (why)
+        printf("fails %" PRIu32 " %s\n", index, why);
+    else
+        print_cell(index, &measurement);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The first of `count` cells that are to come. */
+static void run_next(const struct plan *plan, const struct options *options,
+                     uint32_t index, uint32_t count)
+{
+    uint64_t now_ns = clock_now_ns();
+    uint64_t left_ns = options->deadline_ns - now_ns;
+    uint64_t share_ns = left_ns / count;
+    uint64_t measure_us = share_ns / 1000 * MEASURE_PERCENT / 100;
+    uint64_t most_ns =
+        larger(larger(share_ns, left_ns / OVERRUN_PART), CHILD_PATIENCE_NS);
+    struct pace pace = {
+        .cell_us = smaller(larger(measure_us, CELL_US_MIN), options->cell_us),
+        .deadline_ns = now_ns + share_ns,
+    };
+    printf("begin %" PRIu32 " %" PRIu64 "\n", index, now_ns + most_ns);
+    (void)fflush(stdout);
+    run_cell(plan, options, index, &pace);
+    (void)fflush(stdout);
 }
 
 static void run_plan(const struct plan *plan, const struct options *options)
 {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < plan->cell_count; i++)
+        count += options->cells[i] == '1';
     for (uint32_t i = 0; i < plan->cell_count; i++) {
-        struct measurement measurement;
-        if (!plan_applies(&plan->cells[i], options->child))
+        if (options->cells[i] != '1')
             continue;
-        const char *why =
-            cell_measure(&plan->cells[i], options->child, options->seed,
-                         options->cell_us, &measurement);
-        if (why)
-            printf("fails %" PRIu32 " %s\n", i, why);
-        else
-            print_cell(i, &measurement);
-        (void)fflush(stdout);
+        if (clock_now_ns() >= options->deadline_ns)
+            break;
+        run_next(plan, options, i, count--);
     }
 }
 
 int child_run(const struct options *options)
 {
     struct plan plan;
+    /* Nobody reads what we print once our parent is gone. */
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!plan_init(&plan, options))
         return 1;
-    const char *why = options->child->start(plan.threads_max);
+    if (!options->cells || strlen(options->cells) != plan.cell_count)
+        return 1;
+    const char *why =
+        options->child->start(plan.threads_max, plan.stream_count);
     if (why) {
         printf("refuses %s\n", why);
     } else {
         print_driver(options->child);
+        (void)fflush(stdout);
         run_plan(&plan, options);
         options->child->stop();
     }
@@ -74,13 +131,16 @@ static bool read_cell(const char *line, struct child_line *out)
 {
     struct measurement *m = &out->measurement;
     unsigned long long ops;
+    unsigned long long cell_us;
     int is_clean;
     int is_pinned;
     if (sscanf(line, CELL_FORMAT, &out->cell_index, &is_clean, &is_pinned,
-               &m->kept, &m->discarded, &ops, &m->op_median, &m->op_p99,
-               &m->op_p999, &m->op_mean, &m->call_p99, &m->call_p999) != 12)
+               &m->kept, &m->discarded, &ops, &cell_us, &m->op_median,
+               &m->op_p99, &m->op_p999, &m->op_mean, &m->call_p99,
+               &m->call_p999, &m->cache_hit_rate) != 14)
         return false;
     m->ops = ops;
+    m->cell_us = cell_us;
     m->is_clean = is_clean;
     m->is_pinned = is_pinned;
     return true;
@@ -95,12 +155,17 @@ static void keep_text(struct child_line *out, const char *text)
 
 void child_read_line(const char *line, struct child_line *out)
 {
+    unsigned long long deadline_ns;
     int is_standin;
     int is_simulated;
     int text = 0;
     *out = (struct child_line){.verb = CHILD_NONSENSE};
     if (read_cell(line, out)) {
         out->verb = CHILD_CELL;
+    } else if (sscanf(line, "begin %u %llu", &out->cell_index, &deadline_ns) ==
+               2) {
+        out->verb = CHILD_BEGIN;
+        out->deadline_ns = deadline_ns;
     } else if (sscanf(line, "runs %d %d %n", &is_standin, &is_simulated,
                       &text) == 2 &&
                text) {

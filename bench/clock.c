@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The one clock of all measurements. It is no inline function, so that only
- * this file needs what the C standard does not have.
+ * It is no inline function, so that only this file needs what the C standard
+ * does not have.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <time.h>
+#include "bench/clock.h"
 
-#include "bench/worker.h"
+#include <time.h>
 
 uint64_t clock_now_ns(void)
 {

@@ -46,7 +46,9 @@ static void ask_git(char *text)
     char *argv[] = {"git",         "-C",       workspace,
                     "describe",    "--always", "--abbrev=40",
                     "--exclude=*", "--dirty",  NULL};
-    if (spawn_lines(argv, 1, take_commit, text) != 0)
+    struct spawn git = {
+        .argv = argv, .is_quiet = true, .take = take_commit, .context = text};
+    if (spawn_run(&git) != 0)
         set_text(text, "unknown");
 }
 

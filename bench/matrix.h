@@ -10,10 +10,15 @@
 #include "bench/options.h"
 #include "bench/plan.h"
 
+#define MATRIX_WHY_BYTES 128
+
 /* What the processes found for one cell of one subject. */
 struct finding {
     struct measurement *of_process; /* `count` of them; the matrix owns it */
     uint32_t count;
+    /* It ended its process, or took too long: it is not tried again. */
+    bool is_given_up;
+    char why[MATRIX_WHY_BYTES]; /* "", or why some process did not measure it */
 };
 
 struct matrix_subject {
@@ -30,9 +35,16 @@ struct matrix {
     struct matrix_subject *subjects; /* as many as the options name */
     struct finding *findings;        /* [subject][cell of the plan] */
     struct measurement *measurements;
-    uint64_t cell_us;
+    uint64_t deadline_ns;
     bool has_failed; /* a process or a cell, and it was said */
     bool has_refused;
+    bool is_interrupted;
+
+    /* Told of each measurement as it comes, as the last of its finding. NULL:
+     * nobody is. */
+    void (*note)(void *context, const struct matrix *matrix,
+                 uint32_t subject_index, uint32_t cell_index);
+    void *note_context;
 };
 
 /* False: no memory. */
@@ -40,7 +52,16 @@ bool matrix_init(struct matrix *matrix, const struct options *options,
                  const struct plan *plan);
 void matrix_fini(struct matrix *matrix);
 
-/* Runs the processes. `argv` are the arguments that ours was started with. */
+/* Runs the processes, until all is measured or time is up. `argv` are the
+ * arguments that ours was started with. */
 void matrix_run(struct matrix *matrix, int argc, char **argv);
+
+static inline struct finding *matrix_finding(const struct matrix *matrix,
+                                             uint32_t subject_index,
+                                             uint32_t cell_index)
+{
+    return &matrix->findings[(size_t)subject_index * matrix->plan->cell_count +
+                             cell_index];
+}
 
 #endif

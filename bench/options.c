@@ -158,7 +158,19 @@ static int parse_seed(const char *text, struct options *out)
 
 static int parse_cell_us(const char *text, struct options *out)
 {
-    return parse_number("cell-us", text, 1, UINT64_C(1) << 32, &out->cell_us);
+    return parse_number("cell-us", text, CELL_US_MIN, CELL_US_MAX,
+                        &out->cell_us);
+}
+
+static int parse_cells(const char *text, struct options *out)
+{
+    out->cells = text;
+    return 0;
+}
+
+static int parse_deadline(const char *text, struct options *out)
+{
+    return parse_number("deadline-ns", text, 0, UINT64_MAX, &out->deadline_ns);
 }
 
 static int parse_json(const char *text, struct options *out)
@@ -194,7 +206,8 @@ static const struct {
     {"json", parse_json},         {"repeats", parse_repeats},
     {"budget", parse_budget},     {"driver", parse_driver},
     {"seed", parse_seed},         {"commit", parse_commit},
-    {"child", parse_child},       {"cell-us", parse_cell_us},
+    {"cell-us", parse_cell_us},   {"child", parse_child},
+    {"cells", parse_cells},       {"deadline-ns", parse_deadline},
 };
 
 static int parse_one(const char *argument, struct options *out)
@@ -215,13 +228,10 @@ static int parse_one(const char *argument, struct options *out)
 
 static void default_names(struct options *out)
 {
-    if (!out->workload_count) {
-        while (workloads[out->workload_count]) {
-            out->workloads[out->workload_count] =
-                workloads[out->workload_count];
-            out->workload_count++;
-        }
-    }
+    if (!out->workload_count)
+        for (size_t i = 0; workloads[i]; i++)
+            if (!workloads[i]->is_extra)
+                out->workloads[out->workload_count++] = workloads[i];
     if (!out->subject_count) {
         while (subjects[out->subject_count]) {
             out->subjects[out->subject_count] = subjects[out->subject_count];
@@ -244,7 +254,8 @@ static void default_numbers(struct options *out)
 
 int options_parse(int argc, char **argv, struct options *out)
 {
-    *out = (struct options){.repeats = 5, .budget_s = 480, .seed = 1};
+    *out = (struct options){
+        .repeats = 5, .budget_s = 480, .cell_us = CELL_US_DEFAULT, .seed = 1};
     for (int i = 1; i < argc; i++)
         if (parse_one(argv[i], out) != 0)
             return -1;

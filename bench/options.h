@@ -15,6 +15,12 @@
 
 #define OPTIONS_LIST_MAX 32U
 
+/* Microseconds a cell. With less than a millisecond a repetition is no longer
+ * than what the system does now and then. */
+#define CELL_US_MIN 1000U
+#define CELL_US_DEFAULT 100000U
+#define CELL_US_MAX 10000000U
+
 struct options {
     const struct workload *workloads[OPTIONS_LIST_MAX];
     uint32_t workload_count;
@@ -26,6 +32,7 @@ struct options {
     uint32_t size_count;
     uint32_t repeats;  /* processes a subject */
     uint32_t budget_s; /* of the whole matrix */
+    uint64_t cell_us;  /* most that a cell is measured, set-up apart */
     uint64_t seed;
     const char *json_path; /* NULL: standard output */
     const char *driver;    /* NULL: BINADE_DRIVER, as it is */
@@ -34,10 +41,12 @@ struct options {
     bool is_list;
     bool is_help;
 
-    /* How the program calls itself: this subject alone, that long a cell. Not
-     * for users. */
+    /* How the program calls itself, not for users: this subject alone; of the
+     * plan's cells those whose character is '1'; and until when, by
+     * clock_now_ns(). */
     const struct subject *child;
-    uint64_t cell_us;
+    const char *cells;
+    uint64_t deadline_ns;
 };
 
 /* 0, or -1 after saying what is wrong. Sets what was not given. */

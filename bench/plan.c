@@ -17,6 +17,19 @@ static void add_sizes(struct plan *plan, const struct workload *workload,
             (struct plan_cell){workload, sizes[i], thread_count};
 }
 
+static void count_seats(struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->cell_count; i++) {
+        const struct plan_cell *cell = &plan->cells[i];
+        if (cell->thread_count > plan->threads_max)
+            plan->threads_max = cell->thread_count;
+        if (cell->workload->stream_count > plan->stream_count)
+            plan->stream_count = cell->workload->stream_count;
+    }
+    if (plan->threads_max > plan->stream_count)
+        plan->stream_count = plan->threads_max;
+}
+
 bool plan_init(struct plan *plan, const struct options *options)
 {
     size_t sizes_max = options->size_count > WORKLOAD_SIZES_MAX
@@ -32,9 +45,7 @@ bool plan_init(struct plan *plan, const struct options *options)
         for (uint32_t t = 0; t < options->threads_count; t++)
             add_sizes(plan, options->workloads[w], options->threads[t],
                       options);
-    for (uint32_t t = 0; t < options->threads_count; t++)
-        if (options->threads[t] > plan->threads_max)
-            plan->threads_max = options->threads[t];
+    count_seats(plan);
     return true;
 }
 
@@ -48,7 +59,7 @@ bool plan_applies(const struct plan_cell *cell, const struct subject *subject)
     const struct workload *workload = cell->workload;
     uint64_t blocks = workload->blocks(cell->size_bytes, cell->thread_count) *
                       cell->thread_count;
-    return (subject->has_streams || !workload->needs_streams) &&
+    return (subject->has_streams || workload->stream_count == 0) &&
            (cell->thread_count % 2 == 0 || !workload->needs_pairs) &&
            (subject->blocks_max == 0 || blocks <= subject->blocks_max);
 }

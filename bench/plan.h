@@ -24,6 +24,7 @@ struct plan {
     struct plan_cell *cells;
     uint32_t cell_count;
     unsigned threads_max;
+    unsigned stream_count; /* of each process */
 };
 
 /* False: no memory. */

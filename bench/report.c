@@ -4,10 +4,9 @@
 #include "bench/report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
-
-#include "bench/machine.h"
 
 /* The numbers of a measurement that are given as the median over processes. */
 static const struct {
@@ -21,6 +20,8 @@ static const struct {
     {"ns_per_call_p99", offsetof(struct measurement, call_p99)},
     {"ns_per_call_p999", offsetof(struct measurement, call_p999)},
 };
+
+#define NUMBER_COUNT (sizeof(numbers) / sizeof(numbers[0]))
 
 static double number_of(const struct measurement *measurement,
                         size_t offset_bytes)
@@ -66,87 +67,132 @@ static void write_flag(FILE *file, const char *key, bool is_set)
     (void)fprintf(file, ",\"%s\":%s", key, is_set ? "true" : "false");
 }
 
+/* `value` NAN: there is none. */
+static void write_number(FILE *file, const char *key, const char *suffix,
+                         double value, int digits)
+{
+    if (isnan(value))
+        (void)fprintf(file, ",\"%s%s\":null", key, suffix);
+    else
+        (void)fprintf(file, ",\"%s%s\":%.*f", key, suffix, digits, value);
+}
+
+static double median(const struct finding *finding, size_t offset_bytes,
+                     double *scratch)
+{
+    if (finding->count == 0)
+        return NAN;
+    sorted(finding, offset_bytes, scratch);
+    return middle(scratch, finding->count);
+}
+
 static void write_numbers(FILE *file, const struct finding *finding,
                           double *scratch)
 {
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        sorted(finding, numbers[i].offset_bytes, scratch);
-        (void)fprintf(file, ",\"%s\":%.2f", numbers[i].key,
-                      middle(scratch, finding->count));
-    }
-    sorted(finding, numbers[0].offset_bytes, scratch);
-    (void)fprintf(file,
-                  ",\"ns_per_op_median_min\":%.2f"
-                  ",\"ns_per_op_median_max\":%.2f",
-                  scratch[0], scratch[finding->count - 1]);
+    for (size_t i = 0; i < NUMBER_COUNT; i++)
+        write_number(file, numbers[i].key, "",
+                     median(finding, numbers[i].offset_bytes, scratch), 2);
+    bool has_any = !isnan(median(finding, numbers[0].offset_bytes, scratch));
+    write_number(file, numbers[0].key, "_min", has_any ? scratch[0] : NAN, 2);
+    write_number(file, numbers[0].key, "_max",
+                 has_any ? scratch[finding->count - 1] : NAN, 2);
+    double rate =
+        median(finding, offsetof(struct measurement, cache_hit_rate), scratch);
+    write_number(file, "cache_hit_rate", "", rate < 0 ? NAN : rate, 4);
 }
 
 static void write_quality(FILE *file, const struct finding *finding)
 {
     uint64_t ops = 0;
     uint64_t discarded = 0;
-    bool is_clean = true;
-    bool is_pinned = true;
+    uint64_t cell_us = 0; /* the least */
+    bool is_clean = finding->count > 0;
+    bool is_pinned = finding->count > 0;
     for (uint32_t i = 0; i < finding->count; i++) {
         ops += finding->of_process[i].ops;
         discarded += finding->of_process[i].discarded;
         is_clean &= finding->of_process[i].is_clean;
         is_pinned &= finding->of_process[i].is_pinned;
+        if (i == 0 || finding->of_process[i].cell_us < cell_us)
+            cell_us = finding->of_process[i].cell_us;
     }
     (void)fprintf(file,
                   ",\"repeats\":%" PRIu32 ",\"ops\":%" PRIu64
-                  ",\"preempted_repetitions_discarded\":%" PRIu64,
-                  finding->count, ops, discarded);
+                  ",\"preempted_repetitions_discarded\":%" PRIu64
+                  ",\"cell_us\":%" PRIu64,
+                  finding->count, ops, discarded, cell_us);
     write_flag(file, "clean", is_clean);
     write_flag(file, "pinned", is_pinned);
 }
 
-static void write_finding(FILE *file, const struct matrix *matrix,
-                          const struct machine *machine, uint32_t s, uint32_t c,
-                          double *scratch)
+static void write_circumstances(FILE *file, const struct matrix *matrix,
+                                const struct machine *machine,
+                                const struct matrix_subject *entry)
 {
-    const struct plan_cell *cell = &matrix->plan->cells[c];
-    const struct matrix_subject *entry = &matrix->subjects[s];
-    const struct finding *finding =
-        &matrix->findings[(size_t)s * matrix->plan->cell_count + c];
+    (void)fprintf(file, ",\"seed\":%" PRIu64, matrix->options->seed);
+    write_flag(file, "host_memory", entry->subject->has_host_memory);
+    write_text(file, "driver", *entry->driver ? entry->driver : "unknown");
+    write_flag(file, "is_standin", entry->is_standin);
+    write_flag(file, "simulated_costs", entry->is_simulated);
+    write_text(file, "cpu", machine->cpu);
+    (void)fprintf(file, ",\"processors\":%ld", machine->processor_count);
+    write_text(file, "commit", machine->commit);
+}
+
+/* The beginning of an object, without its end. */
+static void write_row(FILE *file, const struct matrix *matrix,
+                      const struct machine *machine, uint32_t subject_index,
+                      const struct plan_cell *cell,
+                      const struct finding *finding, double *scratch)
+{
+    const struct matrix_subject *entry = &matrix->subjects[subject_index];
     (void)fprintf(file,
                   "{\"workload\":\"%s\",\"subject\":\"%s\",\"threads\":%u"
                   ",\"size_bytes\":%zu",
                   cell->workload->name, entry->subject->name,
                   cell->thread_count, cell->size_bytes);
     write_numbers(file, finding, scratch);
-    /* None of these subjects has a cache. */
-    (void)fputs(",\"cache_hit_rate\":null", file);
     write_quality(file, finding);
-    (void)fprintf(file, ",\"cell_us\":%" PRIu64 ",\"seed\":%" PRIu64,
-                  matrix->cell_us, matrix->options->seed);
-    write_flag(file, "host_memory", entry->subject->has_host_memory);
-    write_text(file, "driver", entry->driver);
-    write_flag(file, "is_standin", entry->is_standin);
-    write_flag(file, "simulated_costs", entry->is_simulated);
-    write_text(file, "cpu", machine->cpu);
-    (void)fprintf(file, ",\"processors\":%ld", machine->processor_count);
-    write_text(file, "commit", machine->commit);
-    (void)fputs("}\n", file);
+    if (*finding->why)
+        write_text(file, "failure", finding->why);
+    else
+        (void)fputs(",\"failure\":null", file);
+    write_circumstances(file, matrix, machine, entry);
 }
 
-uint32_t report_write(FILE *file, const struct matrix *matrix)
+uint32_t report_write(FILE *file, const struct matrix *matrix,
+                      const struct machine *machine)
 {
-    struct machine machine;
-    uint32_t written = 0;
+    uint32_t measured = 0;
     double *scratch = calloc(matrix->options->repeats, sizeof(*scratch));
     if (!scratch)
         return 0;
-    machine_describe(matrix->options->commit, &machine);
     for (uint32_t c = 0; c < matrix->plan->cell_count; c++) {
         for (uint32_t s = 0; s < matrix->options->subject_count; s++) {
-            size_t at = (size_t)s * matrix->plan->cell_count + c;
-            if (matrix->findings[at].count == 0)
+            const struct finding *finding = matrix_finding(matrix, s, c);
+            measured += finding->count > 0;
+            if (finding->count == 0 && !*finding->why)
                 continue;
-            write_finding(file, matrix, &machine, s, c, scratch);
-            written++;
+            write_row(file, matrix, machine, s, &matrix->plan->cells[c],
+                      finding, scratch);
+            (void)fputs("}\n", file);
         }
     }
     free(scratch);
-    return written;
+    return measured;
+}
+
+void report_write_last(FILE *file, const struct matrix *matrix,
+                       const struct machine *machine, uint32_t subject_index,
+                       uint32_t cell_index)
+{
+    const struct finding *all =
+        matrix_finding(matrix, subject_index, cell_index);
+    struct finding last = {.of_process = &all->of_process[all->count - 1],
+                           .count = 1};
+    double scratch;
+    write_row(file, matrix, machine, subject_index,
+              &matrix->plan->cells[cell_index], &last, &scratch);
+    (void)fprintf(file, ",\"process\":%" PRIu32 "}\n", all->count);
+    (void)fflush(file);
 }

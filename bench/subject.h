@@ -13,9 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Streams that a subject with streams has at least. */
-#define SUBJECT_STREAMS 32U
 #define SUBJECT_THREADS_MAX 256U
+#define SUBJECT_STREAMS_MAX 1024U
 
 struct subject {
     const char *name;
@@ -27,15 +26,19 @@ struct subject {
      * longer than measuring it; 0: no such limit. */
     uint64_t blocks_max;
 
-    /* NULL, or why this subject cannot run here. */
-    const char *(*start)(unsigned thread_count);
+    /* NULL, or why this subject cannot run here. Threads and streams are
+     * numbered from 0, and there will be no more of them than this. */
+    const char *(*start)(unsigned thread_count, unsigned stream_count);
     /* Called on each thread before it allocates; NULL: nothing to do. */
     bool (*attach)(unsigned thread);
-    /* What free() takes, or 0 when there is no memory. Threads are numbered
-     * from 0, and no two of one number run at once; so are streams. */
+    /* What free() takes, or 0 when there is no memory. No two threads of one
+     * number run at once. */
     uint64_t (*alloc)(unsigned thread, size_t size_bytes, unsigned stream);
     void (*free)(unsigned thread, uint64_t address, size_t size_bytes,
                  unsigned stream);
+    /* Allocations until now that a cache of the subject's served, and those
+     * that none did; called while no thread allocates. NULL: it has none. */
+    void (*count)(uint64_t *out_hits, uint64_t *out_misses);
     void (*stop)(void);
 };
 
@@ -44,11 +47,15 @@ extern const struct subject *const subjects[];
 
 const struct subject *subject_named(const char *name);
 
+extern const struct subject subject_binade;
+extern const struct subject subject_binade_sized;
+extern const struct subject subject_binade_nocache;
 extern const struct subject subject_null;
 extern const struct subject subject_core;
 extern const struct subject subject_mutex;
 extern const struct subject subject_cuda_malloc;
 extern const struct subject subject_cuda_async;
+extern const struct subject subject_torch;
 extern const struct subject subject_mimalloc;
 extern const struct subject subject_malloc;
 

@@ -19,8 +19,9 @@ struct thread_home {
 static struct binadei_buddy *buddy;
 static struct thread_home homes[SUBJECT_THREADS_MAX];
 
-static const char *start(unsigned thread_count)
+static const char *start(unsigned thread_count, unsigned stream_count)
 {
+    (void)stream_count;
     uint32_t pages = arena_pages(thread_count);
     if (binadei_buddy_create(pages, &buddy) != BINADE_OK)
         return "no host memory for the buddy's words";
@@ -28,14 +29,14 @@ static const char *start(unsigned thread_count)
     return NULL;
 }
 
-static uint64_t alloc_run(uint64_t grains)
+static uint64_t alloc_run(const struct binadei_home *home, uint64_t grains)
 {
     binadei_grain grain;
     uint64_t chunks = grains / ARENA_CHUNK_GRAINS;
-    if (binadei_buddy_take_run(buddy, chunks, &grain))
+    if (binadei_buddy_take_run(buddy, home, chunks, &grain))
         return arena_address(grain.index);
     binadei_buddy_trim(buddy);
-    return binadei_buddy_take_run(buddy, chunks, &grain)
+    return binadei_buddy_take_run(buddy, home, chunks, &grain)
                ? arena_address(grain.index)
                : 0;
 }
@@ -45,7 +46,7 @@ static uint64_t alloc(unsigned thread, size_t size_bytes, unsigned stream)
     (void)stream;
     uint64_t grains = arena_grains(size_bytes);
     if (grains > ARENA_INTERVAL_GRAINS_MAX)
-        return alloc_run(grains);
+        return alloc_run(&homes[thread].home, grains);
     struct binadei_take what = {(uint32_t)grains, 1, 1};
     binadei_grain grain;
     if (binadei_buddy_take(buddy, &homes[thread].home, &what, &grain) == 1 ||

@@ -3,15 +3,12 @@
  *
  * The driver's own allocators: cuMemAlloc(), and cuMemAllocAsync() from the
  * device's default pool with its release threshold at the maximum, without
- * which the pool gives its memory back at every synchronisation. Each thread
- * has a stream of its own. Device 0.
+ * which the pool gives its memory back at every synchronisation.
  */
 #include <dlfcn.h>
-#include <stdio.h>
 #include <string.h>
 
-#include <binade/binade.h>
-
+#include "bench/device.h"
 #include "bench/subject.h"
 #include "pool/driver/driver_table.h"
 
@@ -20,41 +17,14 @@ typedef CUresult set_attribute_fn(CUmemoryPool pool,
                                   CUmemPool_attribute attribute, void *value);
 
 static const struct binadei_driver *driver;
-static CUdevice device;
-static CUcontext context;
-static CUstream streams[SUBJECT_THREADS_MAX];
-static unsigned stream_count;
-static char reason[512];
 
-static bool attach(unsigned thread)
-{
-    (void)thread;
-    return driver->cuCtxSetCurrent(context) == CUDA_SUCCESS;
-}
-
-static binade_status enter(void)
-{
-    binade_status status = binadei_driver_open(&driver);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuInit, (0));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuDeviceGet, (&device, 0));
-    if (status == BINADE_OK)
-        status =
-            BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&context, device));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuCtxSetCurrent, (context));
-    return status;
-}
-
-static const char *start_malloc(unsigned thread_count)
+static const char *start_malloc(unsigned thread_count, unsigned stream_count)
 {
     (void)thread_count;
-    binade_status status = enter();
-    if (status == BINADE_OK)
-        return NULL;
-    (void)snprintf(reason, sizeof(reason), "%s", binade_last_error_message());
-    return reason;
+    (void)stream_count;
+    const char *why = bench_device_start(0);
+    driver = binadei_driver_opened();
+    return why;
 }
 
 static uint64_t alloc_malloc(unsigned thread, size_t size_bytes,
@@ -92,25 +62,16 @@ static bool keep_freed_memory(void)
     cuuint64_t threshold_bytes = UINT64_MAX;
     CUmemoryPool pool;
     return default_pool && set_attribute &&
-           default_pool(&pool, device) == CUDA_SUCCESS &&
+           default_pool(&pool, 0) == CUDA_SUCCESS &&
            set_attribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
                          &threshold_bytes) == CUDA_SUCCESS;
 }
 
-static bool create_streams(unsigned count)
+static const char *start_async(unsigned thread_count, unsigned stream_count)
 {
-    while (stream_count < count) {
-        if (driver->cuStreamCreate(&streams[stream_count],
-                                   CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS)
-            return false;
-        stream_count++;
-    }
-    return true;
-}
-
-static const char *start_async(unsigned thread_count)
-{
-    const char *why = start_malloc(thread_count);
+    (void)thread_count;
+    const char *why = bench_device_start(stream_count);
+    driver = binadei_driver_opened();
     if (why)
         return why;
     if (!driver->cuMemAllocAsync || !driver->cuMemFreeAsync ||
@@ -118,9 +79,6 @@ static const char *start_async(unsigned thread_count)
         return driver->is_standin ? "the stand-in has no memory pools unless "
                                     "BINADE_STANDIN_MEMORY_POOLS=1"
                                   : "this driver or device has no memory pools";
-    if (!create_streams(thread_count > SUBJECT_STREAMS ? thread_count
-                                                       : SUBJECT_STREAMS))
-        return "the driver creates no stream";
     return NULL;
 }
 
@@ -130,7 +88,7 @@ static uint64_t alloc_async(unsigned thread, size_t size_bytes, unsigned stream)
 {
     (void)thread;
     CUdeviceptr address;
-    CUstream on = streams[stream];
+    CUstream on = bench_device_streams[stream];
     if (driver->cuMemAllocAsync(&address, size_bytes, on) == CUDA_SUCCESS)
         return address;
     (void)driver->cuCtxSynchronize();
@@ -144,16 +102,7 @@ static void free_async(unsigned thread, uint64_t address, size_t size_bytes,
 {
     (void)thread;
     (void)size_bytes;
-    (void)driver->cuMemFreeAsync(address, streams[stream]);
-}
-
-static void stop(void)
-{
-    (void)driver->cuCtxSynchronize();
-    while (stream_count > 0)
-        (void)driver->cuStreamDestroy(streams[--stream_count]);
-    (void)driver->cuCtxSetCurrent(NULL);
-    (void)driver->cuDevicePrimaryCtxRelease(device);
+    (void)driver->cuMemFreeAsync(address, bench_device_streams[stream]);
 }
 
 /* An allocation and its free take the driver about 85 us. */
@@ -163,10 +112,10 @@ const struct subject subject_cuda_malloc = {
     .has_driver = true,
     .blocks_max = 2048,
     .start = start_malloc,
-    .attach = attach,
+    .attach = bench_device_attach,
     .alloc = alloc_malloc,
     .free = free_malloc,
-    .stop = stop,
+    .stop = bench_device_stop,
 };
 
 /* Sixteen threads wait for one another up to 35 us at every call. */
@@ -177,8 +126,8 @@ const struct subject subject_cuda_async = {
     .has_driver = true,
     .blocks_max = 140000,
     .start = start_async,
-    .attach = attach,
+    .attach = bench_device_attach,
     .alloc = alloc_async,
     .free = free_async,
-    .stop = stop,
+    .stop = bench_device_stop,
 };

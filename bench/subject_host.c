@@ -17,9 +17,10 @@
 static void *(*mimalloc_alloc)(size_t size_bytes);
 static void (*mimalloc_free)(void *block);
 
-static const char *start_malloc(unsigned thread_count)
+static const char *start_malloc(unsigned thread_count, unsigned stream_count)
 {
     (void)thread_count;
+    (void)stream_count;
     return NULL;
 }
 
@@ -51,9 +52,10 @@ static bool find(void *library, const char *name, void *out, size_t size_bytes)
     return symbol != NULL;
 }
 
-static const char *start_mimalloc(unsigned thread_count)
+static const char *start_mimalloc(unsigned thread_count, unsigned stream_count)
 {
     (void)thread_count;
+    (void)stream_count;
     void *library = dlopen(MIMALLOC, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return MIMALLOC " is not installed (Debian: libmimalloc2.0)";

@@ -10,8 +10,9 @@
 
 static struct mutex_buddy *buddy;
 
-static const char *start(unsigned thread_count)
+static const char *start(unsigned thread_count, unsigned stream_count)
 {
+    (void)stream_count;
     uint32_t pages = arena_pages(thread_count);
     buddy = mutex_buddy_create(pages);
     if (!buddy || !mutex_buddy_add(buddy, 0, pages))

@@ -7,9 +7,10 @@
 
 #include "bench/subject.h"
 
-static const char *start_null(unsigned thread_count)
+static const char *start_null(unsigned thread_count, unsigned stream_count)
 {
     (void)thread_count;
+    (void)stream_count;
     return NULL;
 }
 
@@ -41,10 +42,10 @@ const struct subject subject_null = {
 };
 
 const struct subject *const subjects[] = {
-    &subject_null,        &subject_core,
-    &subject_mutex,       &subject_cuda_async,
-    &subject_cuda_malloc, &subject_mimalloc,
-    &subject_malloc,      NULL,
+    &subject_binade,      &subject_binade_sized, &subject_binade_nocache,
+    &subject_core,        &subject_mutex,        &subject_cuda_async,
+    &subject_cuda_malloc, &subject_torch,        &subject_mimalloc,
+    &subject_malloc,      &subject_null,         NULL,
 };
 
 const struct subject *subject_named(const char *name)

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/clock.h"
 #include "bench/histogram.h"
 #include "bench/random.h"
 #include "bench/subject.h"
@@ -29,9 +30,6 @@ struct worker {
     unsigned stream; /* its own */
     bool is_out_of_memory;
 };
-
-/* Nanoseconds since some moment in the past. */
-uint64_t clock_now_ns(void);
 
 static inline void worker_note_call(struct worker *worker, uint64_t start_ns)
 {

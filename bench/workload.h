@@ -21,8 +21,11 @@ struct workload {
     const char *description;
     /* Its own sizes, the largest of a mix each; 0 ends them. None: --size. */
     size_t sizes_bytes[WORKLOAD_SIZES_MAX];
-    bool needs_streams;
+    /* Streams that every thread goes over, which takes a subject that keeps
+     * their order itself; 0: each thread has one of its own. */
+    unsigned stream_count;
     bool needs_pairs; /* an even number of threads */
+    bool is_extra;    /* run only when it is named */
 
     /* Blocks that one thread sets up or holds at most. */
     uint64_t (*blocks)(size_t size_bytes, unsigned thread_count);
@@ -57,8 +60,20 @@ extern const struct workload workload_holes65536;
 extern const struct workload workload_linux_scalability;
 extern const struct workload workload_threadtest;
 extern const struct workload workload_occupancy;
+extern const struct workload workload_occupancy100;
+extern const struct workload workload_occupancy1000;
+extern const struct workload workload_occupancy10000;
+extern const struct workload workload_occupancy100000;
+extern const struct workload workload_occupancy1000000;
+extern const struct workload workload_pair100;
+extern const struct workload workload_pair1000;
+extern const struct workload workload_pair10000;
+extern const struct workload workload_pair100000;
+extern const struct workload workload_pair1000000;
 extern const struct workload workload_larson;
 extern const struct workload workload_rmm_random;
 extern const struct workload workload_streams;
+extern const struct workload workload_streams1;
+extern const struct workload workload_streams1000;
 
 #endif

@@ -2,10 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Each thread first allocates twice as many blocks as the workload's name says
- * and frees every other one: so many holes. Then come bursts of 2048, more than
- * a cache holds, of 1 KiB or 16 KiB. It imitates a pool that has served for
- * hours, and the case for which other pools were reported to take 1 to 156 us.
- * It does not show holes of other sizes than the request: each fits exactly.
+ * and frees every other one: so many holes. Then come bursts of 2048, of 1 KiB
+ * or 16 KiB. It imitates a pool that has served for hours, and the case for
+ * which other pools were reported to take 1 to 156 us. It does not show holes of
+ * other sizes than the request: each fits exactly. Caches that grow with demand
+ * come to hold a burst: what lies behind them is shown by the subject that has
+ * none, and cache_hit_rate tells which of the two was measured.
  */
 #include <stdlib.h>
 

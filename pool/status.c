@@ -36,6 +36,9 @@ static struct status_words words_of(binade_status status)
         WORDS(BINADE_E_FORKED, "not usable in the child of a fork")
         WORDS(BINADE_E_DEINITIALIZED, "the driver is shutting down")
         WORDS(BINADE_E_CONTEXT_DESTROYED, "the CUDA context is gone")
+        WORDS(BINADE_E_CORRUPT, "the bytes were cut or changed")
+        WORDS(BINADE_E_STALE, "what was named is not there any more")
+        WORDS(BINADE_E_PEER_GONE, "the process that it came from has ended")
     }
 #undef WORDS
     return (struct status_words){"BINADE_E_UNKNOWN", "unknown status"};

@@ -52,16 +52,36 @@ static inline bool binadei_cas_acq_rel(binadei_atomic_word *word,
         word, seen, value, memory_order_acq_rel, memory_order_relaxed);
 }
 
-static inline uint64_t binadei_or_acq_rel(binadei_atomic_word *word,
-                                          uint64_t bits)
+/* Where two threads each change one word and then look at the other's: of two
+ * such pairs, all four seq_cst, one sees the other's change. */
+static inline uint64_t binadei_load_seq_cst(const binadei_atomic_word *word)
 {
-    return atomic_fetch_or_explicit(word, bits, memory_order_acq_rel);
+    return atomic_load_explicit(word, memory_order_seq_cst);
 }
 
-static inline uint64_t binadei_and_acq_rel(binadei_atomic_word *word,
+static inline void binadei_store_seq_cst(binadei_atomic_word *word,
+                                         uint64_t value)
+{
+    atomic_store_explicit(word, value, memory_order_seq_cst);
+}
+
+static inline bool binadei_cas_seq_cst(binadei_atomic_word *word,
+                                       uint64_t *seen, uint64_t value)
+{
+    return atomic_compare_exchange_weak_explicit(
+        word, seen, value, memory_order_seq_cst, memory_order_relaxed);
+}
+
+static inline uint64_t binadei_or_seq_cst(binadei_atomic_word *word,
+                                          uint64_t bits)
+{
+    return atomic_fetch_or_explicit(word, bits, memory_order_seq_cst);
+}
+
+static inline uint64_t binadei_and_seq_cst(binadei_atomic_word *word,
                                            uint64_t bits)
 {
-    return atomic_fetch_and_explicit(word, bits, memory_order_acq_rel);
+    return atomic_fetch_and_explicit(word, bits, memory_order_seq_cst);
 }
 
 #endif

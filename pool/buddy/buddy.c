@@ -31,19 +31,12 @@ static void *place(struct layout *layout, uint64_t count, size_t item_bytes)
 static void lay_out(struct binadei_buddy *buddy, struct layout *layout)
 {
     uint64_t pages = buddy->page_capacity;
-    uint64_t bit_words = (pages + BINADEI_WORD_BITS - 1) / BINADEI_WORD_BITS;
+    uint64_t groups = (pages + BINADEI_WORD_BITS - 1) / BINADEI_WORD_BITS;
     const size_t word = sizeof(binadei_atomic_word);
     buddy->chunk_words = place(layout, pages * BINADEI_PAGE_CHUNKS, word);
-    buddy->page_words = place(layout, pages, word);
-    buddy->free_pages = place(layout, bit_words, word);
-    buddy->homes = place(layout, bit_words, word);
-    for (unsigned i = 0; i < BINADEI_PLANE_COUNT; i++) {
-        buddy->chunk_summary[i] = place(layout, pages, word);
-        buddy->grain_pages[i] = place(layout, bit_words, word);
-        buddy->chunk_pages[i] = place(layout, bit_words, word);
-    }
+    buddy->pages = place(layout, pages, sizeof(*buddy->pages));
+    buddy->groups = place(layout, groups, sizeof(*buddy->groups));
     buddy->classes = place(layout, pages * BINADEI_PAGE_GRAINS, 1);
-    buddy->run_chunks = place(layout, pages, sizeof(uint32_t));
 }
 
 static void *reserve(size_t bytes)
@@ -103,16 +96,21 @@ void binadei_buddy_set_class(struct binadei_buddy *buddy, binadei_grain start,
                           memory_order_relaxed);
 }
 
+const _Atomic uint8_t *binadei_buddy_classes(const struct binadei_buddy *buddy)
+{
+    return buddy->classes;
+}
+
 uint32_t binadei_buddy_run_chunks(const struct binadei_buddy *buddy,
                                   binadei_page first)
 {
-    return atomic_load_explicit(&buddy->run_chunks[first.index],
+    return atomic_load_explicit(&buddy->pages[first.index].run_chunks,
                                 memory_order_relaxed);
 }
 
 void binadei_buddy_set_run_chunks(struct binadei_buddy *buddy,
                                   binadei_page first, uint32_t chunks)
 {
-    atomic_store_explicit(&buddy->run_chunks[first.index], chunks,
+    atomic_store_explicit(&buddy->pages[first.index].run_chunks, chunks,
                           memory_order_relaxed);
 }

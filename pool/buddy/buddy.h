@@ -16,6 +16,7 @@
 #ifndef BINADE_POOL_BUDDY_BUDDY_H_
 #define BINADE_POOL_BUDDY_BUDDY_H_
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -27,10 +28,14 @@
 
 struct binadei_buddy;
 
-/* Where one searcher looks first: a page that others leave to it while there
- * is another one. Its owner alone reads and writes it; zero is "none yet". */
+/* Pages that one searcher keeps to itself while there are others. */
+#define BINADEI_HOME_PAGES 8U
+
+/* Where one searcher looks first: pages that others leave to it while there
+ * are other ones. Its owner alone reads and writes it; zero is "none yet". */
 struct binadei_home {
-    uint32_t page_plus_one;
+    uint32_t id;                                 /* its mark on its pages */
+    uint32_t pages_plus_one[BINADEI_HOME_PAGES]; /* newest first, no gaps */
     uint64_t chunk_plus_one; /* the word it took from last stays open */
 };
 
@@ -75,23 +80,25 @@ bool binadei_buddy_take_last_resort(struct binadei_buddy *buddy,
                                     binadei_grain *out);
 
 /* Takes `chunks` chunks (more than half a page) that start on a page: best
- * fit, lowest first. What is left of the last page is given back. False when no
- * such run is free at the moment: pages in the hands of others, and words that
- * hysteresis leaves open, are not seen, so who must be sure trims and asks
- * again. */
-bool binadei_buddy_take_run(struct binadei_buddy *buddy, uint64_t chunks,
+ * fit, lowest first; up to one page without the run lock, the lowest among the
+ * 64 pages where `home` is, then of all; `home` may be NULL. What is left of
+ * the last page is given back. False when no such run is free at the moment:
+ * pages in the hands of others, and words that hysteresis leaves open, are not
+ * seen, so who must be sure trims and asks again. */
+bool binadei_buddy_take_run(struct binadei_buddy *buddy,
+                            const struct binadei_home *home, uint64_t chunks,
                             binadei_grain *out);
 
 /* Gives back `grains` grains from `start` on: a whole interval, part of one, or
- * neighbours that were taken apart. False, and nothing changed beyond what was
- * given before the first contradiction, when a word that it changes says that a
- * part is free already. That does not see all: what has merged since is free in
+ * neighbours that were taken apart. False when a word that it changes says that
+ * a part is free already; nothing is given of later pages then, nor of the part
+ * in that word. That does not see all: what has merged since is free in
  * the word above, and the metadata byte must tell. `home` may be NULL. */
 bool binadei_buddy_give(struct binadei_buddy *buddy,
                         const struct binadei_home *home, binadei_grain start,
                         uint64_t grains);
 
-/* Leaves the page that `home` marks to everybody, and closes what hysteresis
+/* Leaves the pages that `home` marks to everybody, and closes what hysteresis
  * kept open for it; its owner calls it. */
 void binadei_buddy_leave_home(struct binadei_buddy *buddy,
                               struct binadei_home *home);
@@ -102,6 +109,9 @@ void binadei_buddy_trim(struct binadei_buddy *buddy);
 /* Free grains, and the longest free run of whole pages; exact at rest. */
 uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy);
 uint32_t binadei_buddy_longest_page_run(const struct binadei_buddy *buddy);
+/* Bytes of the largest interval that could be taken, of whatever length; exact
+ * at rest, if all was merged. */
+uint64_t binadei_buddy_largest_bytes(const struct binadei_buddy *buddy);
 
 /* The metadata byte of an interval's first grain: 0 where none starts. The
  * holder of the interval owns it. */
@@ -109,6 +119,8 @@ uint8_t binadei_buddy_class(const struct binadei_buddy *buddy,
                             binadei_grain start);
 void binadei_buddy_set_class(struct binadei_buddy *buddy, binadei_grain start,
                              uint8_t class_byte);
+/* All metadata bytes, by grain: what a look-up on a hot path reads. */
+const _Atomic uint8_t *binadei_buddy_classes(const struct binadei_buddy *buddy);
 /* Length of a run, in chunks, kept for its first page. */
 uint32_t binadei_buddy_run_chunks(const struct binadei_buddy *buddy,
                                   binadei_page first);

@@ -8,7 +8,7 @@
 
 static bool page_is_free(const struct binadei_buddy *buddy, binadei_page page)
 {
-    return binadei_load_relaxed(binadei_bit_word(buddy->free_pages, page)) &
+    return binadei_load_relaxed(&binadei_group_of(buddy, page)->free_pages) &
            binadei_page_bit(page);
 }
 
@@ -31,12 +31,12 @@ static const char *check_chunk(const struct binadei_buddy *buddy,
         return "B1: a free unit's word below is not 0";
     for (unsigned plane = 0; plane < BINADEI_PLANE_COUNT; plane++) {
         const binadei_atomic_word *summary =
-            &buddy->chunk_summary[plane][page.index];
+            &buddy->pages[page.index].chunk_summary[plane];
         if (summary_misses(summary, UINT64_C(1) << binadei_chunk_bit(chunk),
                            word, plane))
             return "B3: a run is not in its summary";
         if (binadei_load_relaxed(summary) &&
-            summary_misses(binadei_bit_word(buddy->grain_pages[plane], page),
+            summary_misses(&binadei_group_of(buddy, page)->grain_pages[plane],
                            binadei_page_bit(page), word, plane))
             return "B3: a page is not in its summary";
     }
@@ -54,12 +54,12 @@ static const char *check_page(const struct binadei_buddy *buddy,
                               binadei_page page, binadei_grain *out_at)
 {
     bool is_free = page_is_free(buddy, page);
-    uint64_t word = binadei_load_relaxed(&buddy->page_words[page.index]);
+    uint64_t word = binadei_load_relaxed(&buddy->pages[page.index].word);
     *out_at = binadei_grain_in_chunk(binadei_chunk_in_page(page, 0), 0);
     if (is_free && word)
         return "B1: a free unit's word below is not 0";
     for (unsigned plane = 0; plane < BINADEI_PLANE_COUNT; plane++)
-        if (summary_misses(binadei_bit_word(buddy->chunk_pages[plane], page),
+        if (summary_misses(&binadei_group_of(buddy, page)->chunk_pages[plane],
                            binadei_page_bit(page), word, plane))
             return "B3: a run is not in its summary";
     for (unsigned i = 0; i < BINADEI_PAGE_CHUNKS; i++) {
@@ -110,7 +110,7 @@ const char *binadei_buddy_check_merged(const struct binadei_buddy *buddy,
         *out_at = binadei_grain_in_chunk(chunk, 0);
         if (is_full(&buddy->chunk_words[chunk.index]))
             return "B5: a full word of grains is open";
-        if (is_full(&buddy->page_words[binadei_page_of_chunk(chunk).index]))
+        if (is_full(&buddy->pages[binadei_page_of_chunk(chunk).index].word))
             return "B5: a full word of chunks is open";
     }
     return NULL;
@@ -125,7 +125,7 @@ uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy)
             grains += BINADEI_PAGE_GRAINS;
         grains += (uint64_t)BINADEI_CHUNK_GRAINS *
                   binadei_word_count(
-                      binadei_load_relaxed(&buddy->page_words[page.index]));
+                      binadei_load_relaxed(&buddy->pages[page.index].word));
         for (unsigned i = 0; i < BINADEI_PAGE_CHUNKS; i++)
             grains += binadei_word_count(binadei_load_relaxed(
                 &buddy->chunk_words[binadei_chunk_in_page(page, i).index]));

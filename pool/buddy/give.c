@@ -19,7 +19,7 @@ static bool stays_open_chunk(const struct binadei_home *home,
 
 static bool stays_open_page(const struct binadei_home *home, binadei_page page)
 {
-    return home && home->page_plus_one == page.index + 1;
+    return home && home->pages_plus_one[0] == page.index + 1;
 }
 
 /* What a give did to one word. */
@@ -42,38 +42,28 @@ static struct filling fill(binadei_atomic_word *word, uint64_t mask,
         filled = filling.before | mask;
         filling.is_retired = filled == BINADEI_WORD_FULL && retires;
         filling.after = filling.is_retired ? 0 : filled;
+        BINADEI_STEP("give.picked");
         /* BW.release: our last use of the units comes before their next
          * owner's first. BW.acquire: who retires the word passes on, one level
-         * up, what all earlier givers of it released. */
-    } while (!binadei_cas_acq_rel(word, &filling.before, filling.after));
+         * up, what all earlier givers of it released. BS: before the looks at
+         * the summaries, by order of seq_cst. */
+    } while (!binadei_cas_seq_cst(word, &filling.before, filling.after));
     filling.is_given = true;
     return filling;
-}
-
-bool binadei_give_grains(struct binadei_buddy *buddy,
-                         const struct binadei_home *home, binadei_chunk chunk,
-                         uint64_t mask)
-{
-    struct filling filling = fill(&buddy->chunk_words[chunk.index], mask,
-                                  !stays_open_chunk(home, chunk));
-    if (filling.is_retired)
-        return binadei_give_chunks(buddy, home, binadei_page_of_chunk(chunk),
-                                   UINT64_C(1) << binadei_chunk_bit(chunk));
-    if (filling.is_given)
-        binadei_summary_raise_chunk(buddy, chunk, filling.before,
-                                    filling.after);
-    return filling.is_given;
 }
 
 bool binadei_give_chunks(struct binadei_buddy *buddy,
                          const struct binadei_home *home, binadei_page page,
                          uint64_t mask)
 {
-    struct filling filling = fill(&buddy->page_words[page.index], mask,
+    struct filling filling = fill(&buddy->pages[page.index].word, mask,
                                   !stays_open_page(home, page));
-    if (filling.is_retired)
+    if (filling.is_retired) {
+        BINADEI_STEP("give.page_retired");
         return binadei_give_pages(buddy, page.index / BINADEI_WORD_BITS,
                                   binadei_page_bit(page));
+    }
+    BINADEI_STEP("give.page_given");
     if (filling.is_given)
         binadei_summary_raise_page(buddy, page, filling.before, filling.after);
     return filling.is_given;
@@ -83,31 +73,72 @@ bool binadei_give_chunks(struct binadei_buddy *buddy,
 bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
                         uint64_t mask)
 {
-    return fill(&buddy->free_pages[word_index], mask, false).is_given;
+    return fill(&buddy->groups[word_index].free_pages, mask, false).is_given;
 }
 
-/* Whole chunks from `first` on, `count` of them, page by page. */
-static bool give_whole_chunks(struct binadei_buddy *buddy,
-                              const struct binadei_home *home,
-                              binadei_chunk first, uint64_t count)
+/* Part of a chunk. Where that fills the word, it is retired and its bit is added
+ * to `retired`, to be given one level up. */
+static bool give_grains(struct binadei_buddy *buddy,
+                        const struct binadei_home *home, binadei_chunk chunk,
+                        uint64_t mask, uint64_t *retired)
 {
-    while (count) {
-        unsigned bit = binadei_chunk_bit(first);
-        uint64_t room = BINADEI_PAGE_CHUNKS - bit;
-        unsigned units = (unsigned)(count < room ? count : room);
-        binadei_page page = binadei_page_of_chunk(first);
-        bool is_given =
-            units == BINADEI_PAGE_CHUNKS
-                ? binadei_give_pages(buddy, page.index / BINADEI_WORD_BITS,
-                                     binadei_page_bit(page))
-                : binadei_give_chunks(buddy, home, page,
-                                      binadei_word_run(bit, units));
-        if (!is_given)
-            return false;
-        first.index += units;
-        count -= units;
+    struct filling filling = fill(&buddy->chunk_words[chunk.index], mask,
+                                  !stays_open_chunk(home, chunk));
+    if (filling.is_retired) {
+        *retired |= UINT64_C(1) << binadei_chunk_bit(chunk);
+        BINADEI_STEP("give.chunk_retired");
+        return true;
     }
-    return true;
+    BINADEI_STEP("give.chunk_given");
+    if (filling.is_given)
+        binadei_summary_raise_chunk(buddy, chunk, filling.before,
+                                    filling.after);
+    return filling.is_given;
+}
+
+/* Chunks of one page: none, some, or the page. */
+static bool give_mask(struct binadei_buddy *buddy,
+                      const struct binadei_home *home, binadei_page page,
+                      uint64_t mask)
+{
+    if (mask == 0)
+        return true;
+    return mask == BINADEI_WORD_FULL
+               ? binadei_give_pages(buddy, page.index / BINADEI_WORD_BITS,
+                                    binadei_page_bit(page))
+               : binadei_give_chunks(buddy, home, page, mask);
+}
+
+/* Grains [at, end) of one page: the parts of chunks at both ends; then, by one
+ * swap, the whole chunks between them and those that the parts have filled. */
+static bool give_in_page(struct binadei_buddy *buddy,
+                         const struct binadei_home *home, binadei_page page,
+                         unsigned at, unsigned end)
+{
+    uint64_t whole = 0;
+    uint64_t retired = 0;
+    bool is_given = true;
+    while (at < end && is_given) {
+        unsigned first = at / BINADEI_CHUNK_GRAINS;
+        unsigned bit = at % BINADEI_CHUNK_GRAINS;
+        unsigned units = end - at;
+        if (bit == 0 && units >= BINADEI_CHUNK_GRAINS) {
+            unsigned count = units / BINADEI_CHUNK_GRAINS;
+            whole = binadei_word_run(first, count);
+            at += count * BINADEI_CHUNK_GRAINS;
+            continue;
+        }
+        if (units > BINADEI_CHUNK_GRAINS - bit)
+            units = BINADEI_CHUNK_GRAINS - bit;
+        is_given = give_grains(buddy, home, binadei_chunk_in_page(page, first),
+                               binadei_word_run(bit, units), &retired);
+        at += units;
+    }
+    if (give_mask(buddy, home, page, whole | retired))
+        return is_given;
+    /* A whole chunk was free already; what was retired is not. */
+    (void)give_mask(buddy, home, page, retired);
+    return false;
 }
 
 bool binadei_buddy_give(struct binadei_buddy *buddy,
@@ -115,21 +146,22 @@ bool binadei_buddy_give(struct binadei_buddy *buddy,
                         uint64_t grains)
 {
     unsigned bit = binadei_grain_bit(start);
-    binadei_chunk chunk = binadei_chunk_of_grain(start);
-    if (bit && grains) {
-        uint64_t room = BINADEI_CHUNK_GRAINS - bit;
+    binadei_page page = binadei_page_of_grain(start);
+    /* Most intervals are part of one chunk. */
+    if (grains && grains < BINADEI_CHUNK_GRAINS &&
+        bit + grains <= BINADEI_CHUNK_GRAINS) {
+        uint64_t retired = 0;
+        return give_grains(buddy, home, binadei_chunk_of_grain(start),
+                           binadei_word_run(bit, (unsigned)grains), &retired) &&
+               (!retired || binadei_give_chunks(buddy, home, page, retired));
+    }
+    unsigned at = (unsigned)(start.index % BINADEI_PAGE_GRAINS);
+    for (; grains; page.index++, at = 0) {
+        uint64_t room = BINADEI_PAGE_GRAINS - at;
         unsigned units = (unsigned)(grains < room ? grains : room);
-        if (!binadei_give_grains(buddy, home, chunk,
-                                 binadei_word_run(bit, units)))
+        if (!give_in_page(buddy, home, page, at, at + units))
             return false;
         grains -= units;
-        chunk.index++;
     }
-    uint64_t whole = grains / BINADEI_CHUNK_GRAINS;
-    unsigned tail = (unsigned)(grains % BINADEI_CHUNK_GRAINS);
-    if (!give_whole_chunks(buddy, home, chunk, whole))
-        return false;
-    chunk.index += whole;
-    return tail == 0 ||
-           binadei_give_grains(buddy, home, chunk, binadei_word_run(0, tail));
+    return true;
 }

@@ -30,13 +30,13 @@ static bool claim_mask(struct binadei_buddy *buddy, uint32_t index,
                        uint64_t mask)
 {
     /* relaxed: only the start of the loop. */
-    uint64_t seen = binadei_load_relaxed(&buddy->free_pages[index]);
+    uint64_t seen = binadei_load_relaxed(&buddy->groups[index].free_pages);
     do {
         if ((seen & mask) != mask)
             return false;
         /* BW.acquire: the last owners' use of the pages is over. */
-    } while (
-        !binadei_cas_acquire(&buddy->free_pages[index], &seen, seen & ~mask));
+    } while (!binadei_cas_acquire(&buddy->groups[index].free_pages, &seen,
+                                  seen & ~mask));
     return true;
 }
 
@@ -61,42 +61,76 @@ static bool claim_run(struct binadei_buddy *buddy, uint32_t first,
     return true;
 }
 
-/* The free run that starts at or after `from`; length 0 when there is none. A
- * snapshot: others take and give single pages. */
-static struct run next_run(const struct binadei_buddy *buddy, uint32_t from)
+/* Free pages of one word, from its lowest or highest bit on, without a gap. */
+static unsigned free_at_bottom(uint64_t bits)
 {
-    struct run run = {from, 0};
-    uint32_t limit = binadei_page_limit(buddy);
-    for (uint32_t page = from; page < limit;) {
+    return bits == BINADEI_WORD_FULL ? BINADEI_WORD_BITS
+                                     : binadei_word_lowest(~bits);
+}
+
+static unsigned free_at_top(uint64_t bits)
+{
+    return bits == BINADEI_WORD_FULL ? BINADEI_WORD_BITS
+                                     : (unsigned)__builtin_clzll(~bits);
+}
+
+/* The lowest run of at least `length` in the word whose first page is `base`;
+ * failing that, the shorter one at its end, which may go on in the next word.
+ * Most words of a pool in use have neither: one look says so. */
+static struct run run_in_word(uint64_t bits, uint32_t base, uint32_t length)
+{
+    uint64_t starts =
+        length <= BINADEI_WORD_BITS ? binadei_word_starts(bits, length) : 0;
+    unsigned start = starts ? binadei_word_lowest(starts)
+                            : BINADEI_WORD_BITS - free_at_top(bits);
+    if (start == BINADEI_WORD_BITS)
+        return (struct run){0, 0};
+    /* What is shifted in from above is not free. */
+    return (struct run){base + start, free_at_bottom(bits >> start)};
+}
+
+/* The first free run of at least `length` pages that starts at or after `from`;
+ * its length is 0 when there is none. A snapshot: others take and give single
+ * pages. */
+static struct run next_run(const struct binadei_buddy *buddy, uint32_t from,
+                           uint32_t length)
+{
+    struct run run = {0, 0};
+    uint32_t words = binadei_page_word_limit(buddy);
+    uint64_t mask = BINADEI_WORD_FULL << from % BINADEI_WORD_BITS;
+    for (uint32_t i = from / BINADEI_WORD_BITS; i < words; i++) {
+        uint32_t base = i * BINADEI_WORD_BITS;
         /* relaxed: a snapshot; the claim decides. */
-        uint64_t word =
-            binadei_load_relaxed(&buddy->free_pages[page / BINADEI_WORD_BITS]);
-        unsigned bit = page % BINADEI_WORD_BITS;
-        uint64_t rest = run.length ? ~(word >> bit) : word >> bit;
-        unsigned skip = rest ? binadei_word_lowest(rest) : BINADEI_WORD_BITS;
-        if (skip > BINADEI_WORD_BITS - bit)
-            skip = BINADEI_WORD_BITS - bit;
-        bool is_border = rest && skip + bit < BINADEI_WORD_BITS;
+        uint64_t bits =
+            binadei_load_relaxed(&buddy->groups[i].free_pages) & mask;
+        mask = BINADEI_WORD_FULL;
         if (run.length) {
-            run.length += skip;
-            if (is_border)
+            unsigned more = free_at_bottom(bits);
+            run.length += more;
+            if (more == BINADEI_WORD_BITS)
+                continue;
+            if (run.length >= length)
                 return run;
-        } else if (is_border) {
-            run = (struct run){page + skip, 1};
-            skip++;
+            bits &= bits + 1; /* without those */
         }
-        page += skip;
+        run = (struct run){0, 0};
+        if (bits == 0)
+            continue;
+        run = run_in_word(bits, base, length);
+        if (run.length >= length &&
+            run.first + run.length < base + BINADEI_WORD_BITS)
+            return run;
     }
-    return run;
+    return run.length >= length ? run : (struct run){0, 0};
 }
 
 /* Best fit, lowest first. */
 static struct run best_run(const struct binadei_buddy *buddy, uint32_t length)
 {
     struct run best = {0, 0};
-    for (struct run run = next_run(buddy, 0); run.length;
-         run = next_run(buddy, run.first + run.length)) {
-        if (run.length >= length && (!best.length || run.length < best.length))
+    for (struct run run = next_run(buddy, 0, length); run.length;
+         run = next_run(buddy, run.first + run.length, length)) {
+        if (!best.length || run.length < best.length)
             best = run;
         if (best.length == length)
             break;
@@ -132,7 +166,21 @@ static binadei_grain keep_chunks(struct binadei_buddy *buddy, uint32_t first,
     return start;
 }
 
-bool binadei_buddy_take_run(struct binadei_buddy *buddy, uint64_t chunks,
+/* A run of one page is nobody's neighbour to be kept whole for: no search for
+ * the best fit, and no lock. */
+static bool take_one_page(struct binadei_buddy *buddy,
+                          const struct binadei_home *home, uint64_t chunks,
+                          binadei_grain *out)
+{
+    binadei_page page;
+    if (!binadei_take_page(buddy, home, &page))
+        return false;
+    *out = keep_chunks(buddy, page.index, 1, chunks);
+    return true;
+}
+
+bool binadei_buddy_take_run(struct binadei_buddy *buddy,
+                            const struct binadei_home *home, uint64_t chunks,
                             binadei_grain *out)
 {
     uint64_t length =
@@ -140,8 +188,11 @@ bool binadei_buddy_take_run(struct binadei_buddy *buddy, uint64_t chunks,
     uint32_t first;
     if (chunks == 0 || length > buddy->page_capacity)
         return false;
+    if (length == 1)
+        return take_one_page(buddy, home, chunks, out);
     pthread_mutex_lock(&buddy->run_lock);
     bool is_taken = take_pages(buddy, (uint32_t)length, &first);
+    BINADEI_STEP("locked.run");
     /* Under the lock, so that a last resort that waits for it finds the rest
      * given back. */
     if (is_taken)
@@ -158,6 +209,7 @@ void binadei_buddy_add(struct binadei_buddy *buddy, binadei_page first,
     /* BP.release: searchers that see the new limit see zeroed words. */
     while (seen < end && !binadei_cas_acq_rel(&buddy->page_limit, &seen, end))
         continue;
+    BINADEI_STEP("add.announced");
     give_words(buddy, first.index, page_count,
                (uint32_t)((end + BINADEI_WORD_BITS - 1) / BINADEI_WORD_BITS));
 }
@@ -170,6 +222,7 @@ bool binadei_buddy_withdraw(struct binadei_buddy *buddy, binadei_page first,
         return page_count == 0;
     pthread_mutex_lock(&buddy->run_lock);
     bool is_claimed = claim_run(buddy, first.index, page_count);
+    BINADEI_STEP("locked.withdraw");
     pthread_mutex_unlock(&buddy->run_lock);
     return is_claimed;
 }
@@ -177,9 +230,8 @@ bool binadei_buddy_withdraw(struct binadei_buddy *buddy, binadei_page first,
 uint32_t binadei_buddy_longest_page_run(const struct binadei_buddy *buddy)
 {
     uint32_t longest = 0;
-    for (struct run run = next_run(buddy, 0); run.length;
-         run = next_run(buddy, run.first + run.length))
-        if (run.length > longest)
-            longest = run.length;
+    for (struct run run = next_run(buddy, 0, 1); run.length;
+         run = next_run(buddy, run.first + run.length, longest + 1))
+        longest = run.length;
     return longest;
 }

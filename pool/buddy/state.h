@@ -7,8 +7,10 @@
 #define BINADE_POOL_BUDDY_STATE_H_
 
 #include <pthread.h>
+#include <stdalign.h>
 
 #include "pool/base/atomics.h"
+#include "pool/base/step.h"
 #include "pool/buddy/buddy.h"
 #include "pool/buddy/word.h"
 
@@ -16,6 +18,36 @@
  * its threshold. Without planes a search among short holes visits them all. */
 #define BINADEI_PLANE_COUNT 3U
 static const unsigned binadei_plane_threshold[BINADEI_PLANE_COUNT] = {1, 8, 32};
+
+/* What belongs to one page, on a line of its own: a page is mostly one
+ * searcher's home, and its neighbours are others'. */
+struct binadei_page_state {
+    /* Edge BW: see below. */
+    alignas(64) binadei_atomic_word word; /* chunks of the page */
+    /* Edge BS: see below. A word a plane: chunks that may have such a run. */
+    binadei_atomic_word chunk_summary[BINADEI_PLANE_COUNT];
+    /* Edge: none; relaxed. Written by the holder of the run that starts here.
+     */
+    _Atomic uint32_t run_chunks;
+    /* Edge: none; relaxed. Whose home the page is; 0: nobody's, or it was and
+     * has been forgotten. A hint. */
+    _Atomic uint32_t home_id;
+};
+
+/* What belongs to 64 pages, a bit each. */
+struct binadei_group_state {
+    /* Edge BW: see below. Pages; flat, there is no level above. On a line with
+     * what else changes when a page changes hands. */
+    alignas(64) binadei_atomic_word free_pages;
+    /* Edge: none; relaxed. Pages that are somebody's home: others prefer not to
+     * search there, nothing depends on it. */
+    binadei_atomic_word homes;
+
+    /* Edge BS: see below. Pages with chunks or grains for each plane. A line
+     * that is mostly read. */
+    alignas(64) binadei_atomic_word chunk_pages[BINADEI_PLANE_COUNT];
+    binadei_atomic_word grain_pages[BINADEI_PLANE_COUNT];
+};
 
 struct binadei_buddy {
     uint32_t page_capacity;
@@ -31,34 +63,30 @@ struct binadei_buddy {
      * is free or taken whole in the level above, and never all ones, except
      * where hysteresis leaves a searcher's own word open. */
     binadei_atomic_word *chunk_words; /* grains of each chunk */
-    binadei_atomic_word *page_words;  /* chunks of each page */
-    binadei_atomic_word *free_pages;  /* pages, flat */
 
-    /* Edge BS: raise (acq_rel) -> lower's recheck (acquire). Hints: a set bit
+    /* Edge BS, in summaries: raise (look at the bit) and lower (clearing, then a
+     * second look), all seq_cst, with the words of BW below. Hints: a set bit
      * says "may". A bit that is clear while its word has such a run is set by
      * whoever made the run, after the word. */
-    binadei_atomic_word *chunk_summary[BINADEI_PLANE_COUNT]; /* word a page */
-    binadei_atomic_word *grain_pages[BINADEI_PLANE_COUNT];   /* bit a page */
-    binadei_atomic_word *chunk_pages[BINADEI_PLANE_COUNT];   /* bit a page */
-
-    /* Edge: none; relaxed. Pages that are somebody's home: others prefer not to
-     * search there, nothing depends on it. */
-    binadei_atomic_word *homes;
+    struct binadei_page_state *pages;
+    struct binadei_group_state *groups;
 
     /* Edge: none; relaxed. Written by the holder of the interval, which got it
      * over BW and gives it back over BW. */
-    _Atomic uint8_t *classes;     /* a byte a grain */
-    _Atomic uint32_t *run_chunks; /* a word a page */
+    _Atomic uint8_t *classes; /* a byte a grain */
+
+    /* Edge: none; relaxed. Homes that were given an id. */
+    _Atomic uint32_t home_count;
 
     /* Guards no data: one searcher for runs of pages at a time, so that two do
      * not each take half of what the other needs. */
     pthread_mutex_t run_lock;
 };
 
-static inline binadei_atomic_word *binadei_bit_word(binadei_atomic_word *bits,
-                                                    binadei_page page)
+static inline struct binadei_group_state *
+binadei_group_of(const struct binadei_buddy *buddy, binadei_page page)
 {
-    return &bits[page.index / BINADEI_WORD_BITS];
+    return &buddy->groups[page.index / BINADEI_WORD_BITS];
 }
 
 static inline uint64_t binadei_page_bit(binadei_page page)
@@ -87,25 +115,41 @@ static inline unsigned binadei_plane_for(unsigned length)
     return length >= 32 ? 2U : length >= 8 ? 1U : 0U;
 }
 
+/* The planes whose thresholds `word` reaches, a bit each. Without branches: which of them it
+ * is cannot be predicted. */
+static inline unsigned binadei_planes_of(uint64_t word)
+{
+    uint64_t runs8 = word & word >> 1;
+    runs8 &= runs8 >> 2;
+    runs8 &= runs8 >> 4;
+    uint64_t runs32 = runs8 & runs8 >> 8;
+    runs32 &= runs32 >> 16;
+    return (unsigned)(word != 0) | (unsigned)(runs8 != 0) << 1 |
+           (unsigned)(runs32 != 0) << 2;
+}
+
+static inline bool binadei_is_in_plane(uint64_t word, unsigned plane)
+{
+    return binadei_planes_of(word) >> plane & 1;
+}
+
 /* summary.c: raise after `before` became `after`; lower after a search found
- * no run of the plane's threshold. */
+ * no run of the plane's threshold, in all chunks of `mask`. */
 void binadei_summary_raise_chunk(struct binadei_buddy *buddy,
                                  binadei_chunk chunk, uint64_t before,
                                  uint64_t after);
 void binadei_summary_raise_page(struct binadei_buddy *buddy, binadei_page page,
                                 uint64_t before, uint64_t after);
-void binadei_summary_lower_chunk(struct binadei_buddy *buddy,
-                                 binadei_chunk chunk, unsigned plane);
+void binadei_summary_lower_chunks(struct binadei_buddy *buddy,
+                                  binadei_page page, uint64_t mask,
+                                  unsigned plane);
 void binadei_summary_lower_page(struct binadei_buddy *buddy, binadei_page page,
                                 unsigned plane);
 void binadei_summary_lower_grain_page(struct binadei_buddy *buddy,
                                       binadei_page page, unsigned plane);
 
-/* give.c: the three levels, each one compare-and-swap and perhaps the level
+/* give.c: the upper levels, each one compare-and-swap and perhaps the level
  * above. `mask` must be free of what is free already, or false. */
-bool binadei_give_grains(struct binadei_buddy *buddy,
-                         const struct binadei_home *home, binadei_chunk chunk,
-                         uint64_t mask);
 bool binadei_give_chunks(struct binadei_buddy *buddy,
                          const struct binadei_home *home, binadei_page page,
                          uint64_t mask);
@@ -117,14 +161,19 @@ void binadei_close_chunk(struct binadei_buddy *buddy,
                          const struct binadei_home *home, binadei_chunk chunk);
 void binadei_close_page(struct binadei_buddy *buddy, binadei_page page);
 
-/* take.c: the lowest free page, claimed. */
-bool binadei_take_page(struct binadei_buddy *buddy, binadei_page *out);
+/* take.c: a free page, claimed; `home` may be NULL. */
+bool binadei_take_page(struct binadei_buddy *buddy,
+                       const struct binadei_home *home, binadei_page *out);
 
-/* home.c: the word that `home` took from is its own from now on; the page that
- * it took from is. Both do nothing where `home` is NULL. */
+/* home.c: the word that `home` took from is the one that stays open; the page
+ * that it took from is its own, and its newest. Both do nothing where `home` is
+ * NULL. */
 void binadei_home_stay(struct binadei_buddy *buddy, struct binadei_home *home,
                        binadei_chunk chunk);
 void binadei_home_move(struct binadei_buddy *buddy, struct binadei_home *home,
                        binadei_page page);
+/* Drops the page at this place from the list; the next ones move up. */
+void binadei_home_forget(struct binadei_buddy *buddy, struct binadei_home *home,
+                         unsigned at);
 
 #endif

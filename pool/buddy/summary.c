@@ -1,30 +1,52 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Availability summaries. Raising is unconditional at every level: a thread
- * that skipped the upper level because it saw the bit set could hide a free
- * word behind another thread that has cleared that bit and not yet looked
- * again, and on weak memory it would lose the word for good. Lowering clears
- * first and looks again after, so that a run made in between is seen by one of
- * the two.
+ * Availability summaries. Who makes a run looks at its bits, at both levels
+ * every time, and sets those that are clear; who finds no run clears the bit
+ * and then looks at the word again. The change of the word and the look at the
+ * bit, the clearing and the second look are all four seq_cst: so either the
+ * raiser sees the bit cleared, or the lowerer sees the run. With less, on weak
+ * memory, both could miss each other and the word would be lost for good; and a
+ * raiser that passed over the upper level because the lower one was set could
+ * hide a free word behind another thread that has cleared that bit and not yet
+ * looked again.
  */
 #include "pool/buddy/state.h"
+
+/* A look first: most bits are set already, and a line that nobody writes stays
+ * with everybody who reads it. */
+static void set_bit(binadei_atomic_word *summary, uint64_t bit)
+{
+    /* BS, raise: after the change of what lies below, by order of seq_cst. */
+    if (!(binadei_load_seq_cst(summary) & bit))
+        binadei_or_seq_cst(summary, bit);
+}
+
+/* False: it was clear, so whoever clears or cleared it has the second look. */
+static bool clear_bits(binadei_atomic_word *summary, uint64_t bits)
+{
+    /* relaxed: nothing is concluded from it but that there is nothing to do. */
+    if (!(binadei_load_relaxed(summary) & bits))
+        return false;
+    /* BS, lower: before the second look, by order of seq_cst. */
+    binadei_and_seq_cst(summary, ~bits);
+    return true;
+}
 
 static void raise_grain_page(struct binadei_buddy *buddy, binadei_page page,
                              unsigned plane)
 {
-    /* BS.release */
-    binadei_or_acq_rel(binadei_bit_word(buddy->grain_pages[plane], page),
-                       binadei_page_bit(page));
+    set_bit(&binadei_group_of(buddy, page)->grain_pages[plane],
+            binadei_page_bit(page));
 }
 
 static void raise_chunk(struct binadei_buddy *buddy, binadei_chunk chunk,
                         unsigned plane)
 {
     binadei_page page = binadei_page_of_chunk(chunk);
-    /* BS.release: after the word, in both levels. */
-    binadei_or_acq_rel(&buddy->chunk_summary[plane][page.index],
-                       UINT64_C(1) << binadei_chunk_bit(chunk));
+    set_bit(&buddy->pages[page.index].chunk_summary[plane],
+            UINT64_C(1) << binadei_chunk_bit(chunk));
+    BINADEI_STEP("summary.chunk_raised");
     raise_grain_page(buddy, page, plane);
 }
 
@@ -32,64 +54,64 @@ void binadei_summary_raise_chunk(struct binadei_buddy *buddy,
                                  binadei_chunk chunk, uint64_t before,
                                  uint64_t after)
 {
-    for (unsigned plane = 0; plane < BINADEI_PLANE_COUNT; plane++) {
-        unsigned threshold = binadei_plane_threshold[plane];
-        if (!binadei_word_has_run(after, threshold))
-            return;
-        if (!binadei_word_has_run(before, threshold))
-            raise_chunk(buddy, chunk, plane);
-    }
+    unsigned planes = binadei_planes_of(after) & ~binadei_planes_of(before);
+    for (; planes; planes &= planes - 1)
+        raise_chunk(buddy, chunk, (unsigned)__builtin_ctz(planes));
 }
 
 static void raise_page(struct binadei_buddy *buddy, binadei_page page,
                        unsigned plane)
 {
-    /* BS.release */
-    binadei_or_acq_rel(binadei_bit_word(buddy->chunk_pages[plane], page),
-                       binadei_page_bit(page));
+    set_bit(&binadei_group_of(buddy, page)->chunk_pages[plane],
+            binadei_page_bit(page));
 }
 
 void binadei_summary_raise_page(struct binadei_buddy *buddy, binadei_page page,
                                 uint64_t before, uint64_t after)
 {
-    for (unsigned plane = 0; plane < BINADEI_PLANE_COUNT; plane++) {
-        unsigned threshold = binadei_plane_threshold[plane];
-        if (!binadei_word_has_run(after, threshold))
-            return;
-        if (!binadei_word_has_run(before, threshold))
-            raise_page(buddy, page, plane);
-    }
+    unsigned planes = binadei_planes_of(after) & ~binadei_planes_of(before);
+    for (; planes; planes &= planes - 1)
+        raise_page(buddy, page, (unsigned)__builtin_ctz(planes));
 }
 
 void binadei_summary_lower_grain_page(struct binadei_buddy *buddy,
                                       binadei_page page, unsigned plane)
 {
-    /* BS.acquire: what was raised before this clearing is seen below. */
-    binadei_and_acq_rel(binadei_bit_word(buddy->grain_pages[plane], page),
-                        ~binadei_page_bit(page));
-    if (binadei_load_acquire(&buddy->chunk_summary[plane][page.index]))
+    if (!clear_bits(&binadei_group_of(buddy, page)->grain_pages[plane],
+                    binadei_page_bit(page)))
+        return;
+    BINADEI_STEP("summary.grain_page_lowered");
+    /* BS, second look. */
+    if (binadei_load_seq_cst(&buddy->pages[page.index].chunk_summary[plane]))
         raise_grain_page(buddy, page, plane);
 }
 
-void binadei_summary_lower_chunk(struct binadei_buddy *buddy,
-                                 binadei_chunk chunk, unsigned plane)
+void binadei_summary_lower_chunks(struct binadei_buddy *buddy,
+                                  binadei_page page, uint64_t mask,
+                                  unsigned plane)
 {
-    binadei_page page = binadei_page_of_chunk(chunk);
-    /* BS.acquire: see above. */
-    binadei_and_acq_rel(&buddy->chunk_summary[plane][page.index],
-                        ~(UINT64_C(1) << binadei_chunk_bit(chunk)));
-    uint64_t word = binadei_load_acquire(&buddy->chunk_words[chunk.index]);
-    if (binadei_word_has_run(word, binadei_plane_threshold[plane]))
-        raise_chunk(buddy, chunk, plane);
+    if (!clear_bits(&buddy->pages[page.index].chunk_summary[plane], mask))
+        return;
+    BINADEI_STEP("summary.chunks_lowered");
+    for (; mask; mask &= mask - 1) {
+        binadei_chunk chunk =
+            binadei_chunk_in_page(page, binadei_word_lowest(mask));
+        /* BS, second look. */
+        uint64_t word = binadei_load_seq_cst(&buddy->chunk_words[chunk.index]);
+        if (binadei_is_in_plane(word, plane))
+            raise_chunk(buddy, chunk, plane);
+    }
 }
 
 void binadei_summary_lower_page(struct binadei_buddy *buddy, binadei_page page,
                                 unsigned plane)
 {
-    /* BS.acquire: see above. */
-    binadei_and_acq_rel(binadei_bit_word(buddy->chunk_pages[plane], page),
-                        ~binadei_page_bit(page));
-    uint64_t word = binadei_load_acquire(&buddy->page_words[page.index]);
-    if (binadei_word_has_run(word, binadei_plane_threshold[plane]))
+    if (!clear_bits(&binadei_group_of(buddy, page)->chunk_pages[plane],
+                    binadei_page_bit(page)))
+        return;
+    BINADEI_STEP("summary.page_lowered");
+    /* BS, second look. */
+    uint64_t word = binadei_load_seq_cst(&buddy->pages[page.index].word);
+    if (binadei_is_in_plane(word, plane))
         raise_page(buddy, page, plane);
 }

@@ -2,15 +2,15 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Taking intervals of up to 1 MiB. A search goes from what costs nobody
- * anything to what disturbs others: the searcher's own page; a page that is
+ * anything to what disturbs others: the searcher's own pages; a page that is
  * nobody's home; a fresh page; and only then a page where somebody else is at
  * work. Splitting comes before stealing: two threads that share a word pay six
  * times as much as two that do not.
  */
 #include "pool/buddy/state.h"
 
-/* Words that a search looks into in vain before it splits: in its own page,
- * and over all pages that are nobody's home. */
+/* Words that a search looks into in vain before it splits: in each of its own
+ * pages, and over all pages that are nobody's home. */
 #define VISITS_AT_HOME 4U
 #define VISITS_ABROAD 16U
 
@@ -25,7 +25,11 @@ struct search {
     uint64_t allowed;  /* bits of a word at which a claim may start */
     bool is_of_chunks; /* claimed in page words, not in chunk words */
     unsigned plane;
+    uint64_t vain;   /* chunks of one page whose words have no run */
     uint32_t visits; /* words it may still look into before it splits */
+    /* In its own pages, where the hints that others read about pages are neither
+     * asked nor lowered: they would only be raised again. */
+    bool is_at_home;
 };
 
 /* Grain intervals out of one chunk word; how many. */
@@ -41,13 +45,15 @@ static uint32_t take_from_chunk(struct search *search, binadei_chunk chunk)
                                    search->allowed, &starts);
         if (!picked)
             break;
+        BINADEI_STEP("chunk.picked");
         /* BW.acquire: the last owner's use of the grains is over. */
     } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
     if (!picked) {
-        if (!binadei_word_has_run(seen, binadei_plane_threshold[search->plane]))
-            binadei_summary_lower_chunk(search->buddy, chunk, search->plane);
+        if (!binadei_is_in_plane(seen, search->plane))
+            search->vain |= UINT64_C(1) << binadei_chunk_bit(chunk);
         return 0;
     }
+    BINADEI_STEP("chunk.taken");
     uint32_t taken = 0;
     for (; starts; starts &= starts - 1)
         search->out[taken++] =
@@ -68,10 +74,13 @@ static uint32_t open_chunk(struct search *search, binadei_chunk chunk)
     for (; starts; starts &= starts - 1)
         search->out[taken++] =
             binadei_grain_in_chunk(chunk, binadei_word_lowest(starts));
+    BINADEI_STEP("chunk.claimed");
     /* BW.release: whoever takes from the word now is ordered after our claim of
      * the chunk. Nobody else changes the word before: it was 0, and 0 is never
-     * the start of a take, nor is any of its grains out to be given. */
-    binadei_store_release(&search->buddy->chunk_words[chunk.index], ~picked);
+     * the start of a take, nor is any of its grains out to be given. BS: before
+     * the looks at the summaries, by order of seq_cst. */
+    binadei_store_seq_cst(&search->buddy->chunk_words[chunk.index], ~picked);
+    BINADEI_STEP("chunk.opened");
     binadei_summary_raise_chunk(search->buddy, chunk, 0, ~picked);
     binadei_home_stay(search->buddy, search->home, chunk);
     return taken;
@@ -89,6 +98,7 @@ static uint32_t carve_chunks(struct search *search, binadei_chunk first)
         start += search->grains;
         room -= search->grains;
     }
+    BINADEI_STEP("carve.cut");
     /* The grains are ours, so giving them back cannot contradict. */
     if (room)
         (void)binadei_buddy_give(search->buddy, search->home,
@@ -99,7 +109,7 @@ static uint32_t carve_chunks(struct search *search, binadei_chunk first)
 /* Claims the wanted chunks, or one to split, out of an open page's word. */
 static uint32_t take_from_page(struct search *search, binadei_page page)
 {
-    binadei_atomic_word *word = &search->buddy->page_words[page.index];
+    binadei_atomic_word *word = &search->buddy->pages[page.index].word;
     uint64_t allowed =
         search->is_of_chunks ? search->allowed : BINADEI_WORD_FULL;
     uint64_t start;
@@ -110,11 +120,12 @@ static uint32_t take_from_page(struct search *search, binadei_page page)
         picked = binadei_word_pick(seen, search->chunks, 1, allowed, &start);
         if (!picked)
             break;
+        BINADEI_STEP("page.picked");
         /* BW.acquire: the last owners' use of the chunks is over. */
     } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
     if (!picked) {
         unsigned plane = binadei_plane_for(search->chunks);
-        if (!binadei_word_has_run(seen, binadei_plane_threshold[plane]))
+        if (!search->is_at_home && !binadei_is_in_plane(seen, plane))
             binadei_summary_lower_page(search->buddy, page, plane);
         return 0;
     }
@@ -130,8 +141,10 @@ static uint32_t open_page(struct search *search, binadei_page page)
     uint64_t rest = search->chunks == BINADEI_PAGE_CHUNKS
                         ? 0
                         : BINADEI_WORD_FULL << search->chunks;
-    /* BW.release: as in open_chunk. */
-    binadei_store_release(&search->buddy->page_words[page.index], rest);
+    BINADEI_STEP("page.claimed");
+    /* BW.release and BS: as in open_chunk. */
+    binadei_store_seq_cst(&search->buddy->pages[page.index].word, rest);
+    BINADEI_STEP("page.opened");
     binadei_summary_raise_page(search->buddy, page, 0, rest);
     binadei_chunk chunk = binadei_chunk_in_page(page, 0);
     return search->is_of_chunks ? carve_chunks(search, chunk)
@@ -143,7 +156,7 @@ static void lower_if_raised(struct search *search, binadei_page page)
 {
     /* relaxed: a hint. */
     uint64_t raised = binadei_load_relaxed(
-        binadei_bit_word(search->buddy->grain_pages[search->plane], page));
+        &binadei_group_of(search->buddy, page)->grain_pages[search->plane]);
     if (raised & binadei_page_bit(page))
         binadei_summary_lower_grain_page(search->buddy, page, search->plane);
 }
@@ -153,17 +166,20 @@ static uint32_t search_words(struct search *search, binadei_page page)
 {
     /* relaxed: a hint; the words themselves are taken with acquire. */
     uint64_t hints = binadei_load_relaxed(
-        &search->buddy->chunk_summary[search->plane][page.index]);
-    if (!hints)
+        &search->buddy->pages[page.index].chunk_summary[search->plane]);
+    if (!hints && !search->is_at_home)
         lower_if_raised(search, page);
-    for (; hints && search->visits; hints &= hints - 1, search->visits--) {
+    uint32_t taken = 0;
+    search->vain = 0;
+    for (; hints && search->visits && !taken;
+         hints &= hints - 1, search->visits--) {
         unsigned bit = binadei_word_lowest(hints);
-        uint32_t taken =
-            take_from_chunk(search, binadei_chunk_in_page(page, bit));
-        if (taken)
-            return taken;
+        taken = take_from_chunk(search, binadei_chunk_in_page(page, bit));
     }
-    return 0;
+    if (search->vain)
+        binadei_summary_lower_chunks(search->buddy, page, search->vain,
+                                     search->plane);
+    return taken;
 }
 
 /* Words first, then a split. */
@@ -179,25 +195,57 @@ static uint64_t page_hints(const struct search *search, uint32_t word)
     const struct binadei_buddy *buddy = search->buddy;
     unsigned plane = binadei_plane_for(search->chunks);
     /* relaxed: hints, as above. */
-    uint64_t hints = binadei_load_relaxed(&buddy->chunk_pages[plane][word]);
+    uint64_t hints =
+        binadei_load_relaxed(&buddy->groups[word].chunk_pages[plane]);
     if (!search->is_of_chunks)
-        hints |= binadei_load_relaxed(&buddy->grain_pages[search->plane][word]);
+        hints |= binadei_load_relaxed(
+            &buddy->groups[word].grain_pages[search->plane]);
     return hints;
 }
 
-/* Open pages, lowest first; those that are a home only where `steals`. */
+static uint32_t first_word(const struct binadei_home *home, uint32_t words)
+{
+    uint32_t word = home && home->pages_plus_one[0]
+                        ? (home->pages_plus_one[0] - 1) / BINADEI_WORD_BITS
+                        : 0;
+    return word < words ? word : 0;
+}
+
+/* Whether that was the last look in vain that the search may have. */
+static bool is_used_up(struct search *search)
+{
+    return search->visits == 0 || --search->visits == 0;
+}
+
+/* No page of this word is open, nor is any taken: beyond it there is mostly
+ * more of the same, so it counts as a look in vain. */
+static bool is_all_free(const struct search *search, uint32_t word)
+{
+    /* relaxed: a hint. */
+    return binadei_load_relaxed(&search->buddy->groups[word].free_pages) ==
+           BINADEI_WORD_FULL;
+}
+
+/* Open pages, upwards from the searcher's home and round: what it has found
+ * too full is not looked at again each time. Those that are a home only where
+ * `steals`. */
 static uint32_t search_open_pages(struct search *search, bool steals)
 {
     uint32_t words = binadei_page_word_limit(search->buddy);
+    uint32_t first = first_word(search->home, words);
     for (uint32_t i = 0; i < words; i++) {
-        uint64_t hints = page_hints(search, i);
-        if (!steals)
-            hints &= ~binadei_load_relaxed(&search->buddy->homes[i]);
+        uint32_t word = (first + i) % words;
+        uint64_t hints = page_hints(search, word);
+        if (!steals && hints)
+            hints &= ~binadei_load_relaxed(&search->buddy->groups[word].homes);
+        if (!hints && !steals && is_all_free(search, word) &&
+            is_used_up(search))
+            return 0;
         for (; hints; hints &= hints - 1) {
-            binadei_page page = {i * BINADEI_WORD_BITS +
+            binadei_page page = {word * BINADEI_WORD_BITS +
                                  binadei_word_lowest(hints)};
             uint32_t taken = search_page(search, page);
-            if (!taken && !search->visits)
+            if (!taken && is_used_up(search))
                 return 0;
             if (!taken)
                 continue;
@@ -209,22 +257,38 @@ static uint32_t search_open_pages(struct search *search, bool steals)
     return 0;
 }
 
-bool binadei_take_page(struct binadei_buddy *buddy, binadei_page *out)
+/* The lowest free page of 64; false when there is none. */
+static bool take_page_of_word(struct binadei_buddy *buddy, uint32_t word,
+                              binadei_page *out)
 {
-    uint32_t words = binadei_page_word_limit(buddy);
-    for (uint32_t i = 0; i < words; i++) {
-        /* relaxed: only the start of the loop. */
-        uint64_t seen = binadei_load_relaxed(&buddy->free_pages[i]);
-        while (seen) {
-            unsigned bit = binadei_word_lowest(seen);
-            /* BW.acquire: the last owners' use of the page is over. */
-            if (binadei_cas_acquire(&buddy->free_pages[i], &seen,
-                                    seen & (seen - 1))) {
-                *out = (binadei_page){i * BINADEI_WORD_BITS + bit};
-                return true;
-            }
+    binadei_atomic_word *free_pages = &buddy->groups[word].free_pages;
+    /* relaxed: only the start of the loop. */
+    uint64_t seen = binadei_load_relaxed(free_pages);
+    while (seen) {
+        unsigned bit = binadei_word_lowest(seen);
+        BINADEI_STEP("pages.picked");
+        /* BW.acquire: the last owners' use of the page is over. */
+        if (binadei_cas_acquire(free_pages, &seen, seen & (seen - 1))) {
+            *out = (binadei_page){word * BINADEI_WORD_BITS + bit};
+            return true;
         }
     }
+    return false;
+}
+
+/* Beside the searcher's home, so that searchers who have spread do not meet in
+ * one word; where that is full the lowest of all, so that they do not wander
+ * off upwards. */
+bool binadei_take_page(struct binadei_buddy *buddy,
+                       const struct binadei_home *home, binadei_page *out)
+{
+    uint32_t words = binadei_page_word_limit(buddy);
+    uint32_t first = first_word(home, words);
+    if (first && take_page_of_word(buddy, first, out))
+        return true;
+    for (uint32_t word = 0; word < words; word++)
+        if (take_page_of_word(buddy, word, out))
+            return true;
     return false;
 }
 
@@ -267,25 +331,47 @@ static struct search search_for(struct binadei_buddy *buddy,
     return search;
 }
 
-static uint32_t search_everywhere(struct search *search)
+/* The searcher's own pages. One that another has settled on since is its own no
+ * more. */
+static uint32_t search_at_home(struct search *search)
 {
-    const struct binadei_home *home = search->home;
+    struct binadei_home *home = search->home;
     uint32_t taken = 0;
-    binadei_page page;
-    if (home && home->page_plus_one) {
-        page.index = home->page_plus_one - 1;
+    unsigned at = 0;
+    if (!home)
+        return 0;
+    search->is_at_home = true;
+    while (at < BINADEI_HOME_PAGES && home->pages_plus_one[at] && !taken) {
+        binadei_page page = {home->pages_plus_one[at] - 1};
+        /* relaxed: a hint, see state.h. */
+        if (atomic_load_explicit(&search->buddy->pages[page.index].home_id,
+                                 memory_order_relaxed) != home->id) {
+            binadei_home_forget(search->buddy, home, at);
+            continue;
+        }
         search->visits = VISITS_AT_HOME;
         taken = search_page(search, page);
+        at++;
     }
+    search->is_at_home = false;
+    return taken;
+}
+
+static uint32_t search_everywhere(struct search *search)
+{
+    uint32_t taken = search_at_home(search);
+    binadei_page page;
     if (!taken) {
         search->visits = VISITS_ABROAD;
         taken = search_open_pages(search, false);
     }
-    if (!taken && binadei_take_page(search->buddy, &page)) {
+    if (!taken && binadei_take_page(search->buddy, search->home, &page)) {
         taken = open_page(search, page);
         binadei_home_move(search->buddy, search->home, page);
     }
     search->visits = UINT32_MAX;
+    if (!taken)
+        taken = search_open_pages(search, false);
     return taken ? taken : search_open_pages(search, true);
 }
 
@@ -321,8 +407,9 @@ static bool search_all_words(struct search *search)
 static bool search_to_the_end(struct search *search)
 {
     binadei_page page;
-    return binadei_take_page(search->buddy, &page) ? open_page(search, page) > 0
-                                                   : search_all_words(search);
+    return binadei_take_page(search->buddy, search->home, &page)
+               ? open_page(search, page) > 0
+               : search_all_words(search);
 }
 
 bool binadei_buddy_take_last_resort(struct binadei_buddy *buddy,
@@ -333,6 +420,7 @@ bool binadei_buddy_take_last_resort(struct binadei_buddy *buddy,
     one.count = 1;
     struct search search = search_for(buddy, NULL, &one, out);
     pthread_mutex_lock(&buddy->run_lock);
+    BINADEI_STEP("locked.last_resort");
     bool is_taken = search_to_the_end(&search);
     if (!is_taken) {
         binadei_buddy_trim(buddy);

@@ -13,8 +13,10 @@ static bool close_word(binadei_atomic_word *word)
     /* relaxed: a first look. BW, both ends, in the swap: as in a give; a weak
      * swap that fails by itself is tried again while the word is full. */
     while (binadei_load_relaxed(word) == BINADEI_WORD_FULL) {
-        if (binadei_cas_acq_rel(word, &full, 0))
+        if (binadei_cas_acq_rel(word, &full, 0)) {
+            BINADEI_STEP("trim.closed");
             return true;
+        }
         full = BINADEI_WORD_FULL;
     }
     return false;
@@ -30,7 +32,7 @@ void binadei_close_chunk(struct binadei_buddy *buddy,
 
 void binadei_close_page(struct binadei_buddy *buddy, binadei_page page)
 {
-    if (close_word(&buddy->page_words[page.index]))
+    if (close_word(&buddy->pages[page.index].word))
         (void)binadei_give_pages(buddy, page.index / BINADEI_WORD_BITS,
                                  binadei_page_bit(page));
 }

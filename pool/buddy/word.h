@@ -74,6 +74,8 @@ static inline uint64_t binadei_word_pick(uint64_t word, unsigned length,
 /* The positions that are multiples of `alignment` units, a power of two. */
 static inline uint64_t binadei_word_aligned(unsigned alignment)
 {
+    if (alignment <= 1)
+        return BINADEI_WORD_FULL;
     uint64_t mask = 1;
     for (unsigned step = alignment; step < 64U; step *= 2)
         mask |= mask << step;

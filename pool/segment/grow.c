@@ -6,6 +6,7 @@
  * segment of its own. What is not to be had is halved down to the need.
  */
 #include "pool/base/failure.h"
+#include "pool/base/step.h"
 #include "pool/segment/state.h"
 
 static uint64_t pages_of(uint64_t bytes)
@@ -13,17 +14,27 @@ static uint64_t pages_of(uint64_t bytes)
     return bytes / BINADEI_PAGE_BYTES + (bytes % BINADEI_PAGE_BYTES != 0);
 }
 
-/* Waits for whoever grows. True: the caller is the grower now, and must call
- * finish(). False: there is room. */
-static bool begin(struct binadei_segments *segments, uint32_t needed)
+enum begun {
+    BEGUN,       /* the caller is the grower now, and must call finish() */
+    UNNECESSARY, /* there is room */
+    SOMEBODY_ELSE
+};
+
+/* Waits for whoever grows, if it may. */
+static enum begun begin(struct binadei_segments *segments, uint32_t needed,
+                        bool may_wait)
 {
+    enum begun begun = SOMEBODY_ELSE;
     pthread_mutex_lock(&segments->lock);
-    while (segments->is_growing)
+    while (segments->is_growing && may_wait)
         pthread_cond_wait(&segments->grown, &segments->lock);
-    bool is_needed = binadei_buddy_longest_page_run(segments->buddy) < needed;
-    segments->is_growing = is_needed;
+    if (!segments->is_growing) {
+        segments->is_growing =
+            binadei_buddy_longest_page_run(segments->buddy) < needed;
+        begun = segments->is_growing ? BEGUN : UNNECESSARY;
+    }
     pthread_mutex_unlock(&segments->lock);
-    return is_needed;
+    return begun;
 }
 
 static void insert(struct binadei_segments *segments,
@@ -48,6 +59,9 @@ static void publish(struct binadei_segments *segments,
     info->first = binadei_place(segments, info->page_count);
     info->id = segments->grow_count++;
     segments->listed_bytes += info->memory_bytes;
+    uint64_t reserved = binadei_segments_reserved_bytes(segments);
+    if (reserved > segments->peak_bytes)
+        segments->peak_bytes = reserved;
     insert(segments, fresh);
     binadei_lookup_link(&segments->lookup, info->first, info->address,
                         info->page_count);
@@ -191,8 +205,8 @@ static binade_status obtain(struct binadei_segments *segments, uint32_t needed,
     return BINADE_OK;
 }
 
-binade_status binadei_segments_grow(struct binadei_segments *segments,
-                                    uint64_t needed_bytes)
+static binade_status grow(struct binadei_segments *segments,
+                          uint64_t needed_bytes, bool may_wait)
 {
     uint64_t needed = pages_of(needed_bytes);
     if (needed > segments->page_capacity ||
@@ -200,10 +214,26 @@ binade_status binadei_segments_grow(struct binadei_segments *segments,
         return binadei_fail(BINADE_E_TOO_LARGE,
                             "%llu bytes are more than the pool may ever have",
                             (unsigned long long)needed_bytes);
-    if (!begin(segments, (uint32_t)needed))
+    enum begun begun = begin(segments, (uint32_t)needed, may_wait);
+    if (begun == UNNECESSARY)
         return BINADE_OK;
+    if (begun == SOMEBODY_ELSE)
+        return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
+    BINADEI_STEP("locked.grow");
     struct binadei_segment *fresh = NULL;
     binade_status status = obtain(segments, (uint32_t)needed, &fresh);
     finish(segments, fresh);
     return status;
+}
+
+binade_status binadei_segments_grow(struct binadei_segments *segments,
+                                    uint64_t needed_bytes)
+{
+    return grow(segments, needed_bytes, true);
+}
+
+binade_status binadei_segments_try_grow(struct binadei_segments *segments,
+                                        uint64_t needed_bytes)
+{
+    return grow(segments, needed_bytes, false);
 }

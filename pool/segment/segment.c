@@ -167,6 +167,7 @@ void binadei_segments_stats(struct binadei_segments *segments,
     *out = (struct binadei_segments_stats){
         .reserved_bytes = binadei_segments_reserved_bytes(segments),
         .grow_count = segments->grow_count,
+        .peak_bytes = segments->peak_bytes,
         .failed_grow_count = segments->failed_grow_count,
         .trim_count = segments->trim_count,
     };

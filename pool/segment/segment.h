@@ -72,7 +72,11 @@ binadei_segments_lookup(const struct binadei_segments *segments);
 BINADE_MUST_USE binade_status
 binadei_segments_grow(struct binadei_segments *segments, uint64_t needed_bytes);
 
-/* Releases wholly free segments, lowest address first, as long as `keep_bytes`
+/* The same, but BINADE_E_BUSY where another thread grows already. */
+BINADE_MUST_USE binade_status binadei_segments_try_grow(
+    struct binadei_segments *segments, uint64_t needed_bytes);
+
+/* Releases wholly free segments that are not pinned, lowest address first, as long as `keep_bytes`
  * stay reserved, and tries again what the source refused to take back before.
  * `out_bytes` gets what the source took back. Any thread, no lock held; blocks
  * in the source. BINADE_OK, or the first thing that the source refused. */
@@ -86,6 +90,7 @@ binadei_segments_reserved_bytes(const struct binadei_segments *segments);
 
 struct binadei_segments_stats {
     uint64_t reserved_bytes;
+    uint64_t peak_bytes;       /* the most that ever were reserved */
     uint64_t unreleased_bytes; /* of these: the source refused to take back */
     uint64_t grow_count;       /* segments ever added */
     uint64_t failed_grow_count;
@@ -111,6 +116,15 @@ struct binadei_segment_info {
  * lock. */
 bool binadei_segments_walk(struct binadei_segments *segments, binadei_page from,
                            struct binadei_segment_info *out);
+
+/* Keeps the segment that has `address` from being trimmed until it was unpinned
+ * as often; the end of the segments ends pins too. False: no segment has it.
+ * Any thread; blocks on the lock. */
+bool binadei_segments_pin(struct binadei_segments *segments,
+                          binade_devptr address,
+                          struct binadei_segment_info *out);
+/* `id` is of a segment that is pinned. */
+void binadei_segments_unpin(struct binadei_segments *segments, uint64_t id);
 
 /* At rest: checks the numbered invariants of docs/invariants.md. NULL, or which
  * one is broken; `out_at` is then the page where. */

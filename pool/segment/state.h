@@ -15,6 +15,7 @@
 struct binadei_segment {
     struct binadei_segment *next;
     struct binadei_segment_info info;
+    uint64_t pin_count; /* the lock */
 };
 
 struct binadei_segments {
@@ -37,6 +38,7 @@ struct binadei_segments {
     struct binadei_segment *listed;     /* by first page */
     struct binadei_segment *unreleased; /* refused by the source */
     uint64_t listed_bytes;
+    uint64_t peak_bytes; /* of reserved_bytes */
     uint64_t grow_count;
     uint64_t failed_grow_count;
     uint64_t trim_count;

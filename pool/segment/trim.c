@@ -22,10 +22,11 @@ static struct binadei_segment **lowest(struct binadei_segments *segments,
 }
 
 static bool try_withdraw(struct binadei_segments *segments,
-                         const struct binadei_segment_info *info,
+                         const struct binadei_segment *segment,
                          uint64_t keep_bytes)
 {
-    return segments->listed_bytes >= keep_bytes &&
+    const struct binadei_segment_info *info = &segment->info;
+    return !segment->pin_count && segments->listed_bytes >= keep_bytes &&
            segments->listed_bytes - keep_bytes >= info->memory_bytes &&
            binadei_buddy_withdraw(segments->buddy, info->first,
                                   info->page_count);
@@ -56,7 +57,7 @@ static struct binadei_segment *withdraw_next(struct binadei_segments *segments,
         if (!at)
             break;
         *cursor = (*at)->info.address + 1;
-        if (try_withdraw(segments, &(*at)->info, keep_bytes))
+        if (try_withdraw(segments, *at, keep_bytes))
             withdrawn = unlink_segment(segments, at);
     }
     pthread_mutex_unlock(&segments->lock);

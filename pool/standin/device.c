@@ -203,7 +203,7 @@ STANDIN_EXPORT CUresult cuDeviceCanAccessPeer(int *out, CUdevice id,
         return CUDA_ERROR_INVALID_VALUE;
     if (!device_at(id) || !device_at(peer))
         return CUDA_ERROR_INVALID_DEVICE;
-    *out = id != peer;
+    *out = id != peer && !settings_get()->has_no_peers;
     return CUDA_SUCCESS;
 }
 

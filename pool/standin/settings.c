@@ -112,6 +112,7 @@ static void set_defaults(void)
 
 static void read_device_settings(void)
 {
+    int flag;
     const char *value = getenv("BINADE_STANDIN_MEMORY");
     if (value && !parse_bytes(value, &settings.memory_bytes))
         refuse("BINADE_STANDIN_MEMORY", value,
@@ -120,6 +121,11 @@ static void read_device_settings(void)
     if (value &&
         !parse_integer(value, 1, STANDIN_DEVICE_MAX, &settings.device_count))
         refuse("BINADE_STANDIN_DEVICES", value, "a number from 1 to 8");
+    value = getenv("BINADE_STANDIN_PEERS");
+    if (value && parse_integer(value, 0, 1, &flag))
+        settings.has_no_peers = flag == 0;
+    else if (value)
+        refuse("BINADE_STANDIN_PEERS", value, "0 or 1");
     value = getenv("BINADE_STANDIN_PCI");
     if (value && !parse_pci_list(value, settings.pci))
         refuse("BINADE_STANDIN_PCI", value,

@@ -21,6 +21,7 @@ struct settings {
     int device_count;      /* 1 to STANDIN_DEVICE_MAX */
     int driver_version;    /* 1000 x major + 10 x minor */
     bool has_memory_pools; /* device attribute 115 */
+    bool has_no_peers;     /* devices cannot access each other */
     bool is_cost_h200;     /* charge an H200 driver's times */
     struct pci_address pci[STANDIN_DEVICE_MAX];
 };

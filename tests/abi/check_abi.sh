@@ -30,7 +30,7 @@ compare() {
 
 exported_names() {
     # The node's own name is an absolute symbol, not a function.
-    nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' |
+    nm -D --extern-only --defined-only "$library" | awk '$2 != "A" { print $3 }' |
         sed 's/@.*//' | sort
 }
 
@@ -56,7 +56,7 @@ compare "$map" < <(mapped_names)
 compare "the set of BINADE_API functions in the headers" \
     < <(declared_names "$@")
 
-unversioned=$(nm -D --defined-only --with-symbol-versions "$library" |
+unversioned=$(nm -D --extern-only --defined-only --with-symbol-versions "$library" |
     awk '$2 != "A" && $3 !~ /@@BINADE_[0-9]/ { print $3 }' | xargs)
 [ -z "$unversioned" ] || complain "no version on: $unversioned"
 

@@ -41,34 +41,51 @@ mapfile -t subjects < <(names subjects)
     exit 1
 }
 
-# Everything, but for the subject that has to be installed, and the driver's
-# pool, of which the stand-in's slow imitation takes minutes.
+# Everything, but for the subjects that have to be installed, the driver's
+# pool, of which the stand-in's slow imitation takes minutes, and the largest
+# working sets.
 runnable=()
 for subject in "${subjects[@]}"; do
     case $subject in
-    mimalloc | cuda_async) ;;
+    mimalloc | torch | cuda_async) ;;
     *) runnable+=("$subject") ;;
     esac
 done
-joined=$(printf '%s,' "${runnable[@]}")
-expect 0 "" "$bench" --driver=standin --subject="${joined%,}" --threads=2 \
-    --repeats=2 --budget=1 --json="$results/all.json"
-streamless=()
+most=()
 for workload in "${workloads[@]}"; do
-    [ "$workload" = streams ] || streamless+=("$workload")
+    case $workload in
+    occupancy100000* | pair100000*) ;;
+    *) most+=("$workload") ;;
+    esac
 done
+joined() {
+    local IFS=,
+    echo "$*"
+}
+expect 0 "" "$bench" --driver=standin --subject="$(joined "${runnable[@]}")" \
+    --workload="$(joined "${most[@]}")" --threads=2 --repeats=2 --budget=900 \
+    --cell-us=2000 --json="$results/all.json"
 expect 0 " 0 failures" python3 "$check" "$results/all.json" 2 \
-    "${streamless[@]}" -- "${runnable[@]}"
+    "${most[@]}" -- "${runnable[@]}"
+large=(occupancy100000 pair1000000)
+expect 0 "" "$bench" --subject=core,null --workload="$(joined "${large[@]}")" \
+    --threads=1 --repeats=1 --budget=300 --cell-us=2000 \
+    --json="$results/large.json"
+expect 0 "4 measurements, 0 failures" python3 "$check" \
+    "$results/large.json" 1 "${large[@]}" -- core null
 few=(pair mixed prodcons streams)
-joined=$(printf '%s,' "${few[@]}")
 expect 0 "" env BINADE_STANDIN_MEMORY_POOLS=1 "$bench" --driver=standin \
-    --subject=cuda_async --workload="${joined%,}" --threads=2 --repeats=2 \
-    --budget=1 --json="$results/async.json"
+    --subject=cuda_async --workload="$(joined "${few[@]}")" --threads=2 \
+    --repeats=2 --budget=300 --cell-us=2000 --json="$results/async.json"
 expect 0 "4 measurements, 0 failures" python3 "$check" \
     "$results/async.json" 2 "${few[@]}" -- cuda_async
 
+# What a user gets who names nothing.
+expect 0 "streams " "$bench" --list
+expect 0 "over 1000 streams *" "$bench" --list
+
 # What a run of few cells says of itself.
-one=(--workload=pair --threads=1 --repeats=1 --budget=1)
+one=(--workload=pair --threads=1 --repeats=1 --cell-us=2000)
 expect 0 '"simulated_costs":true' env BINADE_STANDIN_COST=h200 "$bench" \
     "${one[@]}" --driver=standin --subject=cuda_malloc
 expect 0 '"commit":"v1 \"x\\y\""' "$bench" "${one[@]}" --subject=null \
@@ -76,8 +93,9 @@ expect 0 '"commit":"v1 \"x\\y\""' "$bench" "${one[@]}" --subject=null \
 expect 0 '"size_bytes":512,' "$bench" "${one[@]}" --subject=null \
     --size=512,1024 --seed=7
 expect 0 '"seed":7' "$bench" "${one[@]}" --subject=null --seed=7
-expect 0 '"repeats":5' "$bench" --workload=pair --threads=1 --budget=1 \
-    --subject=null
+expect 0 '"repeats":5' "$bench" --workload=pair --threads=1 \
+    --cell-us=2000 --subject=null
+expect 0 '"cell_us":2000,' "$bench" "${one[@]}" --subject=null
 expect 0 "$results/here.json: 1 measurements, 0 failures" bash -c \
     'cd / && BUILD_WORKING_DIRECTORY=$1 "$0" --json=here.json "${@:4}" &&
     python3 "$2" "$3" 1 pair -- null' "$PWD/$bench" "$results" \
@@ -91,7 +109,9 @@ expect 2 "no subject is called \"jemalloc\"; there are: ${subjects[*]}" \
 expect 2 "--threads=0: accepted values are 1 to 256" "$bench" --threads=1,0
 expect 2 "--size=x: accepted values are 1 to 1048576" "$bench" --size=x
 expect 2 "--budget=1e9: accepted values" "$bench" --budget=1e9
+expect 2 "--budget=0: accepted values are 1 to 86400" "$bench" --budget=0
 expect 2 "--repeats=-1: accepted values" "$bench" --repeats=-1
+expect 2 "--cell-us=999: accepted values are 1000 to" "$bench" --cell-us=999
 expect 2 "--workload= names nothing" "$bench" --workload=
 expect 2 "--driver= names no driver" "$bench" --driver=
 expect 2 "--fast is not accepted; --help says what is" "$bench" --fast
@@ -118,9 +138,9 @@ expect 1 "cuda_malloc, pair, 1 threads, 65536 bytes: out of memory" env \
     BINADE_STANDIN_FAULTS=cuMemAlloc:nth=9:code=2 "$bench" "${one[@]}" \
     --driver=standin --subject=cuda_malloc
 sizes=$(seq -s, 1 20)
-expect 1 "the process that ran null was ended by a signal" bash -c \
-    'ulimit -t 1; exec "$0" "$@"' "$bench" --workload=pair --threads=1 \
-    --repeats=1 --subject=null --size="$sizes"
+expect 1 "the process that ran null: its process was ended by a signal" \
+    bash -c 'ulimit -t 1; exec "$0" "$@"' "$bench" --workload=pair \
+    --threads=1 --repeats=1 --subject=null --size="$sizes"
 
 [ "$failures" -eq 0 ] && echo "the benchmarks behave"
 exit "$failures"

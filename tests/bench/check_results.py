@@ -4,7 +4,7 @@
     check_results.py FILE REPEATS WORKLOAD... -- SUBJECT...
 
 Every line must be an object with all keys and numbers that can be true, of at
-least REPEATS processes; no measurement may be there twice; each WORKLOAD must
+least REPEATS processes, none of which failed; no measurement may be there twice; each WORKLOAD must
 have been measured on some SUBJECT and the other way round, and nothing else.
 """
 
@@ -19,7 +19,7 @@ COUNTS = ("preempted_repetitions_discarded", "ns_per_call_p99",
           "ns_per_call_p999")
 FLAGS = ("clean", "pinned", "is_standin", "simulated_costs", "host_memory")
 TEXTS = ("workload", "subject", "driver", "cpu", "commit")
-NULLS = ("cache_hit_rate",)
+RATES = ("cache_hit_rate",)
 ORDERS = (("ns_per_op_median", "ns_per_op_p99", "ns_per_op_p999"),
           ("ns_per_call_p99", "ns_per_call_p999"),
           ("ns_per_op_median_min", "ns_per_op_median", "ns_per_op_median_max"))
@@ -30,9 +30,12 @@ def is_number(value):
 
 
 def complaints(result, repeats):
-    keys = {*NUMBERS, *COUNTS, *FLAGS, *TEXTS, *NULLS}
+    keys = {*NUMBERS, *COUNTS, *FLAGS, *TEXTS, *RATES, "failure"}
     if set(result) != keys:
         yield f"keys that differ: {sorted(set(result) ^ keys)}"
+        return
+    if result["failure"] is not None:
+        yield f"not measured: {result['failure']}"
         return
     for key in NUMBERS:
         if not (is_number(result[key]) and result[key] > 0):
@@ -46,16 +49,21 @@ def complaints(result, repeats):
     for key in TEXTS:
         if not (isinstance(result[key], str) and result[key]):
             yield f"{key} is {result[key]!r}"
-    for key in NULLS:
-        if result[key] is not None:
-            yield f"{key} is {result[key]!r}"
+    has_cache = result["subject"].startswith("binade")
+    for key in RATES:
+        rate = result[key]
+        if (rate is not None) != has_cache:
+            yield f"{key} is {rate!r}"
+        elif has_cache and not (is_number(rate) and 0 <= rate <= 1):
+            yield f"{key} is {rate!r}"
     for order in ORDERS:
         values = [result[key] for key in order]
         if values != sorted(values):
             yield f"{', '.join(order)} are not in order: {values}"
     if result["repeats"] < repeats:
         yield f"{result['repeats']} repeats, not {repeats}"
-    if result["is_standin"] != result["subject"].startswith("cuda_"):
+    has_driver = result["subject"].startswith(("cuda_", "binade"))
+    if result["is_standin"] != has_driver:
         yield "is_standin is wrong"
 
 

@@ -5,18 +5,11 @@
 // BINADE_TEST_SEED=N repeats it first.
 #include <gtest/gtest.h>
 
-#include <cinttypes>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <random>
-
 #include "tests/buddy/model.h"
+#include "tests/support/seeded_main.h"
 
 namespace
 {
-
-uint64_t first_seed;
 
 void ExpectAgreement(uint64_t seed, uint32_t steps)
 {
@@ -31,13 +24,13 @@ void ExpectAgreement(uint64_t seed, uint32_t steps)
 TEST(BuddyModel, AgreesOverManyShortLives)
 {
     for (uint64_t i = 0; i < 100 && !HasFailure(); i++)
-        ExpectAgreement(first_seed + i, 60);
+        ExpectAgreement(test_support::FirstSeed() + i, 60);
 }
 
 TEST(BuddyModel, AgreesOverLongLives)
 {
     for (uint64_t i = 0; i < 4 && !HasFailure(); i++)
-        ExpectAgreement(first_seed + 1000 + i, 800);
+        ExpectAgreement(test_support::FirstSeed() + 1000 + i, 800);
 }
 
 TEST(BuddyModel, AgreesOverTheSeedsOfEveryRun)
@@ -47,15 +40,3 @@ TEST(BuddyModel, AgreesOverTheSeedsOfEveryRun)
 }
 
 } // namespace
-
-int main(int argc, char **argv)
-{
-    ::testing::InitGoogleTest(&argc, argv);
-    const char *seed = std::getenv("BINADE_TEST_SEED");
-    if (argc > 1 && std::strncmp(argv[1], "--seed=", 7) == 0)
-        seed = argv[1] + 7;
-    first_seed =
-        seed ? std::strtoull(seed, nullptr, 0) : std::random_device{}();
-    std::printf("seed %" PRIu64 "\n", first_seed);
-    return RUN_ALL_TESTS();
-}

@@ -5,21 +5,16 @@
 // the threads do, not how they meet.
 #include <gtest/gtest.h>
 
-#include <cinttypes>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "tests/buddy/race.h"
+#include "tests/support/seeded_main.h"
 
 namespace
 {
 
 constexpr uint32_t kRounds = 600;
-uint64_t seed;
 
 std::vector<std::string> Names()
 {
@@ -35,6 +30,7 @@ class BuddyRace : public ::testing::TestWithParam<std::string>
 
 TEST_P(BuddyRace, LosesAndDoublesNothing)
 {
+    const uint64_t seed = test_support::FirstSeed();
     char message[BUDDY_RACE_MESSAGE_BYTES];
     EXPECT_TRUE(buddy_race_run(GetParam().c_str(), kRounds, seed, message))
         << "seed " << seed << ": " << message;
@@ -46,14 +42,3 @@ INSTANTIATE_TEST_SUITE_P(Pairs, BuddyRace, ::testing::ValuesIn(Names()),
                          });
 
 } // namespace
-
-int main(int argc, char **argv)
-{
-    ::testing::InitGoogleTest(&argc, argv);
-    const char *text = std::getenv("BINADE_TEST_SEED");
-    if (argc > 1 && std::strncmp(argv[1], "--seed=", 7) == 0)
-        text = argv[1] + 7;
-    seed = text ? std::strtoull(text, nullptr, 0) : std::random_device{}();
-    std::printf("seed %" PRIu64 "\n", seed);
-    return RUN_ALL_TESTS();
-}

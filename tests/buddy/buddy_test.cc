@@ -437,7 +437,7 @@ TEST(BuddyHome, IsSharedBeforeMemoryIsDeclaredExhausted)
     EXPECT_EQ(buddy.Take(1), 1U);
 }
 
-TEST(BuddyHome, MovesToAPageThatServes)
+TEST(BuddyHome, GrowsByAPageThatServes)
 {
     BuddyUnderTest buddy(2);
     buddy_probe_home home = {};
@@ -445,7 +445,36 @@ TEST(BuddyHome, MovesToAPageThatServes)
     ASSERT_EQ(buddy.Take(2000, &home), 2048U);
     ASSERT_EQ(buddy.Take(200, &home), kPage);
     EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 1));
+    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 0));
+    ASSERT_EQ(buddy.Take(2048, &home), kPage + 256);
+    ASSERT_EQ(buddy.Take(1792, &home), kPage + 2304);
+    ASSERT_EQ(buddy.Take(56, &home), kPage + 200); // now the newest is full
+    EXPECT_EQ(buddy.Take(32, &home), 2048U + 2000);
+}
+
+TEST(BuddyHome, GivesUpItsOldestPageWhenItHasTooMany)
+{
+    BuddyUnderTest buddy(PROBE_HOME_PAGES + 1);
+    buddy_probe_home home = {};
+    for (uint32_t i = 0; i < 2 * PROBE_HOME_PAGES; i++)
+        ASSERT_EQ(buddy.Take(2048, &home), i * UINT64_C(2048));
+    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 0));
+    ASSERT_EQ(buddy.Take(1, &home), PROBE_HOME_PAGES * kPage);
     EXPECT_FALSE(buddy_probe_is_home(buddy.get(), 0));
+    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 1));
+    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), PROBE_HOME_PAGES));
+}
+
+TEST(BuddyHome, IsLostToWhoTakesThePageAfresh)
+{
+    BuddyUnderTest buddy(2);
+    buddy_probe_home first = {}, second = {};
+    ASSERT_EQ(buddy.Take(2048, &first), 0U);
+    ASSERT_TRUE(buddy.Give(0, 2048)); // so that the page is free again
+    ASSERT_EQ(buddy.Take(1, &second), 0U);
+    EXPECT_EQ(buddy.Take(1, &first), kPage);
+    buddy_probe_leave_home(buddy.get(), &first);
+    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 0));
 }
 
 TEST(BuddyHome, LeftIsEverybodysAgain)

@@ -73,10 +73,10 @@ class BuddyUnderTest
         return start;
     }
 
-    uint64_t TakeRun(uint64_t chunks)
+    uint64_t TakeRun(uint64_t chunks, const buddy_probe_home *home = nullptr)
     {
         uint64_t start = kNone;
-        buddy_probe_take_run(buddy_, chunks, &start);
+        buddy_probe_take_run(buddy_, home, chunks, &start);
         return start;
     }
 

@@ -83,7 +83,8 @@ uint32_t byte_map_best_run(const struct byte_map *map, uint32_t length,
             page++;
         uint32_t run = page - first;
         bool fits = run && run >= length;
-        bool is_better = length ? run < *out_length : run > *out_length;
+        bool is_better =
+            length ? length > 1 && run < *out_length : run > *out_length;
         if (fits && (best == UINT32_MAX || is_better)) {
             best = first;
             *out_length = run;

@@ -161,7 +161,8 @@ static void step_take_run(struct model *model)
     uint32_t best = byte_map_best_run(&model->map, pages, &length);
     buddy_probe_trim(model->buddy);
     uint64_t start = 0;
-    bool is_taken = buddy_probe_take_run(model->buddy, chunks, &start);
+    bool is_taken =
+        buddy_probe_take_run(model->buddy, choose_home(model), chunks, &start);
     if (is_taken != (best != UINT32_MAX))
         fail(model, "a run of %u chunks: fits %d, taken %d", chunks,
              best != UINT32_MAX, is_taken);

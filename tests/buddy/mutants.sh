@@ -114,13 +114,16 @@ mutant "a word is retired by a second store" $give \
     's/filling\.after = .*/filling.after = filled;/
      s/^    filling\.is_given = true;/    if (filling.is_retired) binadei_store_release(word, 0);\n&/'
 mutant "a word is retired without setting the bit above" $give \
-    's/return binadei_give_(chunks|pages)\(.*,$/return true; (void)(/'
+    's/return binadei_give_pages\(.*,$/return true; (void)(/
+     s/^( +)\*retired \|=.*/\1(void)retired;/'
+mutant "a chunk that a part fills is not given with the whole ones" $give \
+    's/whole \| retired/whole/'
 mutant "what is free may be given again" $give \
     's/if \(filling\.before & mask\)/if (0)/'
 mutant "a give is a load and a store" $give \
-    's/while \(!binadei_cas_acq_rel\(word, &filling\.before, (.*)\)\);/while (binadei_store_release(word, \1), 0);/'
+    's/while \(!binadei_cas_seq_cst\(word, &filling\.before, (.*)\)\);/while (binadei_store_release(word, \1), 0);/'
 mutant "the tail of an interval is not given" $give \
-    's/return tail == 0 \|\|/return true ||/'
+    's/while \(at < end && is_given\)/while (at + 63 < end \&\& is_given)/'
 
 # Taking.
 mutant "too little is taken out of a word" $take \
@@ -131,7 +134,7 @@ mutant "a take is a load and a store" $take \
 mutant "an opened chunk still offers what was taken" $take \
     's/(chunk_words\[chunk.index\], )~picked/\1BINADEI_WORD_FULL/'
 mutant "an opened page still offers what was taken" $take \
-    's/(page_words\[page.index\], )rest/\1BINADEI_WORD_FULL/'
+    's/(pages\[page.index\].word, )rest/\1BINADEI_WORD_FULL/'
 mutant "what a carved chunk has left is forgotten" $take \
     's/if \(room\)/if (0)/'
 mutant "alignment within a chunk is ignored" $take \
@@ -157,13 +160,15 @@ mutant "the first gap that fits is taken, not the best" $runs \
 
 # Summaries.
 mutant "a run of grains is not raised" $summary \
-    's/^            raise_chunk\(.*/;/'
+    '/^void binadei_summary_raise_chunk/,/^}/s/ raise_chunk\(.*/ ;/'
 mutant "a run of chunks is not raised" $summary \
-    's/^            raise_page\(.*/;/'
+    '/^void binadei_summary_raise_page/,/^}/s/ raise_page\(.*/ ;/'
 mutant "a raise stops below the page" $summary \
     '/^static void raise_chunk/,/^}/s/raise_grain_page\(.*/;/'
 mutant "grains are lowered without another look" $summary \
-    '/^void binadei_summary_lower_chunk/,/^}/s/^        raise_chunk\(.*/;/'
+    '/^void binadei_summary_lower_chunks/,/^}/s/ raise_chunk\(.*/ ;/'
+mutant "a bit that is clear is taken for set" $summary \
+    's/if \(!\(binadei_load_seq_cst\(summary\) & bit\)\)/if (0)/'
 mutant "chunks are lowered without another look" $summary \
     '/^void binadei_summary_lower_page/,/^}/s/^        raise_page\(.*/;/'
 mutant "a page is lowered without another look" $summary \
@@ -180,11 +185,11 @@ with_flags "${tsan[@]}"
 mutant "a take does not acquire" $base \
     's/memory_order_acquire, memory_order_relaxed/memory_order_relaxed, memory_order_relaxed/'
 mutant "a give does not acquire" $base \
-    's/memory_order_acq_rel, memory_order_relaxed/memory_order_release, memory_order_relaxed/'
+    's/memory_order_seq_cst, memory_order_relaxed/memory_order_release, memory_order_relaxed/'
 mutant "a give does not release" $base \
-    's/memory_order_acq_rel, memory_order_relaxed/memory_order_acquire, memory_order_relaxed/'
+    's/memory_order_seq_cst, memory_order_relaxed/memory_order_acquire, memory_order_relaxed/'
 mutant "an opened word is not released" $base \
-    's/value, memory_order_release\)/value, memory_order_relaxed)/'
+    's/value, memory_order_seq_cst\)/value, memory_order_relaxed)/'
 
 printf '%d failed\n' "$failures"
 ((failures == 0))

@@ -109,7 +109,8 @@ bool race_take_run(struct race_player *player, uint32_t chunks)
 {
     uint64_t start;
     if (player->hand_count == RACE_HAND_MAX ||
-        !buddy_probe_take_run(player->arena->buddy, chunks, &start))
+        !buddy_probe_take_run(player->arena->buddy, &player->home, chunks,
+                              &start))
         return false;
     put_into_hand(player, start, (uint64_t)chunks * PROBE_CHUNK_GRAINS);
     return true;

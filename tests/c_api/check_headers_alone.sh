@@ -4,7 +4,8 @@
 # check_headers_alone.sh INCLUDE_DIR
 #
 # Compiles a file that includes nothing but one public header, for each of
-# them, as C11 and as C++17, with every C and C++ compiler that is here.
+# them, as C11 and as C++17, with every C and C++ compiler that is here, and for
+# callers with the legacy and with their own default stream.
 set -euo pipefail
 
 include_dir=$1
@@ -15,7 +16,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 checked=0
 failed=0
-compile() {
+compile_once() {
     local header=$1 language=$2
     shift 2
     checked=$((checked + 1))
@@ -26,6 +27,10 @@ compile() {
             "$header" "$*" >&2
         failed=$((failed + 1))
     }
+}
+compile() {
+    compile_once "$@"
+    compile_once "$@" -DCUDA_API_PER_THREAD_DEFAULT_STREAM
 }
 
 headers=("$include_dir"/binade/*.h)

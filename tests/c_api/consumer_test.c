@@ -2,13 +2,17 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A program in plain C, linked by the C compiler's rules with the shared
- * library: what a user gets without any C++ in sight. It needs no driver and
- * no device.
+ * library: what a user gets without any C++ in sight. The stand-in is its
+ * driver, so it needs no device.
  */
+#define _DEFAULT_SOURCE
 #include <binade/binade.h>
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int failure_count;
 
@@ -50,11 +54,66 @@ static void check_bad_call(void)
           "a failed call leaves a message");
 }
 
+/* Tests run in the root of their runfiles. */
+static void name_driver(void)
+{
+    char folder[PATH_MAX];
+    char library[PATH_MAX + 64];
+    check(getcwd(folder, sizeof folder) != NULL, "the folder has a name");
+    snprintf(library, sizeof library, "%s/pool/standin/libcuda.so.1", folder);
+    setenv("BINADE_DRIVER", library, 1);
+}
+
+static void check_block(binade_pool *pool)
+{
+    binade_devptr address = 0;
+    size_t usable_bytes = 0;
+    check(binade_alloc(pool, 100000, NULL, &address) == BINADE_OK &&
+              address != 0,
+          "a block is allocated");
+    check(binade_usable_size(pool, address, &usable_bytes) == BINADE_OK &&
+              usable_bytes >= 100000,
+          "a block holds what was asked for");
+    check(binade_free(pool, address, NULL) == BINADE_OK, "a block is freed");
+}
+
+static void check_stats(binade_pool *pool)
+{
+    binade_stats stats;
+    uint64_t value = 0;
+    stats.struct_size = (uint32_t)sizeof stats;
+    check(binade_pool_stats(pool, &stats) == BINADE_OK &&
+              stats.allocation_allocated == 1 && stats.allocation_current == 0,
+          "the pool has counted the block");
+    check(binade_stats_entry(&stats, 0, &value) != NULL && value == 1,
+          "the first number is that of segments");
+}
+
+static void check_pool(void)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    binade_leaks leaks;
+    binade_pool *pool = NULL;
+    options.limit_bytes = UINT64_C(64) << 20;
+    if (binade_pool_create(&options, &pool) != BINADE_OK) {
+        check(0, binade_last_error_message());
+        return;
+    }
+    check_block(pool);
+    check_stats(pool);
+    leaks.struct_size = (uint32_t)sizeof leaks;
+    check(binade_pool_destroy(pool, &leaks) == BINADE_OK &&
+              leaks.block_count == 0,
+          "a pool is destroyed without leaks");
+}
+
 int main(void)
 {
+    name_driver();
     check_version();
     check_status_names();
     check_bad_call();
+    check_pool();
     printf("consumer_test: %d failed\n", failure_count);
     return failure_count == 0 ? 0 : 1;
 }

@@ -19,6 +19,11 @@ holds words.pml -DTHREADS=2 -DROUNDS=5
 holds words.pml -DTHREADS=2 -DROUNDS=2 -DPAGES=2
 holds summary.pml -DTHREADS=2 -DROUNDS=3
 holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
-holds exhaustion.pml -DROUNDS=4
-holds exhaustion.pml -DROUNDS=3 -DGATED
+holds batches.pml -DTHREADS=3 -DROUNDS=1
+holds batches.pml -DTHREADS=3 -DROUNDS=1 -DLAST_SLOT=0
+holds batches.pml -DTHREADS=2 -DROUNDS=3 -DLAST_SLOT=0
+holds depot.pml -DROUNDS=4
+holds guards.pml -DRECORDERS=3 -DROUNDS=2
+holds orphans.pml -DEXITS=3 -DADOPTERS=3
+holds segment.pml -DHOLDERS=2 -DGROWERS=1 -DROUNDS=4
 finish

@@ -1,61 +1,63 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * May a search of all words that found nothing be called exhaustion? Two levels
- * of two-bit words: four grains in two chunks, one page word. The searcher
- * holds the run lock, which other takes and gives do not need.
+ * May a search of all words that found nothing be called exhaustion? The
+ * protocol of pool/cache/gate.h and pool/last_look.c, over two levels of two-bit
+ * words: four grains in two chunks, one page word.
  *
- * The claim: when a search says EXHAUSTED, there was a moment during it at
+ * The claims: when a search says EXHAUSTED, there was a moment during it at
  * which every grain was spoken for. A grain is spoken for from the swap that
  * claims it for a caller to the swap that gives it. What is only in transit is
  * not: between the swap that retires a word and the bit above, and between the
- * claim of a chunk and the opening of its word.
+ * claim of a chunk and the opening of its word. And a search decides, after as
+ * many looks as threads can disturb: one for each grain that they hold when the
+ * gate closes, and one for each thread that comes to the gate.
  *
- * The protocol: a stamp, in one word the number of operations under way that
- * free something and the number of those that ended. A give, and a take that
- * splits, adds itself before its first swap and takes itself off after its last
- * one; a take that only clears bits needs neither. The searcher reads the stamp
- * before and after its pass. If nobody was under way and nobody came or went,
- * free memory could only become less, so what the pass did not see was not
- * there at its end. Otherwise it looks again, LOOKS times in all, and then says
- * UNDECIDED, which is no claim. Alone, it always decides.
+ * The protocol: each operation moves a counter of its own thread on before its
+ * first swap and after its last one, so it is odd meanwhile. The searcher closes
+ * a gate. Who would take moves its counter on, looks at the gate, and if it is
+ * closed moves it on again and waits; who gives never looks. The searcher waits
+ * until it has seen each counter even, passes over all words, and looks at the
+ * counters again: if none has moved, nobody was inside between the two looks,
+ * so what the pass did not see was not there. Otherwise it looks again, LOOKS
+ * times in all, and then says UNDECIDED, which is no claim.
  *
- * With -DGATED the stamp costs nothing while nobody searches: an operation sets
- * a flag of its own thread and adds itself to the stamp only if it then sees
- * that a searcher wants it; the searcher says so first, and an operation whose
- * flag it sees after that counts as one under way.
+ * The counters are not bounded; what the searcher makes of one is whether it is
+ * odd, and whether it has moved since it was looked at, so that is what is kept
+ * of it here.
+ *
+ * With -DIMPATIENT a waiter may lose its patience and open the gate, and the
+ * searcher may lose its own and search while others are inside. Then it need
+ * not decide, but the first claim still holds.
  *
  * Weakenings, each of which must be caught:
- *   ONE_PASS      no stamp: the first pass that finds nothing is believed
- *   TWO_PASSES    (with ONE_PASS) the second one is; so does the code today
- *   TRANSIT_ONLY  only what is in transit is counted, not each give
- *   ENDED_ONLY    only ends are counted
- *   ENTER_LATE    an operation adds itself after its first swap
- *   LEAVE_EARLY   it takes itself off before its last one
- *   NO_GRACE      (with GATED) the searcher does not look at the flags
- *   FLAG_LATE     (with GATED) the flag is set after the look
+ *   ONE_PASS     no counters: the first pass that finds nothing is believed
+ *   TWO_PASSES   (with ONE_PASS) the second one is
+ *   NO_REST      the searcher does not wait until counters are even: it still
+ *                looks at them afterwards, but need not decide
+ *   NO_RECOUNT   it waits, but does not look at them afterwards
+ *   GIVES_FREE   only takes are operations
+ *   TAKES_FREE   only gives are operations
+ *   ENTER_LATE   the counter is moved on after the first swap
+ *   LEAVE_EARLY  and again before the last one
+ *   NO_GATE      takers do not look at the gate: nothing bounds the looks
+ *   REOPENED     the gate is opened after each look: likewise
  */
 #define WORKERS 2
-#ifndef ROUNDS
-#define ROUNDS 2
-#endif
-#ifndef LOOKS
-#define LOOKS 2
-#endif
+/* Grains, workers, and one. */
+#define LOOKS 7
 #define FULL 3
 #define ALL 15
 
 byte chunk_words[2];
 byte page_word;
 
-/* The stamp: one word in the code. */
-byte under_way;
-byte ended;
-bool is_wanted;
 bool inside[WORKERS];
+bool has_moved[WORKERS];
+bool is_closed;
 
 byte spoken_for; /* ghost: a bit a grain */
-bool is_searching, was_exhausted;
+bool was_exhausted;
 byte finished;
 
 #define GRAIN(chunk, mask) ((mask) << (2 * (chunk)))
@@ -68,65 +70,33 @@ inline now_spoken_for(grain)
     was_exhausted = was_exhausted || spoken_for == ALL
 }
 
+/* One store each. */
 inline enter()
 {
-#ifdef GATED
-#ifdef FLAG_LATE
-    is_announced = is_wanted;
-    inside[me] = true;
-#else
-    inside[me] = true;
-    is_announced = is_wanted;
-#endif
-    if
-    :: is_announced -> under_way++
-    :: else
-    fi
-#elif !defined(ONE_PASS) && !defined(ENDED_ONLY)
-    under_way++
-#else
-    skip
-#endif
+    atomic { inside[me] = true; has_moved[me] = true }
 }
 
 inline leave()
 {
-#ifdef GATED
-    if
-    :: is_announced -> atomic { under_way--; ended++; is_announced = false }
-    :: else
-    fi;
-    inside[me] = false
-#elif defined(TRANSIT_ONLY)
-    under_way--
-#elif defined(ENDED_ONLY)
-    ended++
-#elif !defined(ONE_PASS)
-    atomic { under_way--; ended++ }
-#else
-    skip
-#endif
+    atomic { inside[me] = false; has_moved[me] = true }
 }
 
 /* One grain back. */
 inline give(chunk, mask)
 {
-#if !defined(ENTER_LATE) && !defined(TRANSIT_ONLY)
+#if !defined(GIVES_FREE) && !defined(ENTER_LATE)
     enter();
 #endif
     atomic {
         assert(spoken_for & GRAIN(chunk, mask));
         spoken_for = spoken_for & ~GRAIN(chunk, mask);
         is_filled = ((chunk_words[chunk] | (mask)) == FULL);
-        chunk_words[chunk] = (is_filled -> 0 : chunk_words[chunk] | (mask));
-#ifdef TRANSIT_ONLY
-        under_way = under_way + is_filled
-#endif
+        chunk_words[chunk] = (is_filled -> 0 : chunk_words[chunk] | (mask))
     };
-#ifdef ENTER_LATE
+#if defined(ENTER_LATE) && !defined(GIVES_FREE)
     enter();
 #endif
-#ifdef LEAVE_EARLY
+#if defined(LEAVE_EARLY) && !defined(GIVES_FREE)
     leave();
 #endif
     if
@@ -135,13 +105,10 @@ inline give(chunk, mask)
             assert((page_word & (1 << (chunk))) == 0);
             page_word = page_word | (1 << (chunk));
             is_filled = false
-        };
-#ifdef TRANSIT_ONLY
-        leave()
-#endif
+        }
     :: else
     fi;
-#if !defined(TRANSIT_ONLY) && !defined(LEAVE_EARLY)
+#if !defined(LEAVE_EARLY) && !defined(GIVES_FREE)
     leave()
 #else
     skip
@@ -167,7 +134,6 @@ inline take_open(chunk)
 /* A grain of a chunk that is opened for it. */
 inline take_split()
 {
-    enter();
     atomic {
         if
         :: page_word ->
@@ -178,24 +144,41 @@ inline take_split()
         :: else
         fi
     };
-#ifdef LEAVE_EARLY
-    leave();
-#endif
     if
     :: got -> atomic {
             assert(chunk_words[chunk] == 0);
-            chunk_words[chunk] = 2
+            chunk_words[chunk] = 2;
+            chunk = 0
         }
     :: else
-    fi;
-#ifndef LEAVE_EARLY
-    leave();
+    fi
+}
+
+/* Until the gate is open, or no longer. */
+inline pass_gate()
+{
+    do
+    :: atomic { !is_closed -> break }
+    :: is_closed ->
+        leave();
+        if
+        :: !is_closed
+#ifdef IMPATIENT
+        :: is_closed = false
 #endif
-    chunk = 0
+        fi;
+        enter()
+    od
 }
 
 inline take()
 {
+#ifndef TAKES_FREE
+    enter();
+#endif
+#ifndef NO_GATE
+    pass_gate();
+#endif
     got = 0;
     if
     :: true -> take_open(0)
@@ -203,7 +186,12 @@ inline take()
     :: true -> take_split()
     fi;
     held = held | got;
-    got = 0
+    got = 0;
+#ifndef TAKES_FREE
+    leave()
+#else
+    skip
+#endif
 }
 
 inline give_one()
@@ -216,18 +204,15 @@ inline give_one()
     fi
 }
 
+/* Goes on for as long as it likes. */
 proctype worker(byte me, held)
 {
-    byte round, got, chunk, pick;
-    bool is_filled, is_announced;
+    byte got, chunk, pick;
+    bool is_filled;
     do
-    :: round == ROUNDS -> break
-    :: round < ROUNDS ->
-        round++;
-        if
-        :: held -> give_one()
-        :: true -> take()
-        fi
+    :: held -> give_one()
+    :: take()
+    :: break
     od;
     atomic {
         held = 0;
@@ -235,9 +220,9 @@ proctype worker(byte me, held)
     }
 }
 
-/* Without a stamp to go by, the last look counts, or the first. */
+/* Without counters to go by, the last look counts, or the first. */
 #ifdef TWO_PASSES
-#define IS_LAST_LOOK (look == LOOKS)
+#define IS_LAST_LOOK (look == 2)
 #else
 #define IS_LAST_LOOK true
 #endif
@@ -277,6 +262,43 @@ inline take_page_word()
     }
 }
 
+/* Each counter at its own moment. */
+inline look_at(who)
+{
+    atomic {
+#ifndef NO_REST
+        is_resting = is_resting && !inside[who];
+#endif
+        has_moved[who] = false
+    }
+}
+
+inline wait_for_rest()
+{
+    do
+    :: true ->
+        is_resting = true;
+        look_at(0);
+        look_at(1);
+        if
+        :: is_resting -> break
+#ifdef IMPATIENT
+        :: !is_resting -> break
+#endif
+        :: else
+        fi
+    od
+}
+
+inline look_again_at(who)
+{
+#ifndef NO_RECOUNT
+    is_resting = is_resting && !inside[who] && !has_moved[who]
+#else
+    skip
+#endif
+}
+
 inline search()
 {
     atomic {
@@ -284,48 +306,52 @@ inline search()
         look = 0;
         was_exhausted = (spoken_for == ALL)
     };
-    is_wanted = true;
+    is_closed = true;
     do
     :: look == LOOKS -> verdict = UNDECIDED; break
     :: look < LOOKS ->
         look++;
-        atomic {
-            ended_before = ended;
-            is_quiet = (under_way == 0)
-        };
-#if defined(GATED) && !defined(NO_GRACE)
-        is_quiet = is_quiet && !inside[0];
-        is_quiet = is_quiet && !inside[1];
+#ifdef ONE_PASS
+        is_resting = true;
+#else
+        wait_for_rest();
 #endif
         pass();
         if
         :: got -> verdict = FOUND; break
         :: else
         fi;
+#ifndef ONE_PASS
+        look_again_at(0);
+        look_again_at(1);
+#endif
         atomic {
             if
-            :: is_quiet && under_way == 0 && ended == ended_before &&
-                IS_LAST_LOOK ->
+            :: is_resting && IS_LAST_LOOK ->
                 verdict = EXHAUSTED;
                 assert(was_exhausted)
             :: else
             fi;
-            ended_before = 0;
-            is_quiet = false
+            is_resting = false
         };
         if
         :: verdict == EXHAUSTED -> break
         :: else
-        fi
+        fi;
+#ifdef REOPENED
+        is_closed = false;
+        is_closed = true
+#endif
     od;
-    is_wanted = false
+    is_closed = false
 }
 
-/* The first grain of each chunk is with the workers, the third with nobody. */
+/* The first two grains are with the workers, the third is free, and the fourth
+ * is with nobody who would ever give it. */
 init
 {
-    byte got, chunk, pick, look, verdict, ended_before;
-    bool is_quiet;
+    byte got, chunk, pick, look, verdict;
+    bool is_resting;
     atomic {
         spoken_for = 11;
         chunk_words[1] = 1;
@@ -333,14 +359,13 @@ init
         run worker(1, 2)
     };
     search();
-    if
-    :: got -> got = 0
-    :: else
-    fi;
+#ifndef IMPATIENT
+    assert(verdict != UNDECIDED);
+#endif
+    got = 0;
     finished == WORKERS;
     /* Alone: it decides, and rightly. */
     search();
     assert(verdict == FOUND || verdict == EXHAUSTED);
-    assert(verdict == FOUND || spoken_for == ALL);
-    assert(under_way == 0)
+    assert(verdict == FOUND || spoken_for == ALL)
 }

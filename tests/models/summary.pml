@@ -7,8 +7,8 @@
  * page (`grain_page`). The page's own word has one plane of one level
  * (`chunk_page`).
  *
- * Each swap is one step, each raise and each lowering one step a level: that
- * is where the code can be overtaken.
+ * Each swap is one step. So is, at each level, each look at a bit, each setting
+ * and each clearing: that is where the code can be overtaken.
  *
  * At rest, a word that holds a run of a plane's length is found through that
  * plane, at both levels; so is a page word that is not 0. A thread raises only
@@ -26,13 +26,18 @@
  *   NO_RECHECK_PAGE   the same for the page word
  *   RECHECK_FIRST     the second look comes before the clearing
  *   RAISE_FIRST       the bits are raised before the swap of the word
- *   UPPER_RETURNS     no raise of the page's bit when a chunk's bit was set:
- *                     one thread that is held up hides the whole page
+ *   RECHECK_ONE       of several words whose bits are cleared by one step only
+ *                     the first is looked at again
+ *   UPPER_RETURNS     no look at the page's bit when a chunk's bit was set: one
+ *                     thread that is held up hides the whole page
  *   RERAISE_LOWER     the second look raises the chunk's bit only
  *   RAISE_FROM_ZERO   raises only when the word was 0
  *   CROSSED_BY_LOAD   `before` comes from an earlier load, not from the swap
- *   SKIP_IF_SET       no raise where a load saw the bit set; on a machine that
- *                     lets the load come before the swap, which is allowed
+ *   LOOK_EARLY        the look at the chunk's bit comes before the swap of the
+ *                     word, as a machine may have it where the two are not both
+ *                     seq_cst
+ *   UPPER_LOOK_EARLY  the look at the page's bit comes before the setting of the
+ *                     chunk's
  *   OPEN_UNRAISED     a word that is opened is not raised
  */
 #ifndef THREADS
@@ -70,32 +75,42 @@ inline raise_ends(chunk, plane)
     crossing[2 * (chunk) + (plane)]--
 }
 
-/* One step a level. `skips` is 0 but in the weakening SKIP_IF_SET. */
+/* What the looks see. */
+#ifdef LOOK_EARLY
+#define SEES_CHUNK(chunk, plane) ((looked >> (plane)) & 1)
+#else
+#define SEES_CHUNK(chunk, plane) ((chunk_summary[plane] >> (chunk)) & 1)
+#endif
+#if defined(UPPER_RETURNS) || defined(UPPER_LOOK_EARLY)
+#define SEES_PAGE(plane) (was_set || ((grain_page >> (plane)) & 1))
+#else
+#define SEES_PAGE(plane) ((grain_page >> (plane)) & 1)
+#endif
+
+/* At each level a look, and a setting of what was clear. */
 inline raise_one(chunk, plane)
 {
+#ifdef UPPER_RETURNS
+    was_set = chunk_summary[plane] != 0;
+#endif
+#ifdef UPPER_LOOK_EARLY
+    was_set = (grain_page >> (plane)) & 1;
+#endif
     if
-    :: skips & (1 << (plane)) -> raise_ends(chunk, plane)
+    :: SEES_CHUNK(chunk, plane)
+    :: else -> chunk_summary[plane] = chunk_summary[plane] | (1 << (chunk))
+    fi;
+    if
+    :: atomic { SEES_PAGE(plane) -> raise_ends(chunk, plane) }
     :: else ->
         atomic {
-            was_set = chunk_summary[plane] != 0;
-            chunk_summary[plane] = chunk_summary[plane] | (1 << (chunk))
-        };
-#ifdef UPPER_RETURNS
-        atomic {
-            if
-            :: was_set -> was_set = false
-            :: else -> raise_upper(plane)
-            fi;
-            raise_ends(chunk, plane)
-        }
-#else
-        atomic {
-            was_set = false;
             raise_upper(plane);
             raise_ends(chunk, plane)
         }
+    fi;
+#if defined(UPPER_RETURNS) || defined(UPPER_LOOK_EARLY)
+    was_set = false
 #endif
-    fi
 }
 
 #ifdef RAISE_FROM_ZERO
@@ -123,52 +138,88 @@ inline raise_chunk(chunk)
     fi
 }
 
-inline lower_chunk(chunk, plane)
+/* The second look. It raises like any other; the ghost is `lowering`. */
+inline look_again(chunk, plane)
 {
-#ifdef RECHECK_FIRST
-    after = chunk_words[chunk];
-#endif
-    atomic {
-        chunk_summary[plane] = chunk_summary[plane] & ~(1 << (chunk));
-        lowering++
-    };
 #ifndef RECHECK_FIRST
     after = chunk_words[chunk];
 #endif
-#ifndef NO_RECHECK_LOWER
     if
     :: HAS_RUN(after, (plane) + 1) ->
-        chunk_summary[plane] = chunk_summary[plane] | (1 << (chunk));
-#ifndef RERAISE_LOWER
-        raise_upper(plane)
+#ifdef RERAISE_LOWER
+        chunk_summary[plane] = chunk_summary[plane] | (1 << (chunk))
+#else
+        crossing[2 * (chunk) + (plane)]++;
+        raise_one(chunk, plane)
 #endif
     :: else
-    fi;
+    fi
+}
+
+/* Chunks of `vain`, by one step, if any of their bits is set. */
+inline lower_chunks(plane)
+{
+#ifdef RECHECK_FIRST
+    after = (vain & 1 -> chunk_words[0] : chunk_words[1]);
 #endif
+    if
+    :: chunk_summary[plane] & vain ->
+        atomic {
+            chunk_summary[plane] = chunk_summary[plane] & ~vain;
+            lowering++
+        };
+#ifndef NO_RECHECK_LOWER
+        if
+        :: vain & 1 -> look_again(0, plane)
+        :: else
+        fi;
+        if
+#ifdef RECHECK_ONE
+        :: vain == 2 -> look_again(1, plane)
+#else
+        :: vain & 2 -> look_again(1, plane)
+#endif
+        :: else
+        fi;
+#endif
+        lowering--
+    :: else
+    fi;
     atomic {
         after = 0;
-        lowering--
+        vain = 0
     }
 }
 
 inline lower_upper(plane)
 {
-    atomic {
-        grain_page = grain_page & ~(1 << (plane));
-        lowering++
-    };
-#ifndef NO_RECHECK_UPPER
     if
-    :: chunk_summary[plane] -> raise_upper(plane)
-    :: else
-    fi;
+    :: (grain_page >> (plane)) & 1 ->
+        atomic {
+            grain_page = grain_page & ~(1 << (plane));
+            lowering++
+        };
+#ifndef NO_RECHECK_UPPER
+        if
+        :: chunk_summary[plane] ->
+            if
+            :: (grain_page >> (plane)) & 1
+            :: else -> raise_upper(plane)
+            fi
+        :: else
+        fi;
 #endif
-    lowering--
+        lowering--
+    :: else
+    fi
 }
 
 inline lower_page()
 {
-    chunk_page = false;
+    if
+    :: chunk_page -> chunk_page = false
+    :: else
+    fi;
 #ifndef NO_RECHECK_PAGE
     if
     :: page_word -> chunk_page = true
@@ -180,9 +231,9 @@ inline lower_page()
 /* give.c. Whoever fills a word may keep it open, or hands its unit up. */
 inline give(chunk, mask)
 {
-#ifdef SKIP_IF_SET
-    skips = ((chunk_summary[0] >> (chunk)) & 1) |
-            (((chunk_summary[1] >> (chunk)) & 1) << 1);
+#ifdef LOOK_EARLY
+    looked = ((chunk_summary[0] >> (chunk)) & 1) |
+             (((chunk_summary[1] >> (chunk)) & 1) << 1);
 #endif
 #if defined(RAISE_FIRST) || defined(CROSSED_BY_LOAD)
     before = chunk_words[chunk];
@@ -219,12 +270,13 @@ inline give(chunk, mask)
         raise_chunk(chunk)
 #endif
     fi;
-    skips = 0;
+    looked = 0;
     before = 0;
     after = 0
 }
 
-/* take_from_chunk(): `held` is 0 where the word has no such run. */
+/* take_from_chunk(): `held` is 0 where the word has no such run, and `vain` then
+ * has the chunk. */
 inline take_from_chunk(chunk, length)
 {
     atomic {
@@ -236,25 +288,39 @@ inline take_from_chunk(chunk, length)
         :: else
         fi
     };
-    if
-    :: held == 0 -> lower_chunk(chunk, (length) - 1)
-    :: else
-    fi;
-    seen = 0
-}
-
-/* By the hints, from the top. */
-inline search(length)
-{
-    if
-    :: (grain_page >> ((length) - 1)) & 1 ->
-        seen = chunk_summary[(length) - 1];
+    atomic {
         if
-        :: seen == 0 -> lower_upper((length) - 1)
-        :: seen & 1 -> chunk = 0; take_from_chunk(chunk, length)
-        :: seen & 2 -> chunk = 1; take_from_chunk(chunk, length)
+        :: held == 0 -> vain = vain | (1 << (chunk))
+        :: else
         fi;
         seen = 0
+    }
+}
+
+/* By the hints, one word after the other, as they were named. From the top, or
+ * at home, where the page's bit is neither asked nor cleared. */
+inline search(length, is_at_home)
+{
+    if
+    :: is_at_home || (grain_page >> ((length) - 1)) & 1 ->
+        hints = chunk_summary[(length) - 1];
+        if
+        :: hints == 0 && !is_at_home -> lower_upper((length) - 1)
+        :: else
+        fi;
+        if
+        :: hints & 1 -> chunk = 0; take_from_chunk(chunk, length)
+        :: else
+        fi;
+        if
+        :: (hints & 2) && !held -> chunk = 1; take_from_chunk(chunk, length)
+        :: else
+        fi;
+        if
+        :: vain -> lower_chunks((length) - 1)
+        :: else
+        fi;
+        hints = 0
     :: else
     fi
 }
@@ -306,8 +372,8 @@ inline open_chunk(length)
 /* It starts with one grain of chunk 0, and may end with what it took last. */
 proctype thread(byte held)
 {
-    byte round, chunk, seen, before, after, skips, length;
-    bool was_set;
+    byte round, chunk, seen, before, after, looked, length, hints, vain;
+    bool was_set; /* in weakenings only */
     give(chunk, held);
     held = 0;
     do
@@ -319,10 +385,11 @@ proctype thread(byte held)
         :: length = 2
         fi;
         if
-        :: true -> search(length)
+        :: true -> search(length, false)
+        :: true -> search(length, true)
         :: true -> open_chunk(length)
-        /* What the last resort does, and a searcher that has a home. */
-        :: true -> chunk = 0; take_from_chunk(chunk, length)
+        /* What the last resort does. */
+        :: true -> chunk = 0; take_from_chunk(chunk, length); vain = 0
         fi;
         length = 0;
         assert(NOTHING_HIDDEN);

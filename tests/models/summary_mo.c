@@ -6,10 +6,15 @@
  * bit above. Two threads give a grain each; two searchers find the word empty,
  * or the summary, and lower. At rest the word is found from the top.
  *
- * Weakenings: -DMO_RAISE=memory_order_relaxed, -DMO_RAISE=memory_order_acquire,
- * -DMO_LOWER=memory_order_release, -DMO_LOWER=memory_order_relaxed,
- * -DSKIP_IF_SET (no raise where a load saw the bit set; an interleaving model
- * passes it), -DUPPER_FIRST (the page's bit before the chunk's).
+ * Who makes a run sets only bits that it sees clear. That is right because the
+ * swap of the word and the look at the bit, the clearing and the second look
+ * are all seq_cst; an interleaving model passes every weaker order.
+ *
+ * Weakenings: -DMO_SWAP=memory_order_acq_rel, -DMO_LOOK=memory_order_acquire,
+ * -DMO_LOWER=memory_order_acq_rel, -DMO_RECHECK=memory_order_acquire,
+ * -DMO_RAISE=memory_order_acq_rel (of the chunk's bit: the change below the look
+ * at the page's), -DUPPER_FIRST (the page's bit before the chunk's). With -DOPEN
+ * the word is published by a store instead; then -DMO_OPEN=memory_order_release.
  */
 /* Optimised builds define it, and then nothing below would be checked. */
 #undef NDEBUG
@@ -20,16 +25,22 @@
 #include <stddef.h>
 
 #ifndef MO_SWAP
-#define MO_SWAP memory_order_acq_rel
+#define MO_SWAP memory_order_seq_cst
+#endif
+#ifndef MO_OPEN
+#define MO_OPEN memory_order_seq_cst
+#endif
+#ifndef MO_LOOK
+#define MO_LOOK memory_order_seq_cst
 #endif
 #ifndef MO_RAISE
-#define MO_RAISE memory_order_acq_rel
+#define MO_RAISE memory_order_seq_cst
 #endif
 #ifndef MO_LOWER
-#define MO_LOWER memory_order_acq_rel
+#define MO_LOWER memory_order_seq_cst
 #endif
 #ifndef MO_RECHECK
-#define MO_RECHECK memory_order_acquire
+#define MO_RECHECK memory_order_seq_cst
 #endif
 #define RELAXED memory_order_relaxed
 
@@ -40,11 +51,8 @@ static atomic_uint grain_page = 1;
 
 static void set_bit(atomic_uint *summary)
 {
-#ifdef SKIP_IF_SET
-    if (atomic_load_explicit(summary, memory_order_acquire))
-        return;
-#endif
-    atomic_fetch_or_explicit(summary, 1, MO_RAISE);
+    if (!atomic_load_explicit(summary, MO_LOOK))
+        atomic_fetch_or_explicit(summary, 1, MO_RAISE);
 }
 
 static void raise_bits(void)
@@ -58,6 +66,7 @@ static void raise_bits(void)
 #endif
 }
 
+#ifndef OPEN
 static void give(unsigned mask)
 {
     unsigned seen = atomic_load_explicit(&chunk_word, RELAXED);
@@ -67,6 +76,7 @@ static void give(unsigned mask)
     if (!seen)
         raise_bits();
 }
+#endif
 
 static void lower_chunk(void)
 {
@@ -82,6 +92,19 @@ static void lower_page(void)
         set_bit(&grain_page);
 }
 
+#ifdef OPEN
+static void *low_giver(void *unused)
+{
+    atomic_store_explicit(&chunk_word, 3, MO_OPEN);
+    raise_bits();
+    return unused;
+}
+
+static void *high_giver(void *unused)
+{
+    return unused;
+}
+#else
 static void *low_giver(void *unused)
 {
     give(1);
@@ -93,6 +116,7 @@ static void *high_giver(void *unused)
     give(2);
     return unused;
 }
+#endif
 
 static void *searcher(void *unused)
 {

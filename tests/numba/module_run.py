@@ -5,13 +5,16 @@ what came before is on record, and the test that was under way has a name.
 
 usage: module_run.py MODULE OUTCOME_FILE
 
-MODULE is below numba.cuda.tests; numba_memory_test.py reads the file. numba's
+MODULE is below numba.cuda.tests; numba_memory_test.py reads the file. The
+memory manager is numba's own, or that of NUMBA_CUDA_MEMORY_MANAGER. numba's
 tests spawn children that import this file again, so all that it does is under
 the main guard.
 """
 
 import ctypes
+import importlib
 import json
+import os
 import sys
 import traceback
 import unittest
@@ -19,6 +22,8 @@ import unittest
 import pytest
 
 PREFIX = "numba.cuda.tests."
+# Bounds a hang, below the time that a whole module has.
+CHILD_TIMEOUT_S = 150
 
 
 class RecordingResult(unittest.TestResult):
@@ -80,24 +85,45 @@ def open_standin(name="libcuda.so.1"):
     return driver
 
 
-def check_numba():
+def check_numba(manager):
     """Refuses what would make numba skip or bend its tests."""
     from numba import cuda
     from numba.cuda import config
 
-    if config.ENABLE_CUDASIM or config.CUDA_MEMORY_MANAGER != "default":
-        raise SystemExit("numba is not on its default memory manager")
+    if config.ENABLE_CUDASIM or config.CUDA_MEMORY_MANAGER != manager:
+        raise SystemExit(f"numba is not on its memory manager {manager}")
     if not cuda.is_available():
         raise SystemExit(f"numba finds no CUDA: {cuda.cuda_error()}")
 
 
+def count_served(manager):
+    """How many blocks the plugin's pools gave out."""
+    from numba import cuda
+
+    if manager == "default":
+        return 0
+    cuda.current_context().reset()  # the last pool's are counted at its end
+    return importlib.import_module(manager).Manager.served
+
+
+def load(module):
+    """The module's tests. test_ipc gives a child 4 seconds to start and to do
+    its work, which says more about the machine than about memory."""
+    imported = importlib.import_module(PREFIX + module)
+    if hasattr(imported, "FUTURE_TIMEOUT"):
+        imported.FUTURE_TIMEOUT = CHILD_TIMEOUT_S
+    return unittest.defaultTestLoader.loadTestsFromModule(imported)
+
+
 def run(module, out):
+    manager = os.environ.get("NUMBA_CUDA_MEMORY_MANAGER", "default")
     driver = open_standin()
-    check_numba()
+    check_numba(manager)
     result = RecordingResult(out)
-    tests = unittest.defaultTestLoader.loadTestsFromName(PREFIX + module)
-    tests.run(result)
-    result.write("end", detail=str(driver.binade_standin_calls(b"*")))
+    load(module).run(result)
+    served = count_served(manager)
+    calls = driver.binade_standin_calls(b"*")
+    result.write("end", detail={"driver_calls": calls, "served": served})
 
 
 if __name__ == "__main__":

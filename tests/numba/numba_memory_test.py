@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs numba's own memory tests on the stand-in driver, with numba's default
-memory manager, and holds every test to the committed lists (verdict.py).
+memory manager or on a pool of ours, and holds every test to the committed lists
+(verdict.py).
 
-usage: numba_memory_test.py --driver FILE --passed COUNT
+usage: numba_memory_test.py --driver FILE --passed COUNT [--library FILE]
 
+With libbinade.so it is binade_plugin.py and the modules of plugin_modules.txt,
+otherwise numba's manager and those of modules.txt.
 One process per module: a crash or a hang costs that module only, and each
 process ends by tearing numba and the driver down.
 """
@@ -45,24 +48,27 @@ def check_environment():
             raise SystemExit(f"{name} is {found}, requirements.txt: {wanted}")
 
 
-def make_driver_directory(driver, parent):
-    """numba looks for both names; they must be one file, or each would be a
-    driver with a state of its own."""
-    directory = parent / "driver"
+def make_library_directory(driver, library, parent):
+    """numba looks for both names of the driver; they must be one file, or each
+    would be a driver with a state of its own."""
+    directory = parent / "libraries"
     directory.mkdir()
     for name in ("libcuda.so.1", "libcuda.so"):
-        (directory / name).symlink_to(driver)
+        (directory / name).symlink_to(driver.resolve())
+    if library:
+        (directory / "libbinade.so.0").symlink_to(library.resolve())
     return directory
 
 
-def child_environment(driver_directory, home):
+def child_environment(library_directory, manager, home):
     """Nothing of the caller's but PATH: settings of numba, CUDA or Python
     would change what runs."""
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home),
         "TMPDIR": str(home),
-        "LD_LIBRARY_PATH": str(driver_directory),
+        "LD_LIBRARY_PATH": str(library_directory),
+        "NUMBA_CUDA_MEMORY_MANAGER": manager,
         # Two, for the tests that want a second GPU; small, because some of
         # them take a tenth of what there is.
         "BINADE_STANDIN_DEVICES": "2",
@@ -70,22 +76,30 @@ def child_environment(driver_directory, home):
     }
 
 
-def how_it_ended(module, status, events):
+def counts_of(events):
+    """What the module's process counted; zeros where it did not come so far."""
+    ends = [event["detail"] for event in events if event["event"] == "end"]
+    return ends[0] if ends else {"driver_calls": 0, "served": 0}
+
+
+def how_it_ended(module, status, events, output):
     """None, or what is wrong with the end of the module's process."""
-    ends = [event for event in events if event["event"] == "end"]
     if status == "timeout":
         return f"{module}: still running after {MODULE_TIMEOUT_S} s"
     if status != 0:
         return f"{module}: its process ended with status {status}"
-    if not ends or int(ends[0]["detail"]) == 0:
+    if counts_of(events)["driver_calls"] == 0:
         return f"{module}: made no call of the stand-in driver"
+    # A finalizer's exception goes nowhere else.
+    if b"binade_plugin.py" in output:
+        return f"{module}: the library refused a call"
     return None
 
 
 def run_module(module, environment, scratch):
     """(events, complaint or None, output) of one module's run."""
     record = scratch / (module + ".jsonl")
-    command = [sys.executable, HERE / "module_run.py", module, record]
+    command = [sys.executable, "-B", HERE / "module_run.py", module, record]
     try:
         done = subprocess.run(
             command, env=environment, cwd=scratch, timeout=MODULE_TIMEOUT_S,
@@ -98,22 +112,23 @@ def run_module(module, environment, scratch):
     record.touch()
     lines = record.read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
-    complaint = how_it_ended(module, status, events)
+    complaint = how_it_ended(module, status, events, output)
     return events, complaint, output.decode(errors="replace")
 
 
-def run_all(environment, scratch):
-    """(outcomes of all tests, complaints about processes)."""
-    outcomes, complaints = {}, []
-    for module in verdict.read_lines(read("modules.txt")):
+def run_all(modules, environment, scratch):
+    """(outcomes of all tests, complaints about processes, blocks served)."""
+    outcomes, complaints, served = {}, [], 0
+    for module in modules:
         events, complaint, output = run_module(module, environment, scratch)
         found = verdict.outcomes_of(events)
         outcomes.update(found)
+        served += counts_of(events)["served"]
         count = sum(one.outcome == "pass" for one in found.values())
         print(f"{module}: {count} of {len(found)} passed", flush=True)
         if complaint:
             complaints.append(f"{complaint}\n{output[-4000:]}")
-    return outcomes, complaints
+    return outcomes, complaints, served
 
 
 def report(expected, outcomes, complaints, passed_wanted):
@@ -143,21 +158,36 @@ def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--driver", type=pathlib.Path, required=True)
     parser.add_argument("--passed", type=int, required=True)
+    parser.add_argument("--library", type=pathlib.Path)
     return parser.parse_args()
+
+
+def plan(with_pool):
+    """(memory manager, modules, expectations)."""
+    expected = verdict.expectations(read("passing.txt"), read("allowed.toml"))
+    if not with_pool:
+        return "default", verdict.read_lines(read("modules.txt")), expected
+    modules = verdict.read_lines(read("plugin_modules.txt"))
+    return "binade_plugin", modules, verdict.of_modules(expected, modules)
 
 
 def main():
     arguments = parse_arguments()
+    driver, library = arguments.driver, arguments.library
     check_environment()
-    module_run.open_standin(str(arguments.driver.resolve()))
-    expected = verdict.expectations(read("passing.txt"), read("allowed.toml"))
+    module_run.open_standin(str(driver.resolve()))
+    manager, modules, expected = plan(library)
     scratch = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
     try:
-        directory = make_driver_directory(arguments.driver.resolve(), scratch)
-        environment = child_environment(directory, scratch)
-        outcomes, complaints = run_all(environment, scratch)
+        directory = make_library_directory(driver, library, scratch)
+        environment = child_environment(directory, manager, scratch)
+        outcomes, complaints, served = run_all(modules, environment, scratch)
     finally:
         shutil.rmtree(scratch)
+    if library:
+        print(f"the pools served {served} blocks")
+    if library and served == 0:
+        complaints.append("the pools served nothing")
     return report(expected, outcomes, complaints, arguments.passed)
 
 

@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/segment/device_under_test.h"
-#include "tests/segment/failing_memory.h"
 #include "tests/segment/segments_under_test.h"
+#include "tests/support/failing_memory.h"
 
 namespace
 {

@@ -3,19 +3,26 @@
  */
 #include "tests/support/buddy_probe.h"
 
+#include <string.h>
+
 #include "pool/buddy/buddy.h"
 #include "pool/buddy/state.h"
 
+_Static_assert(PROBE_HOME_PAGES == BINADEI_HOME_PAGES, "as many");
+_Static_assert(sizeof(struct buddy_probe_home) == sizeof(struct binadei_home),
+               "as large");
+
 static struct binadei_home home_of_probe(const struct buddy_probe_home *home)
 {
-    return (struct binadei_home){home->page_plus_one, home->chunk_plus_one};
+    struct binadei_home own;
+    memcpy(&own, home, sizeof(own));
+    return own;
 }
 
 static void copy_home_back(const struct binadei_home *from,
                            struct buddy_probe_home *to)
 {
-    to->page_plus_one = from->page_plus_one;
-    to->chunk_plus_one = from->chunk_plus_one;
+    memcpy(to, from, sizeof(*to));
 }
 
 int buddy_probe_create(uint32_t page_capacity, struct binadei_buddy **out)
@@ -51,7 +58,7 @@ uint32_t buddy_probe_take(struct binadei_buddy *buddy,
     struct binadei_take part = what;
     if (part.count > 64)
         part.count = 64;
-    struct binadei_home own = {0, 0};
+    struct binadei_home own = {0};
     if (home)
         own = home_of_probe(home);
     uint32_t taken = binadei_buddy_take(buddy, home ? &own : NULL, &part, out);
@@ -73,11 +80,16 @@ bool buddy_probe_take_last_resort(struct binadei_buddy *buddy, uint32_t grains,
     return is_taken;
 }
 
-bool buddy_probe_take_run(struct binadei_buddy *buddy, uint64_t chunks,
+bool buddy_probe_take_run(struct binadei_buddy *buddy,
+                          const struct buddy_probe_home *home, uint64_t chunks,
                           uint64_t *out_start)
 {
+    struct binadei_home own = {0};
+    if (home)
+        own = home_of_probe(home);
     binadei_grain out;
-    bool is_taken = binadei_buddy_take_run(buddy, chunks, &out);
+    bool is_taken =
+        binadei_buddy_take_run(buddy, home ? &own : NULL, chunks, &out);
     if (is_taken)
         *out_start = out.index;
     return is_taken;
@@ -87,7 +99,7 @@ bool buddy_probe_give(struct binadei_buddy *buddy,
                       const struct buddy_probe_home *home, uint64_t start,
                       uint64_t grains)
 {
-    struct binadei_home own = {0, 0};
+    struct binadei_home own = {0};
     if (home)
         own = home_of_probe(home);
     return binadei_buddy_give(buddy, home ? &own : NULL,
@@ -168,20 +180,20 @@ uint64_t buddy_probe_chunk_word(const struct binadei_buddy *buddy,
 
 uint64_t buddy_probe_page_word(const struct binadei_buddy *buddy, uint32_t page)
 {
-    return binadei_load_relaxed(&buddy->page_words[page]);
+    return binadei_load_relaxed(&buddy->pages[page].word);
 }
 
 bool buddy_probe_is_page_free(const struct binadei_buddy *buddy, uint32_t page)
 {
     const binadei_page at = {page};
-    return binadei_load_relaxed(binadei_bit_word(buddy->free_pages, at)) &
+    return binadei_load_relaxed(&binadei_group_of(buddy, at)->free_pages) &
            binadei_page_bit(at);
 }
 
 bool buddy_probe_is_home(const struct binadei_buddy *buddy, uint32_t page)
 {
     const binadei_page at = {page};
-    return binadei_load_relaxed(binadei_bit_word(buddy->homes, at)) &
+    return binadei_load_relaxed(&binadei_group_of(buddy, at)->homes) &
            binadei_page_bit(at);
 }
 
@@ -205,7 +217,7 @@ bool buddy_probe_chunk_hint(const struct binadei_buddy *buddy, unsigned plane,
 {
     const binadei_chunk at = {chunk};
     uint64_t hints = binadei_load_relaxed(
-        &buddy->chunk_summary[plane][binadei_page_of_chunk(at).index]);
+        &buddy->pages[binadei_page_of_chunk(at).index].chunk_summary[plane]);
     return hints >> binadei_chunk_bit(at) & 1;
 }
 
@@ -214,10 +226,10 @@ void buddy_probe_forget_summaries(struct binadei_buddy *buddy)
     uint32_t limit = binadei_page_limit(buddy);
     for (unsigned plane = 0; plane < BINADEI_PLANE_COUNT; plane++) {
         for (uint32_t page = 0; page < limit; page++)
-            binadei_store_relaxed(&buddy->chunk_summary[plane][page], 0);
+            binadei_store_relaxed(&buddy->pages[page].chunk_summary[plane], 0);
         for (uint32_t i = 0; i < binadei_page_word_limit(buddy); i++) {
-            binadei_store_relaxed(&buddy->grain_pages[plane][i], 0);
-            binadei_store_relaxed(&buddy->chunk_pages[plane][i], 0);
+            binadei_store_relaxed(&buddy->groups[i].grain_pages[plane], 0);
+            binadei_store_relaxed(&buddy->groups[i].chunk_pages[plane], 0);
         }
     }
 }
@@ -231,14 +243,14 @@ void buddy_probe_write_chunk_word(struct binadei_buddy *buddy, uint64_t chunk,
 void buddy_probe_write_page_word(struct binadei_buddy *buddy, uint32_t page,
                                  uint64_t word)
 {
-    binadei_store_relaxed(&buddy->page_words[page], word);
+    binadei_store_relaxed(&buddy->pages[page].word, word);
 }
 
 void buddy_probe_write_page_free(struct binadei_buddy *buddy, uint32_t page,
                                  bool is_free)
 {
     const binadei_page at = {page};
-    binadei_atomic_word *word = binadei_bit_word(buddy->free_pages, at);
+    binadei_atomic_word *word = &binadei_group_of(buddy, at)->free_pages;
     uint64_t others = binadei_load_relaxed(word) & ~binadei_page_bit(at);
     binadei_store_relaxed(word,
                           is_free ? others | binadei_page_bit(at) : others);

@@ -19,14 +19,14 @@ extern "C" {
 #define PROBE_PAGE_CHUNKS 64U
 #define PROBE_PAGE_GRAINS 4096U
 #define PROBE_TAKE_GRAINS_MAX 2048U
+#define PROBE_HOME_PAGES 8U
 
 /* The buddy's own, opaque here. */
 struct binadei_buddy;
 
-/* As struct binadei_home: zero is "none yet". */
+/* Room for a struct binadei_home: zero is "none yet". */
 struct buddy_probe_home {
-    uint32_t page_plus_one;
-    uint64_t chunk_plus_one;
+    uint64_t words[6];
 };
 
 /* The binade_status of creation. */
@@ -45,7 +45,8 @@ uint32_t buddy_probe_take(struct binadei_buddy *buddy,
                           uint64_t *out_starts);
 bool buddy_probe_take_last_resort(struct binadei_buddy *buddy, uint32_t grains,
                                   uint32_t alignment, uint64_t *out_start);
-bool buddy_probe_take_run(struct binadei_buddy *buddy, uint64_t chunks,
+bool buddy_probe_take_run(struct binadei_buddy *buddy,
+                          const struct buddy_probe_home *home, uint64_t chunks,
                           uint64_t *out_start);
 bool buddy_probe_give(struct binadei_buddy *buddy,
                       const struct buddy_probe_home *home, uint64_t start,

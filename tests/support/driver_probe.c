@@ -47,6 +47,12 @@ int driver_probe_status(const char *entry, int code)
                                       (CUresult)code);
 }
 
+binade_status driver_probe_open(void)
+{
+    const struct binadei_driver *driver;
+    return binadei_driver_open(&driver);
+}
+
 void *driver_probe_function(const char *entry)
 {
     const struct binadei_driver *driver = binadei_driver_opened();

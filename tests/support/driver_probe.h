@@ -24,6 +24,9 @@ const char *driver_probe_entry_name(size_t index);
  * returned it to this thread. -1 for an entry that is not in the table. */
 int driver_probe_status(const char *entry, int code);
 
+/* Opens the driver that the environment names, as the product does. */
+binade_status driver_probe_open(void);
+
 /* The open driver's function for an entry: NULL if the driver lacks it, if
  * there is no such entry, or if no driver is open. */
 void *driver_probe_function(const char *entry);

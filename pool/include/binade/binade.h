@@ -7,9 +7,14 @@
 #define BINADE_BINADE_H_
 
 /* IWYU pragma: begin_exports */
+#include "binade/ipc.h"
+#include "binade/oom.h"
+#include "binade/pool.h"
 #include "binade/probe.h"
 #include "binade/source.h"
+#include "binade/stats.h"
 #include "binade/status.h"
+#include "binade/stream.h"
 #include "binade/types.h"
 #include "binade/version.h"
 /* IWYU pragma: end_exports */

@@ -48,7 +48,13 @@ typedef enum binade_status {
     /** The driver is shutting down, as it does while the process exits. */
     BINADE_E_DEINITIALIZED = 13,
     /** The CUDA context was destroyed or its device was reset. */
-    BINADE_E_CONTEXT_DESTROYED = 14
+    BINADE_E_CONTEXT_DESTROYED = 14,
+    /** The bytes are not as they were made: cut, changed or made up. */
+    BINADE_E_CORRUPT = 15,
+    /** What was named is not there any more, or was taken back. */
+    BINADE_E_STALE = 16,
+    /** The process that it came from has ended. */
+    BINADE_E_PEER_GONE = 17
 } binade_status;
 
 /**

@@ -21,6 +21,12 @@
 /** A CUDA stream: the same type as CUstream and cudaStream_t. */
 typedef struct CUstream_st *binade_stream;
 
+/** A CUDA event: the same type as CUevent and cudaEvent_t. */
+typedef struct CUevent_st *binade_event;
+
+/** A CUDA context: the same type as CUcontext. */
+typedef struct CUctx_st *binade_context;
+
 /** A device address: the same type as CUdeviceptr. 0 is the null address. */
 typedef unsigned long long binade_devptr;
 

@@ -1,0 +1,152 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Allocation: the hit, and what is checked when it is none.
+ */
+#include "binade/pool.h"
+
+#include "pool/base/failure.h"
+#include "pool/cache/hit.h"
+#include "pool/ladder.h"
+#include "pool/options.h"
+
+/* What a caller of any of these asks for. */
+struct wish {
+    size_t size_bytes;
+    size_t alignment_bytes;
+    bool may_wait;
+};
+
+static binade_status check(const struct wish *wish, const binade_devptr *out)
+{
+    size_t alignment = wish->alignment_bytes;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID, "binade_alloc: out is NULL");
+    if (!alignment || alignment & (alignment - 1) ||
+        alignment > BINADEI_PAGE_BYTES) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "alignment %zu: must be a power of two up to "
+                            "2 MiB",
+                            alignment);
+    }
+    return BINADE_OK;
+}
+
+static binade_status alloc_in(struct binadei_call *call,
+                              const struct wish *wish, binade_devptr *out)
+{
+    uint64_t limit_bytes = call->pool->body->limit_bytes;
+    if (!wish->size_bytes) {
+        *out = 0;
+        return BINADE_OK;
+    }
+    if (wish->size_bytes > limit_bytes)
+        return binadei_fail(BINADE_E_TOO_LARGE,
+                            "%zu bytes: the pool never reserves more than %llu",
+                            wish->size_bytes, (unsigned long long)limit_bytes);
+    const struct binadei_request request = {
+        binadei_size_of_bytes(wish->size_bytes), wish->size_bytes,
+        wish->alignment_bytes > BINADEI_GRAIN_BYTES
+            ? (uint32_t)(wish->alignment_bytes / BINADEI_GRAIN_BYTES)
+            : 1};
+    return binadei_climb(call, &request, wish->may_wait, out);
+}
+
+static __attribute__((noinline)) binade_status
+alloc_slow(binade_pool *pool, const struct wish *wish, binade_stream stream,
+           binade_devptr *out)
+{
+    struct binadei_call call;
+    binade_status status = check(wish, out);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_call_begin(pool, stream, &call);
+    if (status != BINADE_OK)
+        return status;
+    status = alloc_in(&call, wish, out);
+    binadei_call_end(&call);
+    return status;
+}
+
+/* Not the last stream, or no hit. Its arguments are those of binade_alloc(),
+ * which then has nothing to save and ends with a jump. */
+static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
+                                                           size_t size_bytes,
+                                                           binade_stream stream,
+                                                           binade_devptr *out)
+{
+    const struct wish wish = {size_bytes, 1, true};
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    binade_devptr address =
+        route && out
+            ? binadei_hit_alloc(thread, route, size_bytes, BINADEI_HIT_OTHER)
+            : 0;
+    if (!address)
+        return alloc_slow(pool, &wish, stream, out);
+    *out = address;
+    return BINADE_OK;
+}
+
+binade_status binade_alloc(binade_pool *pool, size_t size_bytes,
+                           binade_stream stream, binade_devptr *out)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = thread->last;
+    if (BINADEI_LIKELY(out) &&
+        BINADEI_LIKELY(binadei_hit_is_right(thread, route, pool, stream))) {
+        binade_devptr address =
+            binadei_hit_alloc(thread, route, size_bytes, BINADEI_HIT_FIRST);
+        if (BINADEI_LIKELY(address)) {
+            *out = address;
+            return BINADE_OK;
+        }
+    }
+    return alloc_other(pool, size_bytes, stream, out);
+}
+
+binade_status binade_alloc_aligned(binade_pool *pool, size_t size_bytes,
+                                   size_t alignment_bytes, binade_stream stream,
+                                   binade_devptr *out)
+{
+    const struct wish wish = {size_bytes, alignment_bytes, true};
+    return alloc_slow(pool, &wish, stream, out);
+}
+
+binade_status binade_try_alloc(binade_pool *pool, size_t size_bytes,
+                               binade_stream stream, binade_devptr *out)
+{
+    const struct wish wish = {size_bytes, 1, false};
+    return alloc_slow(pool, &wish, stream, out);
+}
+
+/* A block that the caller never got. Its last life may still be in use on the
+ * stream that it was taken for, unless that is none, or captures and got a
+ * block that is done. */
+static void give_unused(binade_pool *pool, binade_devptr address,
+                        binade_stream stream)
+{
+    if (stream == BINADE_STREAM_ANY ||
+        binade_free(pool, address, stream) == BINADE_E_BUSY)
+        /* It cannot be refused twice. */
+        if (binade_free(pool, address, BINADE_STREAM_DONE) != BINADE_OK)
+            return;
+}
+
+binade_status binade_alloc_batch(binade_pool *pool, size_t size_bytes,
+                                 binade_stream stream, size_t count,
+                                 binade_devptr *out)
+{
+    if (!out && count)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_alloc_batch: out is NULL");
+    size_t taken = 0;
+    binade_status status = BINADE_OK;
+    while (taken < count && status == BINADE_OK) {
+        status = binade_alloc(pool, size_bytes, stream, &out[taken]);
+        taken += status == BINADE_OK;
+    }
+    for (size_t i = 0; status != BINADE_OK && i < taken; i++)
+        give_unused(pool, out[i], stream);
+    return status;
+}

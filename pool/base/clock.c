@@ -1,0 +1,21 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#define _POSIX_C_SOURCE 199309L
+#include "pool/base/clock.h"
+
+#include <time.h>
+
+uint64_t binadei_now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+void binadei_nap(long duration_ns)
+{
+    const struct timespec nap = {duration_ns / 1000000000,
+                                 duration_ns % 1000000000};
+    (void)nanosleep(&nap, NULL);
+}

@@ -1,0 +1,15 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The clock for waits: it never goes back, and is not the time of day.
+ */
+#ifndef BINADE_POOL_BASE_CLOCK_H_
+#define BINADE_POOL_BASE_CLOCK_H_
+
+#include <stdint.h>
+
+uint64_t binadei_now_ns(void);
+/* Sleeps for about so long; a signal may end it early. */
+void binadei_nap(long duration_ns);
+
+#endif

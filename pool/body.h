@@ -1,0 +1,39 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What the facade keeps of a pool, beside its caches.
+ */
+#ifndef BINADE_POOL_BODY_H_
+#define BINADE_POOL_BODY_H_
+
+#include <stdbool.h>
+
+#include "binade/pool.h"
+#include "pool/cache/cache.h"
+#include "pool/callbacks.h"
+#include "pool/ipc/exports.h"
+#include "pool/segment/device_source.h"
+#include "pool/segment/segment.h"
+
+struct binadei_pool_body {
+    const struct binadei_driver *driver;
+    binade_pool_options options; /* resolved */
+    uint64_t limit_bytes;
+    CUdevice device;
+    bool has_primary; /* the context is retained */
+    CUcontext context;
+    struct binadei_device_source device_source;
+    struct binade_pool *pool;
+    binade_source source; /* the caller's, if it has one */
+    struct binadei_buddy *buddy;
+    struct binadei_segments *segments;
+    struct binadei_engine *engine;
+    struct binadei_exports *exports; /* NULL: the pool is not exportable */
+    struct binadei_callbacks callbacks;
+};
+
+/* Every block that is in use, at rest. */
+void binadei_leaks_find(const struct binadei_pool_body *body,
+                        binade_leaks *out);
+
+#endif

@@ -1,0 +1,151 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What the facade uses of the caches: an engine per pool, and the parts of a
+ * call that is no hit. The order in which an allocation tries them is the
+ * facade's.
+ */
+#ifndef BINADE_POOL_CACHE_CACHE_H_
+#define BINADE_POOL_CACHE_CACHE_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "pool/cache/leave.h"
+#include "pool/cache/state.h"
+#include "pool/cache/thread.h"
+
+struct binadei_engine_options {
+    struct binade_pool *pool; /* its engine is set */
+    const struct binadei_driver *driver;
+    struct binadei_segments *segments; /* outlive the engine */
+    struct binadei_buddy *buddy;
+    CUcontext context;
+    uint64_t thread_cache_bytes;
+    uint64_t cache_bytes;
+};
+
+/* BINADE_OK or BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status binadei_engine_create(
+    const struct binadei_engine_options *options, struct binadei_engine **out);
+/* Waits for all work of the contexts, and gives all that is free to the buddy:
+ * what has a metadata byte then is in use. No call is under way. BINADE_OK,
+ * BINADE_E_BUSY (a capture guard is held: nothing was done), or what the driver
+ * said. */
+binade_status binadei_engine_drain(struct binadei_engine *engine);
+/* After that. */
+void binadei_engine_destroy(struct binadei_engine *engine);
+
+/* Adds a context that ANY waits for. BINADE_OK, BINADE_E_TOO_LARGE. */
+BINADE_MUST_USE binade_status
+binadei_engine_add_context(struct binadei_engine *engine, CUcontext context);
+
+/* A call that is no hit, for one stream of one pool. From its begin to its end
+ * it is an operation: see gate.h. */
+struct binadei_call {
+    struct binade_pool *pool;
+    binade_stream stream; /* as the caller named it */
+    struct binadei_engine *engine;
+    struct binadei_thread *thread;
+    struct binadei_member *member;
+    struct binadei_cache *pop;
+    struct binadei_cache *push;
+    bool is_capturing; /* the stream; known only while a guard is held */
+    bool has_missed;   /* the thread's magazines; counted once */
+};
+
+/* Begins it; a stream that the thread has not named yet gets its caches.
+ * BINADE_OK, BINADE_E_INVALID (no pool), BINADE_E_FORKED, BINADE_E_BUSY,
+ * BINADE_E_NO_HOST_MEMORY, or what the driver said about the stream. */
+BINADE_MUST_USE binade_status binadei_call_begin(struct binade_pool *pool,
+                                                 binade_stream stream,
+                                                 struct binadei_call *out);
+void binadei_call_end(struct binadei_call *call);
+/* Ends one that only looked: the driver is not called. */
+void binadei_call_leave(struct binadei_call *call);
+/* Before memory is taken: waits while another thread takes its last look. */
+void binadei_call_pass_gate(struct binadei_call *call);
+
+struct binadei_request {
+    struct binadei_size size;
+    size_t size_bytes;
+    uint32_t alignment_grains;
+};
+
+/* Takes a block: out of the thread's magazines, then of what threads share and
+ * the buddy. False: there is none. Neither grows the pool nor waits. */
+bool binadei_take(struct binadei_call *call,
+                  const struct binadei_request *request, binade_devptr *out);
+/* The same once more before memory is declared exhausted. */
+bool binadei_take_last(struct binadei_call *call,
+                       const struct binadei_request *request,
+                       binade_devptr *out);
+
+/* Gives a block back that `stream` used last, without or with more to look up.
+ * BINADE_OK, or why the block is still the caller's. */
+BINADE_MUST_USE binade_status binadei_put(struct binadei_call *call,
+                                          const struct binadei_block *block,
+                                          binade_devptr address);
+/* The same behind an event. */
+BINADE_MUST_USE binade_status binadei_put_after(struct binadei_call *call,
+                                                binade_devptr address,
+                                                CUevent event);
+BINADE_MUST_USE binade_status binadei_use(struct binadei_call *call,
+                                          const struct binadei_block *block,
+                                          binade_devptr address,
+                                          binade_stream stream);
+
+/* Steps of the way out of memory. True: something became free. */
+bool binadei_reclaim_done(struct binadei_call *call);
+bool binadei_reclaim_own(struct binadei_call *call);
+bool binadei_reclaim_orphans(struct binadei_call *call);
+/* The caches of threads that are not in a call; those that are give theirs up
+ * at their next one. */
+bool binadei_reclaim_idle(struct binadei_call *call);
+/* Lets the caller's stream wait for another's work, and takes a block of it. */
+bool binadei_hand_over(struct binadei_call *call,
+                       const struct binadei_request *request,
+                       binade_devptr *out);
+/* An old driver: waits for all work, if memory waits for that. */
+bool binadei_reclaim_synchronise(struct binadei_call *call);
+bool binadei_is_any_retiring(const struct binadei_engine *engine);
+
+/* BINADE_OK, or BINADE_E_DRIVER when no event could be recorded. */
+binade_status binadei_stream_close(struct binadei_call *call,
+                                   binade_stream stream);
+
+/* Sums of what members counted, and what they hold. */
+struct binadei_sums {
+    uint64_t counts[BINADEI_COUNTS]; /* ALLOCS to REQUESTED_BYTES: all caches */
+    uint64_t cached_bytes;
+    /* Of these: in the caches of `own`, of members without a thread, and in
+     * depots. The rest is in other threads' caches. */
+    uint64_t own_bytes;
+    uint64_t ended_bytes;
+    uint64_t depot_bytes;
+    uint64_t retiring_bytes;
+    uint64_t thread_count;
+    uint64_t stream_count;
+};
+
+/* `own` may be NULL. */
+void binadei_engine_sums(struct binadei_engine *engine,
+                         const struct binadei_member *own,
+                         struct binadei_sums *out);
+
+/* A slot whose batches are not over. */
+struct binadei_waiting {
+    const struct binadei_slot *slot;
+    uint64_t bytes;
+    uint64_t batch_count;
+    uint64_t oldest_ns; /* since its publication */
+};
+
+/* The `capacity` slots that wait longest, longest first; returns how many wait
+ * in all. Takes their batches and puts them back, as a poller does. */
+uint32_t binadei_survey(struct binadei_call *call, struct binadei_waiting *out,
+                        uint32_t capacity);
+
+#endif

@@ -1,0 +1,278 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The beginning of a call that is no hit: which caches serve it. The rule table
+ * of docs/streams.md is decided here, by the choice of slots.
+ */
+#include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+#include "pool/cache/cache.h"
+#include "pool/cache/gate.h"
+#include "pool/cache/magazine.h"
+#include "pool/cache/reclaim.h"
+#include "pool/cache/record.h"
+#include "pool/cache/registry.h"
+#include "pool/cache/slot.h"
+#include "pool/driver/section.h"
+
+static binade_status no_memory(void)
+{
+    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                        "no memory for a thread's caches");
+}
+
+static bool is_named(binade_stream stream)
+{
+    return stream != BINADE_STREAM_ANY && stream != BINADE_STREAM_DONE;
+}
+
+/* The member's cache of a slot. `is_counted`: the caller counted itself as the
+ * slot's user, which the cache is from now on. */
+static struct binadei_cache *cache_of(struct binadei_member *member,
+                                      struct binadei_slot *slot,
+                                      bool is_counted)
+{
+    struct binadei_cache *cache = binadei_cache_find(member, slot);
+    bool is_new = !cache;
+    if (is_new)
+        cache = binadei_cache_make(member, slot);
+    if (is_counted && (!is_new || !cache))
+        binadei_slot_unuse(slot);
+    return cache;
+}
+
+static binade_status named_cache(struct binadei_member *member,
+                                 binade_stream stream,
+                                 struct binadei_cache **out)
+{
+    struct binadei_slot *slot;
+    struct binadei_section section;
+    binade_status status = binadei_section_enter(
+        member->engine->driver, member->engine->contexts[0], &section);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_slot_use(member, stream, &slot);
+    (void)binadei_section_leave(&section);
+    if (status != BINADE_OK)
+        return status;
+    *out = cache_of(member, slot, true);
+    return *out ? BINADE_OK : no_memory();
+}
+
+/* The cache that takes a stream's freed blocks. NULL, and why. */
+static struct binadei_cache *push_cache(struct binadei_member *member,
+                                        binade_stream stream,
+                                        binade_status *out_status)
+{
+    struct binadei_cache *cache = NULL;
+    *out_status = BINADE_OK;
+    if (stream == BINADE_STREAM_DONE)
+        cache = member->done;
+    else if (stream == BINADE_STREAM_ANY)
+        cache = cache_of(member, member->engine->any, false);
+    else
+        *out_status = named_cache(member, stream, &cache);
+    if (!cache && *out_status == BINADE_OK)
+        *out_status = no_memory();
+    return cache;
+}
+
+/* What ANY freed serves nobody before its event. */
+static struct binadei_cache *pop_cache(struct binadei_cache *push)
+{
+    return push->slot->kind == BINADEI_SLOT_ANY ? push->member->done : push;
+}
+
+/* Caches of streams that were retired: their blocks wait for the final event,
+ * and the caches end. */
+static void sweep(struct binadei_member *member, uint64_t attention)
+{
+    struct binadei_cache *next;
+    bool is_swept = true;
+    for (struct binadei_cache *cache = member->caches; cache; cache = next) {
+        next = cache->next;
+        if (!binadei_slot_is_closed(cache->slot))
+            continue;
+        binadei_thread_forget(member->thread, cache);
+        is_swept &= binadei_cache_empty(member, cache) &&
+                    binadei_retire(member, cache) == BINADE_OK &&
+                    binadei_cache_try_drop(cache);
+    }
+    if (is_swept)
+        member->attention = attention;
+}
+
+/* The route, right for this moment. NULL, and why. */
+static struct binadei_route *find_route(struct binadei_thread *thread,
+                                        struct binade_pool *pool,
+                                        binade_stream stream,
+                                        binade_status *out_status)
+{
+    /* AT.acquire: a sweep for this value finds the slots closed. */
+    uint64_t attention =
+        atomic_load_explicit(&pool->attention, memory_order_acquire) &
+        ~BINADEI_ATTENTION_FLAGS;
+    struct binadei_route *route = binadei_thread_find(thread, pool, stream);
+    *out_status = BINADE_OK;
+    if (route && route->push && route->attention == attention)
+        return route;
+    /* A route knows the member without a lock. */
+    struct binadei_member *member =
+        route && route->push ? route->push->member
+                             : binadei_member_of(thread, pool->engine);
+    if (member && member->attention != attention)
+        sweep(member, attention);
+    if (route && route->push && !binadei_slot_is_closed(route->push->slot)) {
+        route->attention = attention;
+        return route;
+    }
+    struct binadei_cache *push =
+        member ? push_cache(member, stream, out_status) : NULL;
+    if (*out_status != BINADE_OK)
+        return NULL;
+    route = binadei_thread_find(thread, pool, stream);
+    if (!route && push)
+        route = binadei_thread_add(thread, pool, stream);
+    if (!route || !push) {
+        *out_status = no_memory();
+        return NULL;
+    }
+    route->pop = pop_cache(push);
+    route->push = push;
+    route->attention = attention;
+    return route;
+}
+
+/* While a guard is held: does this stream capture? */
+static binade_status look_for_capture(struct binadei_call *call,
+                                      binade_stream stream)
+{
+    struct binadei_section section;
+    if (!(binadei_attention(call->pool) & BINADEI_ATTENTION_GUARD) ||
+        !is_named(stream))
+        return BINADE_OK;
+    binade_status status = binadei_section_enter(
+        call->engine->driver, call->engine->contexts[0], &section);
+    if (status != BINADE_OK)
+        return status;
+    call->is_capturing = binadei_is_capturing(
+        call->engine, stream ? stream : BINADE_STREAM_LEGACY);
+    (void)binadei_section_leave(&section);
+    /* A graph may run at any time: nothing may be pending on its memory. */
+    if (call->is_capturing)
+        call->pop = call->member->done;
+    return BINADE_OK;
+}
+
+/* Whether others asked for what is in the caches, since the last look. */
+static bool is_wanted(struct binadei_member *member)
+{
+    /* relaxed: it came with CL, or the next call sees it. */
+    if (!atomic_load_explicit(&member->is_wanted, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&member->is_wanted, false, memory_order_relaxed);
+    return true;
+}
+
+static binade_status begin(struct binadei_call *call, binade_stream stream)
+{
+    binade_status status;
+    struct binadei_route *route =
+        find_route(call->thread, call->pool, stream, &status);
+    if (!route)
+        return status;
+    call->engine = call->pool->engine;
+    call->pop = route->pop;
+    call->push = route->push;
+    call->member = route->push->member;
+    binadei_operation_begin(call->member);
+    if (is_wanted(call->member))
+        binadei_member_empty(call->member);
+    binade_status looked = look_for_capture(call, stream);
+    if (looked != BINADE_OK)
+        binadei_operation_end(call->member);
+    return looked;
+}
+
+binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
+                                 struct binadei_call *out)
+{
+    *out = (struct binadei_call){.pool = pool, .stream = stream};
+    if (!pool)
+        return binadei_fail(BINADE_E_INVALID, "the pool is NULL");
+    binade_status status = binadei_thread_enter(&out->thread);
+    if (status != BINADE_OK)
+        return status;
+    if (binadei_thread_serving(out->thread) == pool)
+        status = BINADE_E_BUSY;
+    else if (binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
+        status = binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
+    else
+        status = begin(out, stream);
+    if (status != BINADE_OK)
+        binadei_thread_leave(out->thread);
+    return status;
+}
+
+void binadei_call_leave(struct binadei_call *call)
+{
+    binadei_operation_end(call->member);
+    binadei_thread_leave(call->thread);
+}
+
+void binadei_call_end(struct binadei_call *call)
+{
+    /* What others look for does not stay in caches. */
+    if (binadei_is_climbed(call->pool))
+        binadei_member_empty(call->member);
+    binadei_call_leave(call);
+}
+
+void binadei_call_pass_gate(struct binadei_call *call)
+{
+    while (!binadei_gate_is_open(call->engine)) {
+        binadei_member_empty(call->member);
+        binadei_operation_end(call->member);
+        binadei_gate_wait(call->engine);
+        binadei_operation_begin(call->member);
+    }
+}
+
+/* Stands for the stream from now on. */
+static binade_status record_final(struct binadei_engine *engine,
+                                  struct binadei_slot *slot)
+{
+    struct binadei_section section;
+    binade_status status =
+        binadei_section_enter(engine->driver, engine->contexts[0], &section);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_record_final(engine, slot);
+    (void)binadei_section_leave(&section);
+    return status;
+}
+
+binade_status binadei_stream_close(struct binadei_call *call,
+                                   binade_stream stream)
+{
+    struct binadei_engine *engine = call->engine;
+    struct binadei_slot *slot = binadei_slot_find(engine, stream);
+    if (!slot)
+        return BINADE_OK;
+    /* Before anything is changed: what is in the depot leaves through it. */
+    struct binadei_cache *cache = cache_of(call->member, slot, true);
+    if (!cache)
+        return no_memory();
+    if (!binadei_slot_close(engine, slot))
+        return BINADE_OK;
+    /* AT.release: who sees the new value finds the slot closed. AT.acquire: and
+     * our sweep those that were closed before. */
+    uint64_t attention =
+        BINADEI_ATTENTION_STEP +
+        atomic_fetch_add_explicit(&call->pool->attention,
+                                  BINADEI_ATTENTION_STEP, memory_order_acq_rel);
+    binade_status status = record_final(engine, slot);
+    binadei_depot_drain(call->member, cache);
+    sweep(call->member, attention & ~BINADEI_ATTENTION_FLAGS);
+    return status;
+}

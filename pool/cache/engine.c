@@ -1,0 +1,274 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The beginning and the end of a pool's caches, and what they add up to.
+ */
+#include "pool/cache/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/failure.h"
+#include "pool/cache/bundle.h"
+#include "pool/cache/guard.h"
+#include "pool/cache/magazine.h"
+#include "pool/cache/record.h"
+#include "pool/cache/registry.h"
+#include "pool/cache/slot.h"
+#include "pool/cache/uses.h"
+
+/* Events that a pool begins with. */
+#define FIRST_BATCHES 128U
+
+static binade_status no_memory(void)
+{
+    return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
+}
+
+/* From now on the pool takes part in capture guards. */
+static void announce(struct binadei_engine *engine)
+{
+    binadei_registry_lock();
+    engine->next = binadei_engines;
+    binadei_engines = engine;
+    if (binadei_guard_is_held())
+        atomic_fetch_or_explicit(&engine->pool->attention,
+                                 BINADEI_ATTENTION_GUARD, memory_order_relaxed);
+    binadei_registry_unlock();
+}
+
+static void withdraw(struct binadei_engine *engine)
+{
+    binadei_registry_lock();
+    struct binadei_engine **at = &binadei_engines;
+    while (*at != engine)
+        at = &(*at)->next;
+    *at = engine->next;
+    binadei_registry_unlock();
+}
+
+static void fill(struct binadei_engine *engine,
+                 const struct binadei_engine_options *options)
+{
+    engine->pool = options->pool;
+    engine->driver = options->driver;
+    engine->segments = options->segments;
+    engine->buddy = options->buddy;
+    engine->lookup = binadei_segments_lookup(options->segments);
+    engine->thread_cache_bytes = options->thread_cache_bytes;
+    engine->cache_bytes = options->cache_bytes;
+    engine->contexts[0] = options->context;
+    atomic_init(&engine->context_count, 1);
+    pthread_mutex_init(&engine->slots_lock, NULL);
+    pthread_mutex_init(&engine->uses_lock, NULL);
+}
+
+binade_status
+binadei_engine_create(const struct binadei_engine_options *options,
+                      struct binadei_engine **out)
+{
+    struct binadei_engine *engine = calloc(1, sizeof(*engine));
+    if (!engine)
+        return no_memory();
+    fill(engine, options);
+    engine->done = binadei_slot_make(engine, BINADEI_SLOT_DONE);
+    engine->any = binadei_slot_make(engine, BINADEI_SLOT_ANY);
+    if (!engine->done || !engine->any) {
+        binadei_slots_destroy(engine);
+        free(engine);
+        return no_memory();
+    }
+    options->pool->lookup = engine->lookup;
+    options->pool->classes = binadei_buddy_classes(options->buddy);
+    options->pool->engine = engine;
+    binadei_record_stock(engine, FIRST_BATCHES);
+    announce(engine);
+    *out = engine;
+    return BINADE_OK;
+}
+
+binade_status binadei_engine_add_context(struct binadei_engine *engine,
+                                         CUcontext context)
+{
+    binade_status status = BINADE_OK;
+    pthread_mutex_lock(&engine->slots_lock);
+    unsigned count =
+        atomic_load_explicit(&engine->context_count, memory_order_relaxed);
+    unsigned at = 0;
+    while (at < count && engine->contexts[at] != context)
+        at++;
+    if (at == BINADEI_CONTEXTS_MAX) {
+        status = binadei_fail(BINADE_E_TOO_LARGE,
+                              "a pool knows %u further contexts at most",
+                              BINADEI_CONTEXTS_MAX - 1);
+    } else if (at == count) {
+        engine->contexts[at] = context;
+        /* Release: who sees the count sees the context. */
+        atomic_store_explicit(&engine->context_count, count + 1,
+                              memory_order_release);
+    }
+    pthread_mutex_unlock(&engine->slots_lock);
+    return status;
+}
+
+static void give_all(struct binadei_member *by, struct binadei_bundle *bundle)
+{
+    while (bundle) {
+        struct binadei_bundle *next = bundle->next;
+        binadei_give_bundle(by, bundle);
+        bundle = next;
+    }
+}
+
+static void give_cache(struct binadei_member *by, struct binadei_cache *cache)
+{
+    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+        struct binadei_magazine *magazine = &cache->magazines[i];
+        uint32_t count = binadei_magazine_count(magazine);
+        for (uint32_t j = 0; j < count; j++)
+            binadei_give_block(by, magazine->addresses[j]);
+        binadei_magazine_set(magazine, 0);
+    }
+    give_all(by, cache->leaving);
+    cache->leaving = NULL;
+}
+
+static void give_slot(struct binadei_member *by, struct binadei_slot *slot)
+{
+    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+        struct binadei_bundle *bundle;
+        while ((bundle = binadei_depot_take(by, slot, i)))
+            binadei_give_bundle(by, bundle);
+    }
+    /* relaxed: nobody else is left. */
+    struct binadei_batch *batch =
+        atomic_exchange_explicit(&slot->retired, NULL, memory_order_relaxed);
+    while (batch) {
+        struct binadei_batch *next = batch->next;
+        give_all(by, batch->bundles);
+        binadei_batch_spare(by, batch);
+        batch = next;
+    }
+}
+
+binade_status binadei_engine_drain(struct binadei_engine *engine)
+{
+    /* Nobody's, so that it needs no memory. */
+    struct binadei_member by = {.engine = engine};
+    if (!binadei_guard_recorder_begin())
+        return binadei_fail(BINADE_E_BUSY,
+                            "a capture guard is held: waiting for the "
+                            "context's work would break the capture");
+    binade_status status = binadei_synchronise(engine);
+    binadei_guard_recorder_end();
+    unsigned count =
+        atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
+    withdraw(engine);
+    for (struct binadei_member *member = engine->members; member;
+         member = member->of_pool)
+        for (struct binadei_cache *cache = member->caches; cache;
+             cache = cache->next)
+            give_cache(&by, cache);
+    for (unsigned i = 0; i < count; i++)
+        give_slot(
+            &by, atomic_load_explicit(&engine->slots[i], memory_order_relaxed));
+    binadei_spares_leave(&by);
+    return status;
+}
+
+static void destroy_helpers(struct binadei_engine *engine)
+{
+    for (unsigned i = 0; i < BINADEI_HELPERS; i++) {
+        CUstream stream =
+            atomic_load_explicit(&engine->helpers[i], memory_order_relaxed);
+        if (stream)
+            (void)engine->driver->cuStreamDestroy(stream);
+    }
+}
+
+void binadei_engine_destroy(struct binadei_engine *engine)
+{
+    binadei_members_destroy(engine);
+    binadei_uses_destroy(engine);
+    binadei_slots_destroy(engine);
+    binadei_spares_destroy(engine);
+    destroy_helpers(engine);
+    pthread_mutex_destroy(&engine->slots_lock);
+    pthread_mutex_destroy(&engine->uses_lock);
+    free(engine);
+}
+
+static void add_magazines(const struct binadei_cache *cache,
+                          struct binadei_sums *sums)
+{
+    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+        const struct binadei_magazine *magazine = &cache->magazines[i];
+        uint64_t bytes = i < BINADEI_SMALL_CLASSES ? binadei_class_bytes(i) : 0;
+        uint64_t allocs = binadei_count_read(&magazine->alloc_count);
+        uint64_t frees = binadei_count_read(&magazine->free_count);
+        sums->counts[BINADEI_COUNT_ALLOCS] += allocs;
+        sums->counts[BINADEI_COUNT_ALLOC_BYTES] += allocs * bytes;
+        sums->counts[BINADEI_COUNT_FREES] += frees;
+        sums->counts[BINADEI_COUNT_FREE_BYTES] += frees * bytes;
+        sums->counts[BINADEI_COUNT_REQUESTED_BYTES] +=
+            binadei_count_read(&magazine->requested_bytes);
+        sums->cached_bytes += binadei_magazine_count(magazine) * bytes;
+    }
+    sums->counts[BINADEI_COUNT_ALLOC_BYTES] +=
+        binadei_count_read(&cache->run_alloc_bytes);
+    sums->counts[BINADEI_COUNT_FREE_BYTES] +=
+        binadei_count_read(&cache->run_free_bytes);
+    sums->cached_bytes += binadei_count_read(&cache->run_cached_bytes);
+}
+
+static void add_member(const struct binadei_member *member,
+                       const struct binadei_member *own,
+                       struct binadei_sums *sums)
+{
+    uint64_t before_bytes = sums->cached_bytes;
+    sums->thread_count += member->thread != NULL;
+    for (unsigned i = 0; i < BINADEI_COUNTS; i++)
+        sums->counts[i] += binadei_count_read(&member->counts[i]);
+    for (const struct binadei_cache *cache = member->caches; cache;
+         cache = cache->next)
+        add_magazines(cache, sums);
+    if (member == own)
+        sums->own_bytes += sums->cached_bytes - before_bytes;
+    else if (!member->thread)
+        sums->ended_bytes += sums->cached_bytes - before_bytes;
+}
+
+static uint64_t count_streams(struct binadei_engine *engine)
+{
+    uint64_t streams = 0;
+    unsigned count =
+        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        const struct binadei_slot *slot =
+            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
+        streams +=
+            slot->kind >= BINADEI_SLOT_STREAM && !binadei_slot_is_closed(slot);
+    }
+    return streams;
+}
+
+void binadei_engine_sums(struct binadei_engine *engine,
+                         const struct binadei_member *own,
+                         struct binadei_sums *out)
+{
+    memset(out, 0, sizeof(*out));
+    binadei_registry_lock();
+    memcpy(out->counts, engine->gone, sizeof(out->counts));
+    for (struct binadei_member *member = engine->members; member;
+         member = member->of_pool)
+        add_member(member, own, out);
+    binadei_registry_unlock();
+    pthread_mutex_lock(&engine->slots_lock);
+    out->stream_count = count_streams(engine);
+    pthread_mutex_unlock(&engine->slots_lock);
+    out->depot_bytes = out->counts[BINADEI_COUNT_DEPOT_IN_BYTES] -
+                       out->counts[BINADEI_COUNT_DEPOT_OUT_BYTES];
+    out->cached_bytes += out->depot_bytes;
+    out->retiring_bytes = out->counts[BINADEI_COUNT_RETIRING_IN_BYTES] -
+                          out->counts[BINADEI_COUNT_RETIRING_OUT_BYTES];
+}

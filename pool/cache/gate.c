@@ -1,0 +1,69 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "pool/cache/gate.h"
+
+#include "pool/base/clock.h"
+#include "pool/cache/registry.h"
+
+/* Longer than a look takes, unless its thread is stopped. */
+#define PATIENCE_NS UINT64_C(100000000)
+#define NAP_NS 20000L
+#define NAP_MOST_NS 500000L
+
+bool binadei_operations_are_over(struct binadei_engine *engine,
+                                 const struct binadei_member *except,
+                                 uint64_t *out_sum)
+{
+    bool are_over = true;
+    binadei_registry_lock();
+    uint64_t sum = engine->gone_operations;
+    for (struct binadei_member *member = engine->members; member;
+         member = member->of_pool) {
+        if (member == except)
+            continue;
+        /* IN: after the gate's swap; acquire: what ended is seen whole. */
+        uint64_t operation = atomic_load(&member->operation);
+        are_over = are_over && operation % 2 == 0;
+        sum += operation;
+    }
+    binadei_registry_unlock();
+    *out_sum = sum;
+    return are_over;
+}
+
+void binadei_gate_wait(struct binadei_engine *engine)
+{
+    uint64_t ticket = atomic_load(&engine->gate);
+    uint64_t end_ns = binadei_now_ns() + PATIENCE_NS;
+    long nap_ns = NAP_NS;
+    if (ticket % 2 == 0)
+        return;
+    while (atomic_load(&engine->gate) == ticket) {
+        if (binadei_now_ns() >= end_ns) {
+            /* IN: opened by a swap, as the searcher opens it by one: only one
+             * of the two succeeds. */
+            (void)atomic_compare_exchange_strong(&engine->gate, &ticket,
+                                                 ticket + 1);
+            return;
+        }
+        binadei_nap(nap_ns);
+        if (nap_ns < NAP_MOST_NS)
+            nap_ns *= 2;
+    }
+}
+
+bool binadei_gate_try_close(struct binadei_engine *engine, uint64_t *out_ticket)
+{
+    uint64_t open = atomic_load(&engine->gate);
+    if (open % 2 ||
+        !atomic_compare_exchange_strong(&engine->gate, &open, open + 1))
+        return false;
+    *out_ticket = open + 1;
+    return true;
+}
+
+bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket)
+{
+    return atomic_compare_exchange_strong(&engine->gate, &ticket, ticket + 1);
+}

@@ -1,0 +1,71 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The last look: may a search that found nothing be called exhaustion? Memory
+ * can be free and yet be seen by nobody, while another thread moves it: between
+ * the swap that retires a word and the bit above, with a batch in a poller's
+ * hands, with what a claim has not given back yet. And a hole can move: be given
+ * behind a search and taken again before it.
+ *
+ * Edge IN. Every call that is no hit is an operation: its member's counter is
+ * odd meanwhile. Who searches for the last time closes the gate. An operation
+ * that would take memory looks at the gate after it has counted itself, and if
+ * it is closed steps out again and waits; one that gives goes on. So when the
+ * searcher has seen, after closing the gate, all counters even, nothing is taken
+ * any more, and what it finds neither free nor in anyone's hands is not there,
+ * provided that the counters have not moved when it has looked. Otherwise it
+ * looks again.
+ *
+ * Nobody waits here for good: who has waited at the gate for long opens it, and
+ * who closed it finds out and has proved nothing.
+ *
+ * tests/models/exhaustion.pml is this protocol.
+ */
+#ifndef BINADE_POOL_CACHE_GATE_H_
+#define BINADE_POOL_CACHE_GATE_H_
+
+#include "pool/cache/state.h"
+
+static inline void binadei_operation_begin(struct binadei_member *member)
+{
+    /* relaxed: only the owner writes. */
+    uint64_t before =
+        atomic_load_explicit(&member->operation, memory_order_relaxed);
+    /* IN: sequentially consistent, and so is the look at the gate that follows
+     * in who takes: one of the two sees the other. */
+    if (before % 2 == 0)
+        (void)atomic_exchange(&member->operation, before + 1);
+}
+
+static inline void binadei_operation_end(struct binadei_member *member)
+{
+    uint64_t before =
+        atomic_load_explicit(&member->operation, memory_order_relaxed);
+    /* IN.release: who sees the even number sees all that was moved. */
+    if (before % 2)
+        atomic_store_explicit(&member->operation, before + 1,
+                              memory_order_release);
+}
+
+/* Whether nobody but `except` is inside, and the sum of all operations so far,
+ * which moves on with each. Takes the registry's lock. */
+bool binadei_operations_are_over(struct binadei_engine *engine,
+                                 const struct binadei_member *except,
+                                 uint64_t *out_sum);
+
+/* Inside an operation that is to take memory: whether the gate is open. */
+static inline bool binadei_gate_is_open(struct binadei_engine *engine)
+{
+    return atomic_load(&engine->gate) % 2 == 0;
+}
+
+/* Waits, outside of operations, until the gate is open, or for so long that it
+ * opens it. */
+void binadei_gate_wait(struct binadei_engine *engine);
+/* False: somebody else has closed it. */
+bool binadei_gate_try_close(struct binadei_engine *engine,
+                            uint64_t *out_ticket);
+/* False: it was not closed by this ticket all the time. */
+bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What a pool's handle points to: the one line of shared memory that a hit
+ * reads. It outlives the pool, so that a late call finds out that it is late;
+ * all else is the engine's and ends with it.
+ */
+#ifndef BINADE_POOL_CACHE_HANDLE_H_
+#define BINADE_POOL_CACHE_HANDLE_H_
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binade/stream.h"
+#include "pool/segment/lookup.h"
+
+struct binadei_engine;
+struct binadei_pool_body;
+
+/* What `attention` holds, from the lowest bit up: two flags, how many threads
+ * climb, and a count of retired streams. While one of the first three is not 0
+ * there are no hits. */
+#define BINADEI_ATTENTION_GUARD UINT64_C(1) /* a capture guard is held */
+#define BINADEI_ATTENTION_DEAD UINT64_C(2)  /* the pool was destroyed */
+#define BINADEI_ATTENTION_CLIMBER UINT64_C(4)
+#define BINADEI_ATTENTION_STEP (UINT64_C(1) << 24)
+#define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)
+#define BINADEI_ATTENTION_CLIMBERS                                             \
+    (BINADEI_ATTENTION_FLAGS &                                                 \
+     ~(BINADEI_ATTENTION_GUARD | BINADEI_ATTENTION_DEAD))
+
+struct binade_pool {
+    /* Edge AT: retire of a stream (release) -> the making of a route (acquire).
+     * A hit reads it relaxed: it is one only while this has the value at which
+     * its route was made. Who changes it makes no promise to calls that are
+     * under way; those that come after it in the program's own order see it. */
+    alignas(64) _Atomic uint64_t attention;
+    /* Constant while the pool lives. */
+    const struct binadei_lookup *lookup;
+    const _Atomic uint8_t *classes; /* the buddy's metadata bytes */
+    struct binadei_engine *engine;
+    struct binadei_pool_body *body; /* the facade's */
+    struct binade_pool *next_gone;  /* of all that were destroyed */
+};
+
+static inline uint64_t binadei_attention(const struct binade_pool *pool)
+{
+    return atomic_load_explicit(&pool->attention, memory_order_relaxed);
+}
+
+/* Whether a thread is on its way out of memory: caches gain nothing then. */
+static inline bool binadei_is_climbed(const struct binade_pool *pool)
+{
+    /* relaxed: advice. */
+    return (binadei_attention(pool) & BINADEI_ATTENTION_CLIMBERS) != 0;
+}
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The hits: an allocation that the thread's cache serves, and a free that it
+ * takes. No lock, no read-modify-write, no driver call; of shared memory they
+ * read the pool's handle, and a free the metadata of its block.
+ */
+#ifndef BINADE_POOL_CACHE_HIT_H_
+#define BINADE_POOL_CACHE_HIT_H_
+
+#include "pool/cache/magazine.h"
+#include "pool/cache/state.h"
+#include "pool/cache/thread.h"
+
+#define BINADEI_LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+/* Whether a route leads there, and still is right; no call of this thread is
+ * inside. */
+static inline bool binadei_hit_is_right(const struct binadei_thread *thread,
+                                        const struct binadei_route *route,
+                                        const struct binade_pool *pool,
+                                        binade_stream stream)
+{
+    return BINADEI_LIKELY(route && route->pool == pool &&
+                          route->stream == stream) &&
+           BINADEI_LIKELY(route->attention == binadei_attention(pool) &&
+                          !binadei_thread_is_inside(thread));
+}
+
+/* The route for a stream that is not the last one, or NULL. `pool` may be
+ * NULL. */
+static inline struct binadei_route *
+binadei_hit_find(struct binadei_thread *thread, const struct binade_pool *pool,
+                 binade_stream stream)
+{
+    if (binadei_thread_is_inside(thread))
+        return NULL;
+    struct binadei_route *route = binadei_thread_find(thread, pool, stream);
+    return binadei_hit_is_right(thread, route, pool, stream) ? route : NULL;
+}
+
+/* Which of the two ways of a call is at it. The first has no call in it, or the
+ * compiler would save registers for each hit. */
+enum binadei_hit_way { BINADEI_HIT_FIRST, BINADEI_HIT_OTHER };
+
+/* False: others asked for the caches, or it takes a fence to know. */
+static inline bool binadei_hit_enter(struct binadei_thread *thread,
+                                     enum binadei_hit_way way)
+{
+    binadei_thread_go_inside(thread);
+    if (BINADEI_LIKELY(!binadei_thread_claim(thread)) ||
+        (way == BINADEI_HIT_OTHER && !binadei_thread_is_claimed(thread)))
+        return true;
+    binadei_thread_leave(thread);
+    return false;
+}
+
+/* Pops a block of at least `size_bytes`, or returns 0. */
+static inline binade_devptr binadei_hit_alloc(struct binadei_thread *thread,
+                                              struct binadei_route *route,
+                                              size_t size_bytes,
+                                              enum binadei_hit_way way)
+{
+    /* Size 0 wraps around and is too large. */
+    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
+    if (!BINADEI_LIKELY(less_one <
+                        BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES))
+        return 0;
+    struct binadei_magazine *magazine =
+        &route->pop->magazines[binadei_class_of(less_one)];
+    if (!binadei_hit_enter(thread, way))
+        return 0;
+    uint32_t count = binadei_magazine_count(magazine);
+    binade_devptr address = 0;
+    if (BINADEI_LIKELY(count != 0)) {
+        address = magazine->addresses[count - 1];
+        binadei_magazine_set(magazine, count - 1);
+        binadei_magazine_count_alloc(magazine, size_bytes);
+    }
+    binadei_thread_leave(thread);
+    return address;
+}
+
+/* The metadata byte of a block's start, 0 where none starts. */
+static inline uint8_t binadei_hit_byte(const struct binade_pool *pool,
+                                       binade_devptr address)
+{
+    binadei_grain start;
+    if (!BINADEI_LIKELY(address % BINADEI_GRAIN_BYTES == 0 &&
+                        binadei_grain_of(pool->lookup, address, &start)))
+        return 0;
+    /* relaxed: the holder of a block owns its byte. */
+    return atomic_load_explicit(&pool->classes[start.index],
+                                memory_order_relaxed);
+}
+
+/* Pushes a block of a small class, or returns false. */
+static inline bool binadei_hit_free(struct binadei_thread *thread,
+                                    struct binadei_route *route,
+                                    uint32_t class_index, binade_devptr address,
+                                    enum binadei_hit_way way)
+{
+    struct binadei_magazine *magazine = &route->push->magazines[class_index];
+    bool is_pushed = false;
+    if (!binadei_hit_enter(thread, way))
+        return false;
+    uint32_t count = binadei_magazine_count(magazine);
+    if (BINADEI_LIKELY(count < magazine->capacity) &&
+        /* Freed twice in a row is seen at no cost. */
+        BINADEI_LIKELY(!count || magazine->addresses[count - 1] != address)) {
+        magazine->addresses[count] = address;
+        binadei_magazine_set(magazine, count + 1);
+        binadei_count_add(&magazine->free_count, 1);
+        is_pushed = true;
+    }
+    binadei_thread_leave(thread);
+    return is_pushed;
+}
+
+#endif

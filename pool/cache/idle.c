@@ -1,0 +1,122 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The caches of other threads. Whoever needs memory asks all of the pool's
+ * threads for their caches, and takes those of threads that are outside: each
+ * becomes an orphan, as if its thread had ended, and the thread makes a new one
+ * when it comes back. A thread that is inside finds out at its next call, and
+ * gives its caches' contents up by itself. Nobody waits for anybody.
+ *
+ * Owner:  inside = 1;  look at `claim`.     Taker:  claim |= ASKED;  barrier in
+ * all threads;  look at `inside`;  claim: ASKED -> TAKEN by a swap. Either the
+ * owner's look finds ASKED, takes it back by a swap of its own, and only one of
+ * the two swaps succeeds; or the taker's look finds the owner inside. An owner
+ * pays a store and a load for this, no fence: the taker's barrier stands for it.
+ */
+#include "pool/base/barrier.h"
+#include "pool/base/step.h"
+#include "pool/cache/cache.h"
+#include "pool/cache/magazine.h"
+#include "pool/cache/reclaim.h"
+#include "pool/cache/registry.h"
+
+static bool holds_any(const struct binadei_cache *cache)
+{
+    /* CT, relaxed: a look. */
+    if (atomic_load_explicit(&cache->leaving_blocks, memory_order_relaxed))
+        return true;
+    for (uint32_t i = 0; i < BINADEI_CLASSES; i++)
+        if (binadei_magazine_count(&cache->magazines[i]))
+            return true;
+    return false;
+}
+
+/* The registry's lock held. */
+static bool is_asked(struct binadei_member *member,
+                     const struct binadei_member *by)
+{
+    if (member == by || !member->thread)
+        return false;
+    const struct binadei_cache *cache = member->caches;
+    while (cache && !holds_any(cache))
+        cache = cache->next;
+    if (!cache)
+        return false;
+    /* CL.release: an owner who sees ASKED sees this. */
+    atomic_store_explicit(&member->is_wanted, true, memory_order_relaxed);
+    /* CL: sequentially consistent, before the barrier. */
+    (void)atomic_fetch_or(&member->thread->claim, BINADEI_CLAIM_ASKED);
+    return true;
+}
+
+/* A full barrier in all running threads. Where the kernel has none, each thread
+ * has its own: see BINADEI_CLAIM_FENCED. */
+static bool pass_barrier(void)
+{
+    return !binadei_barrier_is_there() || binadei_barrier_all();
+}
+
+static bool is_outside(const struct binadei_member *member)
+{
+    const struct binadei_thread *thread = member->thread;
+    /* OU.acquire: what the thread did with its caches. CL: sequentially
+     * consistent. First whether it is inside, since it is inside before it stops
+     * serving or calling back. */
+    return !atomic_load(&thread->is_inside) &&
+           !binadei_thread_serving(thread) &&
+           !atomic_load_explicit(&member->is_calling_back,
+                                 memory_order_acquire);
+}
+
+/* False: the owner took it back. */
+static bool take(struct binadei_thread *thread)
+{
+    /* relaxed: only the start of the loop. */
+    uint32_t seen = atomic_load_explicit(&thread->claim, memory_order_relaxed);
+    uint32_t taken;
+    do {
+        if (!(seen & BINADEI_CLAIM_ASKED))
+            return false;
+        taken = (seen & ~BINADEI_CLAIM_ASKED) | BINADEI_CLAIM_TAKEN;
+        /* CL.release: an owner who sees TAKEN finds the member gone. */
+    } while (!atomic_compare_exchange_weak_explicit(&thread->claim, &seen,
+                                                    taken, memory_order_acq_rel,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+/* The members of threads that are outside, a chain of orphans; the registry's
+ * lock held, so that no thread ends and nobody else asks. */
+static struct binadei_member *take_members(struct binadei_engine *engine,
+                                           const struct binadei_member *by)
+{
+    struct binadei_member *taken = NULL;
+    bool is_any_asked = false;
+    for (struct binadei_member *member = engine->members; member;
+         member = member->of_pool)
+        is_any_asked |= is_asked(member, by);
+    if (!is_any_asked || !pass_barrier())
+        return NULL;
+    for (struct binadei_member *member = engine->members; member;
+         member = member->of_pool) {
+        if (member == by || !member->thread || !is_outside(member) ||
+            !take(member->thread))
+            continue;
+        /* What its thread may still ask for. */
+        if (member->oom.status)
+            member->thread->left_oom = member->oom;
+        binadei_member_unlink(member);
+        member->orphan = taken;
+        taken = member;
+    }
+    return taken;
+}
+
+bool binadei_reclaim_idle(struct binadei_call *call)
+{
+    binadei_registry_lock();
+    struct binadei_member *taken = take_members(call->engine, call->member);
+    binadei_registry_unlock();
+    BINADEI_STEP("idle.taken");
+    return binadei_adopt_all(call->member, taken);
+}

@@ -1,0 +1,311 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * How large magazines are. A magazine starts with little, doubles when it
+ * overflows up to what threads exchange at once, and beyond that only where the
+ * same thread also runs dry: a producer's consumer does not hoard. When the
+ * budget is spent, a clock's hand passes over the magazines and takes from those
+ * that rested since it passed last.
+ */
+#include "pool/cache/magazine.h"
+
+#include <stdlib.h>
+
+#include "pool/cache/bundle.h"
+#include "pool/cache/leave.h"
+
+#define FIRST_BYTES (UINT64_C(64) << 10)
+#define FIRST_BLOCKS 16U
+#define ANY_BLOCKS 8U
+/* Up to these a magazine grows by overflowing alone. */
+#define EXCHANGE_BYTES (UINT64_C(4) << 20)
+#define EXCHANGE_BLOCKS 64U
+#define LARGEST_BLOCKS 8192U
+/* What one miss takes from the buddy at most. */
+#define REFILL_BYTES (UINT64_C(1) << 20)
+/* Magazines that one look for bytes passes: few, so that one has time to be
+ * used between two passes. */
+#define HAND_STEPS 4U
+#define HAND_CACHES 32U
+
+static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
+{
+    uint64_t blocks = bytes / binadei_class_bytes(class_index);
+    if (blocks < 1)
+        return 1;
+    return blocks < most ? (uint32_t)blocks : most;
+}
+
+bool binadei_magazine_reserve(struct binadei_magazine *magazine,
+                              uint32_t blocks)
+{
+    if (blocks <= magazine->room)
+        return true;
+    uint32_t room = magazine->room ? magazine->room : 8;
+    while (room < blocks)
+        room *= 2;
+    binade_devptr *addresses =
+        realloc(magazine->addresses, room * sizeof(*addresses));
+    if (!addresses)
+        return false;
+    magazine->addresses = addresses;
+    magazine->room = room;
+    return true;
+}
+
+bool binadei_class_is_cached(const struct binadei_engine *engine,
+                             uint32_t class_index)
+{
+    return class_index < BINADEI_CLASSES &&
+           binadei_class_bytes(class_index) <= engine->thread_cache_bytes / 4;
+}
+
+static uint64_t activity(const struct binadei_magazine *magazine)
+{
+    return binadei_count_read(&magazine->alloc_count) +
+           binadei_count_read(&magazine->free_count);
+}
+
+static void set_capacity(struct binadei_cache *cache, uint32_t class_index,
+                         uint32_t capacity)
+{
+    struct binadei_member *member = cache->member;
+    struct binadei_magazine *magazine = &cache->magazines[class_index];
+    uint64_t bit = UINT64_C(1) << class_index % 64;
+    uint64_t size_bytes = binadei_class_bytes(class_index);
+    /* Wraps around where it shrinks. */
+    uint64_t more = ((uint64_t)capacity - magazine->capacity) * size_bytes;
+    magazine->capacity = capacity;
+    if (capacity)
+        cache->granted[class_index / 64] |= bit;
+    else
+        cache->granted[class_index / 64] &= ~bit;
+    member->granted_bytes += more;
+    /* relaxed: a bound, not a lock. */
+    atomic_fetch_add_explicit(&member->engine->granted_bytes, more,
+                              memory_order_relaxed);
+}
+
+/* Moves `blocks` of the oldest into a bundle that leaves. False: no memory. */
+static bool shed(struct binadei_member *by, struct binadei_cache *cache,
+                 uint32_t class_index, uint32_t blocks, bool may_share)
+{
+    struct binadei_magazine *magazine = &cache->magazines[class_index];
+    struct binadei_bundle *bundle = binadei_bundle_take(by, class_index);
+    uint32_t left = binadei_magazine_count(magazine) - blocks;
+    if (!bundle)
+        return false;
+    bundle->count = blocks;
+    for (uint32_t i = 0; i < blocks; i++)
+        bundle->addresses[i] = magazine->addresses[i];
+    for (uint32_t i = 0; i < left; i++)
+        magazine->addresses[i] = magazine->addresses[i + blocks];
+    binadei_magazine_set(magazine, left);
+    if (class_index >= BINADEI_SMALL_CLASSES)
+        binadei_count_add(&cache->run_cached_bytes,
+                          -binadei_bundle_bytes(by->engine, bundle));
+    binadei_leave_bundle(by, cache, bundle, may_share);
+    return true;
+}
+
+/* Everything in one magazine leaves, without passing through the depot: its
+ * stream may be retired by now. */
+static bool empty(struct binadei_member *by, struct binadei_cache *cache,
+                  uint32_t class_index)
+{
+    uint32_t count;
+    while ((count = binadei_magazine_count(&cache->magazines[class_index]))) {
+        if (count > BINADEI_BUNDLE_BLOCKS)
+            count = BINADEI_BUNDLE_BLOCKS;
+        if (!shed(by, cache, class_index, count, false))
+            return false;
+    }
+    return true;
+}
+
+bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
+{
+    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+        if (!empty(by, cache, i))
+            return false;
+        if (cache->magazines[i].capacity)
+            set_capacity(cache, i, 0);
+    }
+    return true;
+}
+
+static bool fits(const struct binadei_member *member, uint64_t more_bytes)
+{
+    const struct binadei_engine *engine = member->engine;
+    return member->granted_bytes + more_bytes <= engine->thread_cache_bytes &&
+           /* relaxed: a bound. */
+           atomic_load_explicit(&engine->granted_bytes, memory_order_relaxed) +
+                   more_bytes <=
+               engine->cache_bytes;
+}
+
+/* The first class from `from` on whose magazine has capacity, or
+ * BINADEI_CLASSES. */
+static uint32_t next_granted(const struct binadei_cache *cache, uint32_t from)
+{
+    for (uint32_t word = from / 64; word < BINADEI_CLASSES / 64; word++) {
+        uint64_t bits = cache->granted[word];
+        if (word == from / 64)
+            bits &= ~UINT64_C(0) << from % 64;
+        if (bits)
+            return word * 64 + (uint32_t)__builtin_ctzll(bits);
+    }
+    return BINADEI_CLASSES;
+}
+
+/* The next magazine with capacity under the clock's hand; NULL: none in the
+ * few caches that it passes. */
+static struct binadei_magazine *advance(struct binadei_member *member)
+{
+    uint32_t from = member->hand_class + 1;
+    for (unsigned i = 0; i < HAND_CACHES; i++) {
+        if (!member->hand || from >= BINADEI_CLASSES) {
+            member->hand = member->hand && member->hand->next
+                               ? member->hand->next
+                               : member->caches;
+            from = 0;
+        }
+        member->hand_class = next_granted(member->hand, from);
+        if (member->hand_class < BINADEI_CLASSES)
+            return &member->hand->magazines[member->hand_class];
+        from = BINADEI_CLASSES;
+    }
+    return NULL;
+}
+
+/* Takes capacity from magazines that rest until `more_bytes` fit. `keep` is
+ * the one that they are for. */
+static bool take_from_resting(struct binadei_member *member,
+                              uint64_t more_bytes,
+                              const struct binadei_magazine *keep)
+{
+    for (unsigned i = 0; i < HAND_STEPS && !fits(member, more_bytes); i++) {
+        struct binadei_magazine *magazine = advance(member);
+        if (!magazine)
+            break;
+        if (magazine == keep)
+            continue;
+        if (magazine->seen != activity(magazine))
+            magazine->seen = activity(magazine);
+        else if (empty(member, member->hand, member->hand_class))
+            set_capacity(member->hand, member->hand_class, 0);
+    }
+    return fits(member, more_bytes);
+}
+
+/* Raises the capacity to `capacity` if the budget allows. */
+static bool grant(struct binadei_cache *cache, uint32_t class_index,
+                  uint32_t capacity)
+{
+    struct binadei_member *member = cache->member;
+    struct binadei_magazine *magazine = &cache->magazines[class_index];
+    uint64_t more_bytes = (uint64_t)(capacity - magazine->capacity) *
+                          binadei_class_bytes(class_index);
+    if (!binadei_class_is_cached(member->engine, class_index))
+        return false;
+    if (!fits(member, more_bytes) &&
+        !take_from_resting(member, more_bytes, magazine))
+        return false;
+    if (!binadei_magazine_reserve(magazine, capacity))
+        return false;
+    set_capacity(cache, class_index, capacity);
+    return true;
+}
+
+/* What a full magazine may grow to; its own capacity if to no more. */
+static uint32_t next_capacity(const struct binadei_cache *cache,
+                              uint32_t class_index)
+{
+    const struct binadei_magazine *magazine = &cache->magazines[class_index];
+    uint32_t capacity = magazine->capacity;
+    if (cache->slot->kind == BINADEI_SLOT_ANY)
+        return blocks_of(FIRST_BYTES, class_index, ANY_BLOCKS);
+    if (!capacity)
+        return blocks_of(FIRST_BYTES, class_index, FIRST_BLOCKS);
+    if (2 * capacity <= blocks_of(EXCHANGE_BYTES, class_index, EXCHANGE_BLOCKS))
+        return 2 * capacity;
+    if (magazine->has_bounced && capacity <= LARGEST_BLOCKS / 2)
+        return 2 * capacity;
+    return capacity;
+}
+
+/* How many blocks go at once: of ANY's, all, since they are never popped. */
+static uint32_t shed_count(const struct binadei_cache *cache, uint32_t count)
+{
+    uint32_t blocks =
+        cache->slot->kind == BINADEI_SLOT_ANY || count == 1 ? count : count / 2;
+    return blocks < BINADEI_BUNDLE_BLOCKS ? blocks : BINADEI_BUNDLE_BLOCKS;
+}
+
+bool binadei_magazine_make_room(struct binadei_cache *cache,
+                                uint32_t class_index)
+{
+    struct binadei_magazine *magazine = &cache->magazines[class_index];
+    uint32_t count = binadei_magazine_count(magazine);
+    uint32_t capacity = next_capacity(cache, class_index);
+    if (capacity > magazine->capacity && grant(cache, class_index, capacity)) {
+        magazine->has_bounced = false;
+        if (count < capacity)
+            return true;
+    }
+    magazine->has_overflowed = true;
+    return count && magazine->capacity &&
+           shed(cache->member, cache, class_index, shed_count(cache, count),
+                true);
+}
+
+void binadei_magazine_missed(struct binadei_magazine *magazine)
+{
+    magazine->has_bounced |= magazine->has_overflowed;
+    magazine->has_overflowed = false;
+}
+
+uint32_t binadei_magazine_refill(struct binadei_cache *cache,
+                                 uint32_t class_index)
+{
+    struct binadei_magazine *magazine = &cache->magazines[class_index];
+    if (binadei_is_climbed(cache->member->engine->pool))
+        return 1;
+    uint32_t most = blocks_of(REFILL_BYTES, class_index, BINADEI_REFILL_BLOCKS);
+    uint32_t blocks = 2 * magazine->refill;
+    if (blocks < 1)
+        blocks = 1;
+    if (blocks > most)
+        blocks = most;
+    if (blocks > magazine->capacity && !grant(cache, class_index, blocks))
+        blocks = magazine->capacity ? magazine->capacity : 1;
+    if (!binadei_magazine_reserve(magazine, blocks))
+        return 1;
+    magazine->refill = blocks;
+    return blocks;
+}
+
+bool binadei_magazine_load(struct binadei_member *member,
+                           struct binadei_cache *cache,
+                           struct binadei_bundle *bundle)
+{
+    uint32_t class_index = bundle->class_index;
+    if (class_index >= BINADEI_CLASSES)
+        return false;
+    struct binadei_magazine *magazine = &cache->magazines[class_index];
+    uint32_t count = binadei_magazine_count(magazine);
+    uint32_t total = count + bundle->count;
+    if (!binadei_magazine_reserve(magazine, total))
+        return false;
+    /* If the budget refuses, the next frees shed what is too much. */
+    if (total > magazine->capacity)
+        (void)grant(cache, class_index, total);
+    for (uint32_t i = 0; i < bundle->count; i++)
+        magazine->addresses[count + i] = bundle->addresses[i];
+    binadei_magazine_set(magazine, total);
+    if (class_index >= BINADEI_SMALL_CLASSES)
+        binadei_count_add(&cache->run_cached_bytes,
+                          binadei_bundle_bytes(member->engine, bundle));
+    binadei_bundle_spare(member, bundle);
+    return true;
+}

@@ -1,0 +1,97 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a freed block goes when the magazine does not just take it.
+ */
+#include "pool/base/failure.h"
+#include "pool/cache/cache.h"
+#include "pool/cache/magazine.h"
+#include "pool/cache/uses.h"
+
+static void count_free(struct binadei_cache *cache,
+                       const struct binadei_block *block)
+{
+    uint64_t bytes = block->grains * BINADEI_GRAIN_BYTES;
+    if (block->class_index < BINADEI_CLASSES) {
+        binadei_count_add(&cache->magazines[block->class_index].free_count, 1);
+        if (block->class_index >= BINADEI_SMALL_CLASSES)
+            binadei_count_add(&cache->run_free_bytes, bytes);
+        return;
+    }
+    binadei_count(cache->member, BINADEI_COUNT_FREES, 1);
+    binadei_count(cache->member, BINADEI_COUNT_FREE_BYTES, bytes);
+}
+
+static void push(struct binadei_cache *cache, const struct binadei_block *block,
+                 binade_devptr address)
+{
+    struct binadei_magazine *magazine = &cache->magazines[block->class_index];
+    uint32_t count = binadei_magazine_count(magazine);
+    magazine->addresses[count] = address;
+    binadei_magazine_set(magazine, count + 1);
+    if (block->class_index >= BINADEI_SMALL_CLASSES)
+        binadei_count_add(&cache->run_cached_bytes,
+                          block->grains * BINADEI_GRAIN_BYTES);
+}
+
+/* Freed twice in a row: as much as can be seen without looking further. */
+static bool is_on_top(const struct binadei_magazine *magazine,
+                      binade_devptr address)
+{
+    uint32_t count = binadei_magazine_count(magazine);
+    return count && magazine->addresses[count - 1] == address;
+}
+
+static binade_status put_plain(struct binadei_cache *cache,
+                               const struct binadei_block *block,
+                               binade_devptr address)
+{
+    if (block->class_index < BINADEI_CLASSES) {
+        struct binadei_magazine *magazine =
+            &cache->magazines[block->class_index];
+        if (is_on_top(magazine, address))
+            return binadei_fail(BINADE_E_INVALID,
+                                "the block at 0x%llx was freed before",
+                                address);
+        if (binadei_magazine_count(magazine) < magazine->capacity ||
+            binadei_magazine_make_room(cache, block->class_index)) {
+            push(cache, block, address);
+            return BINADE_OK;
+        }
+    }
+    return binadei_leave_block(cache->member, cache, block->class_index,
+                               address)
+               ? BINADE_OK
+               : binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                              "no memory to keep the freed block in");
+}
+
+binade_status binadei_put(struct binadei_call *call,
+                          const struct binadei_block *block,
+                          binade_devptr address)
+{
+    if (call->is_capturing) {
+        return binadei_fail(BINADE_E_BUSY,
+                            "the stream is capturing a graph, which may use "
+                            "the block at 0x%llx whenever it runs",
+                            address);
+    }
+    binade_status status = block->byte & BINADEI_BYTE_SPECIAL
+                               ? binadei_put_used(call, block, address, NULL)
+                               : put_plain(call->push, block, address);
+    if (status == BINADE_OK)
+        count_free(call->push, block);
+    return status;
+}
+
+binade_status binadei_put_after(struct binadei_call *call,
+                                binade_devptr address, CUevent event)
+{
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK)
+        status = binadei_put_used(call, &block, address, event);
+    if (status == BINADE_OK)
+        count_free(call->push, &block);
+    return status;
+}

@@ -1,0 +1,179 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What an allocation can get back before it fails. Each step says whether it
+ * made anything free; their order is the facade's.
+ */
+#include "pool/cache/reclaim.h"
+#include "pool/base/clock.h"
+#include "pool/base/step.h"
+#include "pool/cache/bundle.h"
+#include "pool/cache/cache.h"
+#include "pool/cache/magazine.h"
+#include "pool/cache/poll.h"
+#include "pool/cache/registry.h"
+#include "pool/cache/slot.h"
+
+#define RECORD_NS 10000L
+
+static struct binadei_poll poll_of(const struct binadei_call *call)
+{
+    return (struct binadei_poll){.member = call->member,
+                                 .class_index = BINADEI_CLASSES};
+}
+
+/* An event on a stream that has nothing to do is over in some microseconds:
+ * that is worth waiting for before the driver is asked for more memory. */
+bool binadei_reclaim_done(struct binadei_call *call)
+{
+    struct binadei_poll poll = poll_of(call);
+    binadei_poll_all(&poll);
+    if (poll.has_recorded && !poll.disposed) {
+        binadei_nap(RECORD_NS);
+        binadei_poll_all(&poll);
+    }
+    return poll.disposed != 0;
+}
+
+bool binadei_reclaim_synchronise(struct binadei_call *call)
+{
+    struct binadei_poll poll = poll_of(call);
+    binadei_poll_synchronise(&poll);
+    return poll.disposed != 0;
+}
+
+bool binadei_is_any_retiring(const struct binadei_engine *engine)
+{
+    return binadei_poll_is_any_out(engine);
+}
+
+/* Depots are all threads', so also the caller's. */
+static void drain_depot(struct binadei_member *member,
+                        struct binadei_slot *slot)
+{
+    /* relaxed: a look. */
+    if (!atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed))
+        return;
+    struct binadei_cache *cache = binadei_cache_find(member, slot);
+    if (!cache && binadei_slot_use_slot(member->engine, slot)) {
+        cache = binadei_cache_make(member, slot);
+        if (!cache)
+            binadei_slot_unuse(slot);
+    }
+    if (!cache)
+        return;
+    binadei_depot_drain(member, cache);
+    (void)binadei_retire(member, cache);
+}
+
+void binadei_member_empty(struct binadei_member *member)
+{
+    for (struct binadei_cache *cache = member->caches; cache;
+         cache = cache->next) {
+        /* What cannot be recorded now stays. */
+        (void)binadei_cache_empty(member, cache);
+        (void)binadei_retire(member, cache);
+    }
+}
+
+bool binadei_reclaim_own(struct binadei_call *call)
+{
+    struct binadei_engine *engine = call->engine;
+    unsigned count =
+        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++)
+        drain_depot(call->member, atomic_load_explicit(&engine->slots[i],
+                                                       memory_order_relaxed));
+    binadei_member_empty(call->member);
+    binadei_buddy_leave_home(engine->buddy, &call->member->home);
+    return binadei_reclaim_done(call);
+}
+
+/* Everything of a member that no thread has. False: not now, for an event could
+ * not be recorded, or another thread holds a lock. */
+static bool adopt(struct binadei_member *by, struct binadei_member *orphan)
+{
+    if (!binadei_slot_try_close_of(orphan))
+        return false;
+    for (struct binadei_cache *cache = orphan->caches; cache;
+         cache = cache->next)
+        if (!binadei_cache_empty(by, cache) ||
+            (cache->leaving && binadei_retire(by, cache) != BINADE_OK))
+            return false;
+    while (orphan->caches)
+        if (!binadei_cache_try_drop(orphan->caches))
+            return false;
+    binadei_buddy_leave_home(by->engine->buddy, &orphan->home);
+    return binadei_member_try_drop(orphan);
+}
+
+bool binadei_adopt_all(struct binadei_member *by, struct binadei_member *orphan)
+{
+    bool is_any = false;
+    while (orphan) {
+        struct binadei_member *next = orphan->orphan;
+        if (adopt(by, orphan))
+            is_any = true;
+        else
+            binadei_orphan_push(orphan);
+        orphan = next;
+    }
+    return is_any;
+}
+
+bool binadei_reclaim_orphans(struct binadei_call *call)
+{
+    struct binadei_engine *engine = call->engine;
+    /* relaxed: a look. */
+    if (!atomic_load_explicit(&engine->orphans, memory_order_relaxed))
+        return false;
+    /* OR.acquire: all that the threads left behind. */
+    struct binadei_member *orphan =
+        atomic_exchange_explicit(&engine->orphans, NULL, memory_order_acquire);
+    BINADEI_STEP("orphan.adopted");
+    return binadei_adopt_all(call->member, orphan);
+}
+
+/* Into its place among the longest. */
+static void insert(struct binadei_waiting *list, uint32_t capacity,
+                   uint32_t count, const struct binadei_waiting *waiting)
+{
+    uint32_t at = count < capacity ? count : capacity;
+    while (at && list[at - 1].oldest_ns < waiting->oldest_ns) {
+        if (at < capacity)
+            list[at] = list[at - 1];
+        at--;
+    }
+    if (at < capacity)
+        list[at] = *waiting;
+}
+
+uint32_t binadei_survey(struct binadei_call *call, struct binadei_waiting *out,
+                        uint32_t capacity)
+{
+    struct binadei_engine *engine = call->engine;
+    uint32_t found = 0;
+    unsigned count =
+        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        const struct binadei_waiting waiting = binadei_poll_survey(
+            atomic_load_explicit(&engine->slots[i], memory_order_relaxed));
+        if (waiting.batch_count)
+            insert(out, capacity, found++, &waiting);
+    }
+    return found;
+}
+
+bool binadei_hand_over(struct binadei_call *call,
+                       const struct binadei_request *request,
+                       binade_devptr *out)
+{
+    struct binadei_poll poll = poll_of(call);
+    if (call->pop != call->push ||
+        call->pop->slot->kind < BINADEI_SLOT_STREAM ||
+        request->size.class_index >= BINADEI_CLASSES)
+        return false;
+    poll.class_index = request->size.class_index;
+    return binadei_poll_hand_over(&poll, call->pop) &&
+           binadei_take(call, request, out);
+}

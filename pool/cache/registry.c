@@ -1,0 +1,232 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Members and their caches, and who still knows whom.
+ */
+#include "pool/cache/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/step.h"
+#include "pool/cache/bundle.h"
+#include "pool/cache/slot.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct binadei_engine *binadei_engines;
+
+void binadei_registry_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void binadei_registry_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* Lock held. */
+static struct binadei_member *find_member(struct binadei_thread *thread,
+                                          const struct binadei_engine *engine)
+{
+    struct binadei_member *member = thread->members;
+    while (member && member->engine != engine)
+        member = member->of_thread;
+    return member;
+}
+
+static struct binadei_member *make_member(struct binadei_thread *thread,
+                                          struct binadei_engine *engine)
+{
+    struct binadei_member *member = calloc(1, sizeof(*member));
+    if (!member)
+        return NULL;
+    member->engine = engine;
+    member->thread = thread;
+    member->done = binadei_cache_make(member, engine->done);
+    if (!member->done) {
+        free(member);
+        return NULL;
+    }
+    binadei_registry_lock();
+    BINADEI_STEP("locked.member");
+    if (thread->left_oom.pool == engine->pool)
+        member->oom = thread->left_oom;
+    member->of_thread = thread->members;
+    thread->members = member;
+    member->of_pool = engine->members;
+    engine->members = member;
+    binadei_registry_unlock();
+    return member;
+}
+
+struct binadei_member *binadei_member_of(struct binadei_thread *thread,
+                                         struct binadei_engine *engine)
+{
+    binadei_registry_lock();
+    struct binadei_member *member = find_member(thread, engine);
+    binadei_registry_unlock();
+    return member ? member : make_member(thread, engine);
+}
+
+struct binadei_cache *binadei_cache_find(const struct binadei_member *member,
+                                         const struct binadei_slot *slot)
+{
+    struct binadei_cache *cache = member->caches;
+    while (cache && cache->slot != slot)
+        cache = cache->next;
+    return cache;
+}
+
+struct binadei_cache *binadei_cache_make(struct binadei_member *member,
+                                         struct binadei_slot *slot)
+{
+    struct binadei_cache *cache =
+        aligned_alloc(alignof(struct binadei_cache), sizeof(*cache));
+    if (!cache)
+        return NULL;
+    memset(cache, 0, sizeof(*cache));
+    cache->member = member;
+    cache->slot = slot;
+    binadei_registry_lock();
+    cache->next = member->caches;
+    member->caches = cache;
+    binadei_registry_unlock();
+    return cache;
+}
+
+static void add(struct binadei_member *member, enum binadei_count which,
+                const binadei_counter *counter, uint64_t times)
+{
+    binadei_count(member, which, binadei_count_read(counter) * times);
+}
+
+/* What the cache counted becomes the member's. */
+static void fold(const struct binadei_cache *cache)
+{
+    struct binadei_member *member = cache->member;
+    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+        const struct binadei_magazine *magazine = &cache->magazines[i];
+        uint64_t bytes = i < BINADEI_SMALL_CLASSES ? binadei_class_bytes(i) : 0;
+        add(member, BINADEI_COUNT_ALLOCS, &magazine->alloc_count, 1);
+        add(member, BINADEI_COUNT_FREES, &magazine->free_count, 1);
+        add(member, BINADEI_COUNT_ALLOC_BYTES, &magazine->alloc_count, bytes);
+        add(member, BINADEI_COUNT_FREE_BYTES, &magazine->free_count, bytes);
+        add(member, BINADEI_COUNT_REQUESTED_BYTES, &magazine->requested_bytes,
+            1);
+    }
+    add(member, BINADEI_COUNT_ALLOC_BYTES, &cache->run_alloc_bytes, 1);
+    add(member, BINADEI_COUNT_FREE_BYTES, &cache->run_free_bytes, 1);
+}
+
+static void free_cache(struct binadei_cache *cache)
+{
+    for (uint32_t i = 0; i < BINADEI_CLASSES; i++)
+        free(cache->magazines[i].addresses);
+    binadei_bundles_free(cache->leaving);
+    free(cache);
+}
+
+bool binadei_cache_try_drop(struct binadei_cache *cache)
+{
+    struct binadei_member *member = cache->member;
+    if (pthread_mutex_trylock(&lock) != 0)
+        return false;
+    struct binadei_cache **at = &member->caches;
+    while (*at != cache)
+        at = &(*at)->next;
+    *at = cache->next;
+    fold(cache);
+    binadei_registry_unlock();
+    if (member->hand == cache)
+        member->hand = NULL;
+    if (cache->slot->kind >= BINADEI_SLOT_STREAM)
+        binadei_slot_unuse(cache->slot);
+    free_cache(cache);
+    return true;
+}
+
+bool binadei_member_try_drop(struct binadei_member *member)
+{
+    struct binadei_engine *engine = member->engine;
+    binadei_spares_leave(member);
+    if (pthread_mutex_trylock(&lock) != 0)
+        return false;
+    struct binadei_member **at = &engine->members;
+    while (*at != member)
+        at = &(*at)->of_pool;
+    *at = member->of_pool;
+    for (unsigned i = 0; i < BINADEI_COUNTS; i++)
+        engine->gone[i] += binadei_count_read(&member->counts[i]);
+    engine->gone_operations += atomic_load(&member->operation);
+    binadei_registry_unlock();
+    free(member);
+    return true;
+}
+
+void binadei_member_unlink(struct binadei_member *member)
+{
+    struct binadei_member **at = &member->thread->members;
+    while (*at != member)
+        at = &(*at)->of_thread;
+    *at = member->of_thread;
+    member->thread = NULL;
+}
+
+/* A member that no thread knows any more; NULL: there is none. */
+static struct binadei_member *pop_member(struct binadei_engine *engine)
+{
+    binadei_registry_lock();
+    struct binadei_member *member = engine->members;
+    if (member) {
+        engine->members = member->of_pool;
+        if (member->thread)
+            binadei_member_unlink(member);
+    }
+    binadei_registry_unlock();
+    return member;
+}
+
+void binadei_members_destroy(struct binadei_engine *engine)
+{
+    struct binadei_member *member;
+    while ((member = pop_member(engine))) {
+        while (member->caches) {
+            struct binadei_cache *cache = member->caches;
+            member->caches = cache->next;
+            free_cache(cache);
+        }
+        binadei_bundles_free(member->bundles);
+        binadei_batches_free(engine->driver, member->batches);
+        free(member);
+    }
+}
+
+void binadei_orphan_push(struct binadei_member *member)
+{
+    struct binadei_engine *engine = member->engine;
+    /* relaxed: compared and stored. */
+    struct binadei_member *seen =
+        atomic_load_explicit(&engine->orphans, memory_order_relaxed);
+    do {
+        member->orphan = seen;
+        /* OR.release: all that the thread left behind. */
+    } while (!atomic_compare_exchange_weak_explicit(
+        &engine->orphans, &seen, member, memory_order_release,
+        memory_order_relaxed));
+}
+
+void binadei_members_abandon(struct binadei_thread *thread)
+{
+    /* Under the lock, so that no pool ends meanwhile. */
+    binadei_registry_lock();
+    while (thread->members) {
+        struct binadei_member *member = thread->members;
+        thread->members = member->of_thread;
+        member->thread = NULL;
+        binadei_orphan_push(member);
+        BINADEI_STEP("locked.orphan");
+    }
+    binadei_registry_unlock();
+}

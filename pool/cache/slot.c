@@ -1,0 +1,265 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Slots are made when a thread first names a stream, and are used again once
+ * their stream was retired and nothing refers to them.
+ */
+#include "pool/cache/slot.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/failure.h"
+#include "pool/base/step.h"
+
+static struct binadei_slot **bucket_of(struct binadei_engine *engine,
+                                       CUstream stream)
+{
+    uint64_t mixed = (uintptr_t)stream >> 3;
+    mixed *= UINT64_C(0x9E3779B97F4A7C15);
+    return &engine->buckets[(mixed >> 32) % BINADEI_SLOT_BUCKETS];
+}
+
+/* What the caller says, without synonyms. */
+static CUstream normal(binade_stream stream)
+{
+    return stream ? stream : BINADE_STREAM_LEGACY;
+}
+
+static bool is_created(CUstream stream)
+{
+    return stream != BINADE_STREAM_LEGACY && stream != BINADE_STREAM_PER_THREAD;
+}
+
+/* Slots' lock held. */
+static struct binadei_slot *find(struct binadei_engine *engine, CUstream stream,
+                                 const struct binadei_member *member)
+{
+    struct binadei_slot *slot = *bucket_of(engine, stream);
+    while (slot && (slot->stream != stream || slot->member != member))
+        slot = slot->next_in_bucket;
+    return slot;
+}
+
+static bool is_unused(const struct binadei_slot *slot)
+{
+    return binadei_slot_is_closed(slot) &&
+           atomic_load_explicit(&slot->cache_count, memory_order_acquire) ==
+               0 &&
+           atomic_load_explicit(&slot->batch_count, memory_order_acquire) == 0;
+}
+
+/* Slots' lock held. */
+static void count_user(struct binadei_slot *slot)
+{
+    /* relaxed: the lock orders it with who would use the slot again. */
+    atomic_fetch_add_explicit(&slot->cache_count, 1, memory_order_relaxed);
+}
+
+/* A closed slot that nothing refers to any more; slots' lock held. */
+static struct binadei_slot *find_unused(struct binadei_engine *engine)
+{
+    unsigned count =
+        atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
+    for (unsigned i = 0; i < count; i++) {
+        struct binadei_slot *slot =
+            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
+        if (is_unused(slot))
+            return slot;
+    }
+    return NULL;
+}
+
+/* Slots' lock held. NULL: no memory, or the table is full. */
+static struct binadei_slot *append(struct binadei_engine *engine)
+{
+    unsigned count =
+        atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
+    if (count == BINADEI_SLOTS_MAX)
+        return NULL;
+    struct binadei_slot *slot =
+        aligned_alloc(alignof(struct binadei_slot), sizeof(*slot));
+    if (!slot)
+        return NULL;
+    memset(slot, 0, sizeof(*slot));
+    slot->index = count;
+    atomic_store_explicit(&engine->slots[count], slot, memory_order_relaxed);
+    /* Release: pollers that see the count see the slot. */
+    atomic_store_explicit(&engine->slot_count, count + 1, memory_order_release);
+    return slot;
+}
+
+struct binadei_slot *binadei_slot_make(struct binadei_engine *engine,
+                                       enum binadei_slot_kind kind)
+{
+    pthread_mutex_lock(&engine->slots_lock);
+    struct binadei_slot *slot = append(engine);
+    pthread_mutex_unlock(&engine->slots_lock);
+    if (slot)
+        slot->kind = kind;
+    return slot;
+}
+
+/* Slots' lock held. */
+static struct binadei_slot *open_slot(struct binadei_engine *engine,
+                                      CUstream stream, CUcontext context,
+                                      const struct binadei_member *member)
+{
+    struct binadei_slot *slot = find_unused(engine);
+    if (!slot)
+        slot = append(engine);
+    if (!slot)
+        return NULL;
+    slot->kind = member ? BINADEI_SLOT_PER_THREAD : BINADEI_SLOT_STREAM;
+    slot->stream = stream;
+    slot->context = context;
+    slot->member = member;
+    atomic_store_explicit(&slot->is_closed, false, memory_order_relaxed);
+    struct binadei_slot **bucket = bucket_of(engine, stream);
+    slot->next_in_bucket = *bucket;
+    *bucket = slot;
+    return slot;
+}
+
+static binade_status context_of(const struct binadei_engine *engine,
+                                CUstream stream, CUcontext *out)
+{
+    *out = engine->contexts[0];
+    return is_created(stream)
+               ? BINADEI_CALL(engine->driver, cuStreamGetCtx, (stream, out))
+               : BINADE_OK;
+}
+
+/* The final event of the stream that had the slot before, if any: it may be
+ * destroyed only now that nobody refers to the slot. No lock held. */
+static void destroy_event(const struct binadei_engine *engine, CUevent event)
+{
+    if (event)
+        (void)engine->driver->cuEventDestroy(event);
+}
+
+binade_status binadei_slot_use(struct binadei_member *member,
+                               binade_stream stream, struct binadei_slot **out)
+{
+    struct binadei_engine *engine = member->engine;
+    CUstream named = normal(stream);
+    const struct binadei_member *owner =
+        named == BINADE_STREAM_PER_THREAD ? member : NULL;
+    CUcontext context;
+    CUevent left = NULL;
+    binade_status status = context_of(engine, named, &context);
+    if (status != BINADE_OK)
+        return status;
+    pthread_mutex_lock(&engine->slots_lock);
+    BINADEI_STEP("locked.slot");
+    struct binadei_slot *slot = find(engine, named, owner);
+    if (!slot) {
+        slot = open_slot(engine, named, context, owner);
+        if (slot)
+            left = atomic_exchange_explicit(&slot->final_event, NULL,
+                                            memory_order_relaxed);
+        else
+            slot = engine->any;
+    }
+    count_user(slot);
+    pthread_mutex_unlock(&engine->slots_lock);
+    destroy_event(engine, left);
+    *out = slot;
+    return BINADE_OK;
+}
+
+bool binadei_slot_use_slot(struct binadei_engine *engine,
+                           struct binadei_slot *slot)
+{
+    pthread_mutex_lock(&engine->slots_lock);
+    bool is_open = !binadei_slot_is_closed(slot);
+    if (is_open)
+        count_user(slot);
+    pthread_mutex_unlock(&engine->slots_lock);
+    return is_open;
+}
+
+void binadei_slot_unuse(struct binadei_slot *slot)
+{
+    atomic_fetch_sub_explicit(&slot->cache_count, 1, memory_order_release);
+}
+
+/* Slots' lock held: no longer found by its stream. */
+static void unlink_slot(struct binadei_engine *engine,
+                        struct binadei_slot *slot)
+{
+    struct binadei_slot **at = bucket_of(engine, slot->stream);
+    while (*at != slot)
+        at = &(*at)->next_in_bucket;
+    *at = slot->next_in_bucket;
+    /* PI: sequentially consistent, against binadei_slot_pin(). */
+    atomic_store(&slot->is_closed, true);
+}
+
+struct binadei_slot *binadei_slot_find(struct binadei_engine *engine,
+                                       CUstream stream)
+{
+    pthread_mutex_lock(&engine->slots_lock);
+    struct binadei_slot *slot = find(engine, stream, NULL);
+    if (slot)
+        count_user(slot);
+    pthread_mutex_unlock(&engine->slots_lock);
+    return slot;
+}
+
+bool binadei_slot_close(struct binadei_engine *engine,
+                        struct binadei_slot *slot)
+{
+    pthread_mutex_lock(&engine->slots_lock);
+    bool is_open = !binadei_slot_is_closed(slot);
+    if (is_open)
+        unlink_slot(engine, slot);
+    pthread_mutex_unlock(&engine->slots_lock);
+    /* PI: who pinned it before this records and goes on; who comes later sees
+     * it closed. */
+    while (is_open && atomic_load(&slot->pins) != 0)
+        sched_yield();
+    return is_open;
+}
+
+bool binadei_slot_try_close_of(struct binadei_member *member)
+{
+    struct binadei_engine *engine = member->engine;
+    if (pthread_mutex_trylock(&engine->slots_lock) != 0)
+        return false;
+    struct binadei_slot *slot = find(engine, BINADE_STREAM_PER_THREAD, member);
+    if (slot)
+        unlink_slot(engine, slot);
+    pthread_mutex_unlock(&engine->slots_lock);
+    return true;
+}
+
+bool binadei_slot_pin(struct binadei_slot *slot)
+{
+    /* PI: counted first, then looked: both sequentially consistent, so that
+     * either the one who closes sees the count or we see it closed. */
+    atomic_fetch_add(&slot->pins, 1);
+    if (!atomic_load(&slot->is_closed))
+        return true;
+    binadei_slot_unpin(slot);
+    return false;
+}
+
+void binadei_slot_unpin(struct binadei_slot *slot)
+{
+    atomic_fetch_sub(&slot->pins, 1);
+}
+
+void binadei_slots_destroy(struct binadei_engine *engine)
+{
+    unsigned count =
+        atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
+    for (unsigned i = 0; i < count; i++) {
+        struct binadei_slot *slot =
+            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
+        destroy_event(engine, atomic_load_explicit(&slot->final_event,
+                                                   memory_order_relaxed));
+        free(slot);
+    }
+}

@@ -1,0 +1,48 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Slots: a pool's record of each stream.
+ */
+#ifndef BINADE_POOL_CACHE_SLOT_H_
+#define BINADE_POOL_CACHE_SLOT_H_
+
+#include "pool/cache/state.h"
+
+/* A slot of no stream, DONE or ANY; NULL: no memory. For a new engine. */
+struct binadei_slot *binadei_slot_make(struct binadei_engine *engine,
+                                       enum binadei_slot_kind kind);
+/* The slot that a caller of `member` means by a stream; ANY's where the pool
+ * knows no more streams. Counts the caller as a user. BINADE_OK,
+ * BINADE_E_NO_HOST_MEMORY, or what the driver said about the stream. */
+BINADE_MUST_USE binade_status binadei_slot_use(struct binadei_member *member,
+                                               binade_stream stream,
+                                               struct binadei_slot **out);
+/* The same for a slot that was found otherwise; false: it is closed. */
+bool binadei_slot_use_slot(struct binadei_engine *engine,
+                           struct binadei_slot *slot);
+/* Takes what these counted back. */
+void binadei_slot_unuse(struct binadei_slot *slot);
+/* The slot of a created stream if there is one, or NULL; the caller is counted
+ * as a user. */
+struct binadei_slot *binadei_slot_find(struct binadei_engine *engine,
+                                       CUstream stream);
+/* Closes it: it is no longer found, and slow paths that were recording on the
+ * stream have ended. False: another thread closed it. */
+bool binadei_slot_close(struct binadei_engine *engine,
+                        struct binadei_slot *slot);
+/* Closes that of the default stream of a thread that has ended. False: another
+ * thread is at the slots, and this one does not wait. */
+bool binadei_slot_try_close_of(struct binadei_member *member);
+
+/* Keeps the stream from being retired until unpinned; false: it was. */
+bool binadei_slot_pin(struct binadei_slot *slot);
+void binadei_slot_unpin(struct binadei_slot *slot);
+
+static inline bool binadei_slot_is_closed(const struct binadei_slot *slot)
+{
+    return atomic_load_explicit(&slot->is_closed, memory_order_acquire);
+}
+
+void binadei_slots_destroy(struct binadei_engine *engine);
+
+#endif

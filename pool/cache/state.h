@@ -1,0 +1,281 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What the caches consist of. Private to pool/cache; docs/streams.md explains
+ * how the parts work together.
+ *
+ *   engine    one per pool
+ *   slot      one per pool and stream: whose memory may be reused when
+ *   member    one per pool and thread
+ *   cache     one per member and slot: a magazine for each size class
+ *   bundle    up to 64 blocks of a class on their way out of a magazine
+ *   batch     bundles of one slot that wait for the same events
+ */
+#ifndef BINADE_POOL_CACHE_STATE_H_
+#define BINADE_POOL_CACHE_STATE_H_
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binade/oom.h"
+#include "binade/status.h"
+#include "binade/types.h"
+#include "pool/base/atomics.h"
+#include "pool/cache/classes.h"
+#include "pool/cache/handle.h"
+#include "pool/driver/driver_table.h"
+#include "pool/segment/segment.h"
+
+#define BINADEI_BUNDLE_BLOCKS 64U
+#define BINADEI_DEPOT_PLACES 8U
+#define BINADEI_CONTEXTS_MAX 17U /* the pool's own and 16 more */
+#define BINADEI_SLOTS_MAX 16384U
+#define BINADEI_SLOT_BUCKETS 256U
+#define BINADEI_HELPERS 4U
+
+/* When a batch is due: so that an event is not spent on few. */
+#define BINADEI_BATCH_BLOCKS 64U
+#define BINADEI_BATCH_BYTES (UINT64_C(16) << 20)
+
+struct binadei_bundle {
+    struct binadei_bundle *next;
+    uint32_t class_index; /* BINADEI_CLASSES: of no class */
+    uint32_t count;
+    binade_devptr addresses[BINADEI_BUNDLE_BLOCKS];
+};
+
+struct binadei_event {
+    CUevent event;
+    CUcontext context;
+    bool is_done;
+};
+
+/* Belongs to who holds it; on a slot's stack to nobody. */
+struct binadei_batch {
+    struct binadei_batch *next;
+    struct binadei_slot *slot;
+    struct binadei_bundle *bundles;
+    uint64_t bytes;
+    bool needs_record;      /* no event yet: for all that its stream has */
+    uint64_t published_ns;  /* CLOCK_MONOTONIC */
+    bool needs_synchronise; /* an old driver's ANY: no event, but all work */
+    uint32_t event_count;   /* recorded, of event_capacity that exist */
+    uint32_t event_capacity;
+    struct binadei_event *events;
+};
+
+enum binadei_slot_kind {
+    BINADEI_SLOT_DONE,      /* nothing is pending */
+    BINADEI_SLOT_ANY,       /* freed by who names no stream */
+    BINADEI_SLOT_STREAM,    /* one stream */
+    BINADEI_SLOT_PER_THREAD /* the default stream of one thread */
+};
+
+struct binadei_slot {
+    enum binadei_slot_kind kind;
+    uint32_t index; /* in the engine's table */
+    CUstream stream;
+    CUcontext context;                   /* of the stream */
+    const struct binadei_member *member; /* of PER_THREAD: whose */
+    struct binadei_slot *next_in_bucket; /* the slots' lock */
+    /* Caches and notes that refer to it. Up under the slots' lock; down by
+     * anyone (release), seen by who would use the slot again (acquire). */
+    atomic_uint cache_count;
+
+    /* Edge PI: is_closed (release) -> a slow path's look after it has counted
+     * itself; both sides are sequentially consistent. */
+    atomic_uint pins;
+    atomic_bool is_closed;
+    /* Edge SF: retire (release) -> who finds the slot closed (acquire). The
+     * event that stands for a stream that is retired; NULL: none yet, and all
+     * work of the context stands for it. */
+    _Atomic(CUevent) final_event;
+
+    /* Edge RS: publish (release) -> take (acquire). Whole stacks are taken, so
+     * there is no ABA. */
+    _Atomic(struct binadei_batch *) retired;
+    atomic_uint batch_count; /* published and not disposed of; relaxed */
+    /* Relaxed: a hint. So many batches are recorded before they are published,
+     * because others looked for memory here. */
+    atomic_uint record_ahead;
+
+    /* Relaxed: a bound. Counted in before a bundle is put and out after it was
+     * taken, so where it is 0 the depot is empty. */
+    _Atomic uint64_t depot_bytes;
+    /* Edge DE: put (release) -> take (acquire). */
+    alignas(64) _Atomic(struct binadei_bundle *)
+        depot[BINADEI_CLASSES][BINADEI_DEPOT_PLACES];
+};
+
+/* Edge CT, relaxed: the owner alone writes; stats read. */
+typedef _Atomic uint64_t binadei_counter;
+
+struct binadei_magazine {
+    /* A hit touches this line and the addresses. */
+    alignas(64) atomic_uint count; /* CT */
+    uint32_t capacity;             /* pushes stop here; in the budget */
+    binade_devptr *addresses;
+    binadei_counter alloc_count;
+    binadei_counter free_count;
+    binadei_counter requested_bytes;
+    uint32_t room;       /* of `addresses` */
+    uint32_t refill;     /* blocks that the last miss took */
+    uint64_t seen;       /* activity when the budget's hand passed */
+    bool has_overflowed; /* since the last miss */
+    bool has_bounced;    /* ran dry after it had overflowed */
+};
+
+struct binadei_cache {
+    struct binadei_magazine magazines[BINADEI_CLASSES];
+    struct binadei_member *member;
+    struct binadei_slot *slot;
+    struct binadei_cache *next; /* the member's; the registry's lock */
+    /* Which magazines have capacity, a bit each. */
+    uint64_t granted[BINADEI_CLASSES / 64];
+    /* On its way out, without an event yet. */
+    struct binadei_bundle *leaving;
+    atomic_uint leaving_blocks; /* CT */
+    uint64_t leaving_bytes;
+    /* Runs differ in size: their bytes, where counts tell it of the others. */
+    binadei_counter run_alloc_bytes;
+    binadei_counter run_free_bytes;
+    binadei_counter run_cached_bytes;
+};
+
+/* What members count. Sums over members are the pool's. */
+enum binadei_count {
+    BINADEI_COUNT_ALLOCS, /* of caches that are gone; so are the next four */
+    BINADEI_COUNT_ALLOC_BYTES,
+    BINADEI_COUNT_FREES,
+    BINADEI_COUNT_FREE_BYTES,
+    BINADEI_COUNT_REQUESTED_BYTES,
+    BINADEI_COUNT_MISSES,
+    BINADEI_COUNT_DEPOT_IN_BYTES,
+    BINADEI_COUNT_DEPOT_OUT_BYTES,
+    BINADEI_COUNT_RETIRING_IN_BYTES,
+    BINADEI_COUNT_RETIRING_OUT_BYTES,
+    BINADEI_COUNT_DEPOT_EXCHANGES,
+    BINADEI_COUNT_BATCHES,
+    BINADEI_COUNT_EVENTS,
+    BINADEI_COUNT_CONTEXT_EVENTS,
+    BINADEI_COUNT_QUERIES,
+    BINADEI_COUNT_STREAM_WAITS,
+    BINADEI_COUNT_GUARDED,
+    BINADEI_COUNT_DISTURBED,
+    BINADEI_COUNT_RETRIES,
+    BINADEI_COUNT_OOMS,
+    BINADEI_COUNT_LADDER, /* the first of enum binadei_ladder */
+    BINADEI_COUNT_LADDER_END = BINADEI_COUNT_LADDER + 11,
+    BINADEI_COUNT_DOUBLE_FREES = BINADEI_COUNT_LADDER_END,
+    BINADEI_COUNTS
+};
+
+struct binadei_member {
+    struct binadei_engine *engine;
+    struct binadei_thread *thread;    /* NULL: it ended; registry's lock */
+    struct binadei_member *of_thread; /* next; registry's lock */
+    struct binadei_member *of_pool;   /* next; registry's lock */
+    struct binadei_member *orphan;    /* next on the stack of orphans */
+    struct binadei_cache *caches;     /* registry's lock; owner reads */
+    struct binadei_cache *done;
+    struct binadei_home home;
+    uint64_t granted_bytes;     /* capacities of all magazines */
+    struct binadei_cache *hand; /* where the budget's clock stands */
+    uint32_t hand_class;
+    uint32_t poll_turn; /* looks at retired batches */
+    uint64_t attention; /* when its caches were last gone through */
+    /* Others need memory. Edge CL: see idle.c. */
+    atomic_bool is_wanted;
+    struct binadei_bundle *bundles; /* spare */
+    uint32_t bundle_count;
+    struct binadei_batch *batches; /* spare */
+    uint32_t batch_count;
+    binadei_counter counts[BINADEI_COUNTS];
+    uint64_t given_bytes; /* ever, to the buddy */
+    /* Edge IN: see gate.h. Odd while an operation of its thread is inside. */
+    _Atomic uint64_t operation;
+    /* Out of an allocation that would fail, which goes on afterwards: the member
+     * is not to be taken. Edge OU: as `serving` of thread.h. */
+    atomic_bool is_calling_back;
+    binade_oom_report oom; /* of the thread's last one that did */
+};
+
+/* A block with something to look up besides: who else uses it. */
+struct binadei_use {
+    struct binadei_use *next;
+    binade_devptr address;
+    uint32_t slot_count;
+    uint32_t slot_capacity;
+    struct binadei_slot **slots; /* each counts this as a user */
+};
+
+#define BINADEI_USE_BUCKETS 64U
+
+struct binadei_engine {
+    struct binade_pool *pool;
+    const struct binadei_driver *driver;
+    struct binadei_segments *segments;
+    struct binadei_buddy *buddy;
+    const struct binadei_lookup *lookup;
+    uint64_t thread_cache_bytes;
+    uint64_t cache_bytes;
+    struct binadei_engine *next; /* of all engines; the registry's lock */
+
+    /* The pool's own first; only appended to. Edge: context_count (release) ->
+     * its readers (acquire). */
+    CUcontext contexts[BINADEI_CONTEXTS_MAX];
+    atomic_uint context_count;
+
+    pthread_mutex_t slots_lock;
+    struct binadei_slot *buckets[BINADEI_SLOT_BUCKETS];
+    struct binadei_slot *any;
+    struct binadei_slot *done;
+    /* Edge: slot_count (release) -> its readers (acquire); slots are never
+     * freed before the engine, only used again. */
+    _Atomic(struct binadei_slot *) slots[BINADEI_SLOTS_MAX];
+    atomic_uint slot_count;
+    /* Edge OR: exit (release) -> adopt (acquire), whole. */
+    _Atomic(struct binadei_member *) orphans;
+    struct binadei_member *members; /* the registry's lock */
+    uint64_t gone[BINADEI_COUNTS];  /* of members that are gone; the same */
+
+    /* Edge SP: put (release) -> take (acquire), whole. */
+    _Atomic(struct binadei_bundle *) spare_bundles;
+    _Atomic(struct binadei_batch *) spare_batches;
+    _Atomic uint64_t granted_bytes; /* to all members; relaxed, a bound */
+
+    /* Edge IN: odd while somebody takes the last look; see gate.h. */
+    _Atomic uint64_t gate;
+    uint64_t gone_operations; /* of members that are gone; registry's lock */
+
+    pthread_mutex_t uses_lock;
+    struct binadei_use *uses[BINADEI_USE_BUCKETS];
+    /* Edge: made (release) -> used (acquire). Streams of the pool's own, that
+     * wait for others' events; made when first needed. */
+    _Atomic(CUstream) helpers[BINADEI_HELPERS];
+    atomic_uint helper_turn; /* relaxed */
+};
+
+static inline void binadei_count_add(binadei_counter *counter, uint64_t more)
+{
+    /* CT: the owner alone writes, so this needs no read-modify-write. */
+    atomic_store_explicit(
+        counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
+        memory_order_relaxed);
+}
+
+static inline uint64_t binadei_count_read(const binadei_counter *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static inline void binadei_count(struct binadei_member *member,
+                                 enum binadei_count which, uint64_t more)
+{
+    binadei_count_add(&member->counts[which], more);
+}
+
+#endif

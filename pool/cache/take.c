@@ -1,0 +1,267 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a block comes from when the first magazine has none: the thread's DONE
+ * magazine, the depots, retired batches, the buddy. What comes from the buddy
+ * is nobody's yet, so it goes through the DONE magazine, where it can still
+ * serve any stream.
+ */
+#include "pool/base/step.h"
+#include "pool/cache/cache.h"
+#include "pool/cache/magazine.h"
+#include "pool/cache/own.h"
+#include "pool/cache/poll.h"
+#include "pool/cache/registry.h"
+
+static uint32_t class_of(const struct binadei_request *request)
+{
+    return request->size.class_index;
+}
+
+static bool is_run(const struct binadei_request *request)
+{
+    return request->size.chunks != 0;
+}
+
+/* Counts on a magazine, or on the member for blocks that have none. */
+static void count_alloc(struct binadei_cache *cache,
+                        const struct binadei_request *request, uint64_t bytes)
+{
+    struct binadei_member *member = cache->member;
+    if (class_of(request) < BINADEI_CLASSES) {
+        binadei_magazine_count_alloc(&cache->magazines[class_of(request)],
+                                     request->size_bytes);
+        if (is_run(request))
+            binadei_count_add(&cache->run_alloc_bytes, bytes);
+        return;
+    }
+    binadei_count(member, BINADEI_COUNT_ALLOCS, 1);
+    binadei_count(member, BINADEI_COUNT_ALLOC_BYTES, bytes);
+    binadei_count(member, BINADEI_COUNT_REQUESTED_BYTES, request->size_bytes);
+}
+
+/* The newest run of the bucket that is long enough. */
+static bool pop_run(struct binadei_cache *cache,
+                    const struct binadei_request *request, binade_devptr *out)
+{
+    struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
+    uint32_t count = binadei_magazine_count(magazine);
+    for (uint32_t i = count; i-- > 0;) {
+        binade_devptr address = magazine->addresses[i];
+        uint64_t bytes = binadei_block_bytes(cache->member->engine,
+                                             class_of(request), address);
+        if (bytes < request->size.grains * BINADEI_GRAIN_BYTES)
+            continue;
+        magazine->addresses[i] = magazine->addresses[count - 1];
+        binadei_magazine_set(magazine, count - 1);
+        binadei_count_add(&cache->run_cached_bytes, -bytes);
+        count_alloc(cache, request, bytes);
+        *out = address;
+        return true;
+    }
+    return false;
+}
+
+static bool pop_small(struct binadei_cache *cache,
+                      const struct binadei_request *request, binade_devptr *out)
+{
+    struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
+    uint32_t count = binadei_magazine_count(magazine);
+    if (!count)
+        return false;
+    binade_devptr address = magazine->addresses[count - 1];
+    if (address & (request->alignment_grains * BINADEI_GRAIN_BYTES - 1))
+        return false;
+    binadei_magazine_set(magazine, count - 1);
+    count_alloc(cache, request, 0);
+    *out = address;
+    return true;
+}
+
+static bool pop(struct binadei_cache *cache,
+                const struct binadei_request *request, binade_devptr *out)
+{
+    if (class_of(request) >= BINADEI_CLASSES)
+        return false;
+    return is_run(request) ? pop_run(cache, request, out)
+                           : pop_small(cache, request, out);
+}
+
+static void mark(struct binadei_engine *engine, binadei_grain start,
+                 const struct binadei_request *request)
+{
+    uint8_t byte = (uint8_t)(class_of(request) + 1);
+    if (is_run(request)) {
+        byte = BINADEI_BYTE_RUN;
+        binadei_buddy_set_run_chunks(
+            engine->buddy, binadei_page_of_grain(start), request->size.chunks);
+    }
+    binadei_buddy_set_class(engine->buddy, start, byte);
+}
+
+/* One block from the buddy, straight to the caller. */
+static void hand_out(struct binadei_call *call,
+                     const struct binadei_request *request, binadei_grain start,
+                     binade_devptr *out)
+{
+    mark(call->engine, start, request);
+    count_alloc(call->member->done, request,
+                request->size.grains * BINADEI_GRAIN_BYTES);
+    *out = binadei_address_of(call->engine->lookup, start);
+}
+
+/* Several blocks by one claim; all but one stay in the DONE magazine. */
+static bool take_small(struct binadei_call *call,
+                       const struct binadei_request *request,
+                       binade_devptr *out)
+{
+    struct binadei_engine *engine = call->engine;
+    struct binadei_cache *done = call->member->done;
+    struct binadei_magazine *magazine = &done->magazines[class_of(request)];
+    bool is_plain = request->alignment_grains == 1;
+    const struct binadei_take what = {
+        (uint32_t)request->size.grains,
+        is_plain ? binadei_magazine_refill(done, class_of(request)) : 1,
+        request->alignment_grains};
+    binadei_grain starts[BINADEI_REFILL_BLOCKS];
+    uint32_t taken =
+        binadei_buddy_take(engine->buddy, &call->member->home, &what, starts);
+    if (!taken)
+        return false;
+    BINADEI_STEP("refill.taken");
+    uint32_t count = binadei_magazine_count(magazine);
+    /* The lowest is on top. The magazine has room: see its refill. */
+    for (uint32_t i = taken; i-- > 1;) {
+        mark(engine, starts[i], request);
+        magazine->addresses[count++] =
+            binadei_address_of(engine->lookup, starts[i]);
+    }
+    binadei_magazine_set(magazine, count);
+    hand_out(call, request, starts[0], out);
+    return true;
+}
+
+static bool take_run(struct binadei_call *call,
+                     const struct binadei_request *request, binade_devptr *out)
+{
+    binadei_grain start;
+    if (!binadei_buddy_take_run(call->engine->buddy, &call->member->home,
+                                request->size.chunks, &start))
+        return false;
+    hand_out(call, request, start, out);
+    return true;
+}
+
+/* A bundle for a cache's magazine, and a block of it. */
+static bool load_and_pop(struct binadei_call *call, struct binadei_cache *cache,
+                         struct binadei_bundle *bundle,
+                         const struct binadei_request *request,
+                         binade_devptr *out)
+{
+    if (!bundle)
+        return false;
+    if (binadei_magazine_load(call->member, cache, bundle))
+        return pop(cache, request, out);
+    binadei_leave_bundle(call->member, cache, bundle, true);
+    return false;
+}
+
+/* What other threads left for this stream. */
+static bool take_depot(struct binadei_call *call, struct binadei_cache *cache,
+                       const struct binadei_request *request,
+                       binade_devptr *out)
+{
+    return load_and_pop(
+        call, cache,
+        binadei_depot_take(call->member, cache->slot, class_of(request)),
+        request, out);
+}
+
+/* What this thread has on its way out, for the stream that freed it. */
+static bool take_leaving(struct binadei_call *call,
+                         const struct binadei_request *request,
+                         binade_devptr *out)
+{
+    return call->pop == call->push && class_of(request) < BINADEI_CLASSES &&
+           load_and_pop(
+               call, call->pop,
+               binadei_leaving_take(call->member, call->pop, class_of(request)),
+               request, out);
+}
+
+/* A block that is too large for a magazine, back for the stream that freed
+ * it. */
+static bool take_uncached(struct binadei_poll *poll,
+                          const struct binadei_request *request,
+                          binade_devptr *out)
+{
+    if (!binadei_own_reuse_block(
+            poll, request->size.grains * BINADEI_GRAIN_BYTES, out))
+        return false;
+    count_alloc(
+        poll->own, request,
+        binadei_block_bytes(poll->member->engine, BINADEI_CLASSES, *out));
+    return true;
+}
+
+static bool take_retired(struct binadei_call *call,
+                         const struct binadei_request *request,
+                         binade_devptr *out)
+{
+    struct binadei_poll poll = {
+        .member = call->member,
+        .class_index = class_of(request),
+        .own = call->pop->slot->kind >= BINADEI_SLOT_STREAM ? call->pop : NULL,
+    };
+    if (poll.own && class_of(request) == BINADEI_CLASSES)
+        return take_uncached(&poll, request, out);
+    binadei_poll_own(&poll, call->push->slot);
+    return poll.found && (pop(call->pop, request, out) ||
+                          pop(call->member->done, request, out));
+}
+
+static bool take_shared(struct binadei_call *call,
+                        const struct binadei_request *request,
+                        binade_devptr *out)
+{
+    struct binadei_cache *done = call->member->done;
+    if (!call->has_missed)
+        binadei_count(call->member, BINADEI_COUNT_MISSES, 1);
+    call->has_missed = true;
+    return take_leaving(call, request, out) ||
+           take_depot(call, call->pop, request, out) ||
+           (call->pop != done && take_depot(call, done, request, out)) ||
+           take_retired(call, request, out) ||
+           (is_run(request) ? take_run(call, request, out)
+                            : take_small(call, request, out));
+}
+
+bool binadei_take(struct binadei_call *call,
+                  const struct binadei_request *request, binade_devptr *out)
+{
+    if (pop(call->pop, request, out))
+        return true;
+    if (class_of(request) < BINADEI_CLASSES)
+        binadei_magazine_missed(&call->pop->magazines[class_of(request)]);
+    if (call->pop != call->member->done &&
+        pop(call->member->done, request, out))
+        return true;
+    return take_shared(call, request, out);
+}
+
+bool binadei_take_last(struct binadei_call *call,
+                       const struct binadei_request *request,
+                       binade_devptr *out)
+{
+    binadei_grain start;
+    const struct binadei_take what = {(uint32_t)request->size.grains, 1,
+                                      request->alignment_grains};
+    binadei_buddy_trim(call->engine->buddy);
+    if (binadei_take(call, request, out))
+        return true;
+    if (is_run(request) ||
+        !binadei_buddy_take_last_resort(call->engine->buddy, &what, &start))
+        return false;
+    hand_out(call, request, start, out);
+    return true;
+}

@@ -1,0 +1,149 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A thread's own memory: which cache belongs to a pool and a stream. One
+ * initial-exec thread-local pointer leads to it. It lies in memory that reads
+ * as zero in the child of a fork, so that a child has no hits.
+ */
+#ifndef BINADE_POOL_CACHE_THREAD_H_
+#define BINADE_POOL_CACHE_THREAD_H_
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binade/oom.h"
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "pool/cache/handle.h"
+
+struct binadei_cache;
+struct binadei_member;
+
+/* Where a thread's calls for one stream go. Its owner alone reads and writes
+ * it. */
+struct binadei_route {
+    alignas(64) const struct binade_pool *pool; /* NULL: empty */
+    binade_stream stream;                       /* as the caller names it */
+    struct binadei_cache *pop;
+    struct binadei_cache *push;
+    uint64_t attention; /* of the pool, when this was right */
+};
+
+/* What others want of a thread: the bits of its `claim`. */
+#define BINADEI_CLAIM_FENCED 1U /* always set where there is no membarrier */
+#define BINADEI_CLAIM_ASKED 2U  /* for its caches, if it is outside */
+#define BINADEI_CLAIM_TAKEN 4U  /* a member of it is gone */
+
+/* With its first routes it fits a page. */
+#define BINADEI_FIRST_ROUTE_ORDER 5U
+
+struct binadei_thread {
+    /* The route found last, or NULL. */
+    struct binadei_route *last;
+    /* Set while a call of this thread is inside. Then a signal handler that
+     * interrupts it is refused, and nobody takes its caches. Edge OU: leave
+     * (release) -> who takes them (acquire). Edge CL: the setting -> the look
+     * of who takes them, over its barrier. */
+    atomic_uint is_inside;
+    /* Edge CL: the asking (sequentially consistent, then a barrier in all
+     * threads) -> the look inside. */
+    atomic_uint claim;
+    uint32_t is_attached; /* 1; reads as 0 in a child */
+    /* While a source of the caller's works: the pool that it serves, which
+     * cannot be used. Edge OU: as is_inside. */
+    _Atomic(const struct binade_pool *) serving;
+    /* Open addressing, 2^order routes; at most half of them are used. */
+    struct binadei_route *routes;
+    uint32_t route_order;
+    uint32_t route_count;
+    /* Edge: the registry's lock. */
+    struct binadei_member *members;
+    struct binadei_thread *next_free;
+    struct binadei_route first_routes[1U << BINADEI_FIRST_ROUTE_ORDER];
+    /* The report of a member that was taken, for the next one of its pool. Edge:
+     * the registry's lock. */
+    binade_oom_report left_oom;
+};
+_Static_assert(sizeof(struct binadei_thread) <= 4096, "more than a page");
+
+/* The calling thread's; before its first call it is one that has no route.
+ * Hidden here too: the linker would name it in the shared library's table. */
+extern _Thread_local struct binadei_thread *binadei_thread_self
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Looks at `claim` and takes back what others only asked for. Routes that may
+ * lead to what they took are forgotten. */
+void binadei_thread_settle(struct binadei_thread *thread);
+/* Just inside: whether others asked for the caches, which then are not to be
+ * touched before binadei_thread_settle(). */
+bool binadei_thread_is_claimed(struct binadei_thread *thread);
+/* The bits that it looks at first; 0: nobody did. */
+static inline uint32_t binadei_thread_claim(const struct binadei_thread *thread)
+{
+    /* CL.acquire: what was done before the asking. */
+    return atomic_load_explicit(&thread->claim, memory_order_acquire);
+}
+
+/* Goes inside; nothing of this thread's is read before. */
+static inline void binadei_thread_go_inside(struct binadei_thread *thread)
+{
+    /* CL, relaxed: who takes caches sees it over its barrier. */
+    atomic_store_explicit(&thread->is_inside, 1, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline bool binadei_thread_is_inside(const struct binadei_thread *thread)
+{
+    /* relaxed: it is our own. */
+    return atomic_load_explicit(&thread->is_inside, memory_order_relaxed);
+}
+
+/* Begins a call that is no hit. BINADE_OK, BINADE_E_FORKED, BINADE_E_BUSY (from
+ * a signal handler) or BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status binadei_thread_enter(struct binadei_thread **out);
+/* Goes on with it after binadei_thread_leave(). */
+static inline void binadei_thread_reenter(struct binadei_thread *thread)
+{
+    binadei_thread_go_inside(thread);
+    if (binadei_thread_is_claimed(thread))
+        binadei_thread_settle(thread);
+}
+
+/* Ends it, or lets go of it for a while. */
+static inline void binadei_thread_leave(struct binadei_thread *thread)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    /* OU.release: what we did with our caches. */
+    atomic_store_explicit(&thread->is_inside, 0, memory_order_release);
+}
+
+static inline const struct binade_pool *
+binadei_thread_serving(const struct binadei_thread *thread)
+{
+    /* OU.acquire, for who would take the thread's caches. */
+    return atomic_load_explicit(&thread->serving, memory_order_acquire);
+}
+
+static inline void binadei_thread_serve(struct binadei_thread *thread,
+                                        const struct binade_pool *pool)
+{
+    /* OU.release: who sees that it ended sees that we are inside, or that we
+     * settled what was asked. */
+    atomic_store_explicit(&thread->serving, pool, memory_order_release);
+}
+
+/* The route for a stream, or NULL; it becomes the last one. */
+struct binadei_route *binadei_thread_find(struct binadei_thread *thread,
+                                          const struct binade_pool *pool,
+                                          binade_stream stream);
+/* A new one, empty but for its key. NULL: no memory. Routes move. */
+struct binadei_route *binadei_thread_add(struct binadei_thread *thread,
+                                         const struct binade_pool *pool,
+                                         binade_stream stream);
+/* Forgets all routes that lead to this cache. */
+void binadei_thread_forget(struct binadei_thread *thread,
+                           const struct binadei_cache *cache);
+
+#endif

@@ -1,0 +1,189 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Freeing: the hit, and what is checked when it is none. A hit reads the
+ * block's metadata byte also where the caller says the size: the check runs
+ * beside the push and costs next to nothing.
+ */
+#include "binade/pool.h"
+
+#include "pool/base/failure.h"
+#include "pool/body.h"
+#include "pool/cache/hit.h"
+
+/* A size that the caller claims; 0: none. */
+static binade_status check_size(const struct binadei_block *block,
+                                size_t size_bytes)
+{
+    uint64_t held_bytes = block->grains * BINADEI_GRAIN_BYTES;
+    if (!size_bytes)
+        return BINADE_OK;
+    if (size_bytes <= held_bytes &&
+        binadei_size_of_bytes(size_bytes).class_index == block->class_index)
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_INVALID, "size %zu: the block has %llu bytes",
+                        size_bytes, (unsigned long long)held_bytes);
+}
+
+/* A block that was exported stays where it is until its exports are released:
+ * peers may use it. */
+static binade_status put(struct binadei_call *call,
+                         const struct binadei_block *block,
+                         binade_devptr address)
+{
+    struct binadei_exports *exports = call->pool->body->exports;
+    enum binadei_export_free found =
+        exports && block->byte & BINADEI_BYTE_SPECIAL
+            ? binadei_exports_free(exports, address)
+            : BINADEI_EXPORT_NONE;
+    if (found == BINADEI_EXPORT_NONE)
+        return binadei_put(call, block, address);
+    if (found == BINADEI_EXPORT_KEPT)
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_INVALID,
+                        "the block at 0x%llx was freed before", address);
+}
+
+static binade_status free_in(struct binadei_call *call, binade_devptr address,
+                             size_t size_bytes)
+{
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK)
+        status = check_size(&block, size_bytes);
+    return status == BINADE_OK ? put(call, &block, address) : status;
+}
+
+static __attribute__((noinline)) binade_status free_slow(binade_pool *pool,
+                                                         binade_devptr address,
+                                                         size_t size_bytes,
+                                                         binade_stream stream)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, stream, &call);
+    if (status != BINADE_OK)
+        return status;
+    if (address)
+        status = free_in(&call, address, size_bytes);
+    binadei_call_end(&call);
+    return status;
+}
+
+/* The class of a block that starts at `address`, or no small one. */
+static inline uint32_t class_at(const binade_pool *pool, binade_devptr address)
+{
+    return binadei_hit_byte(pool, address) - 1U;
+}
+
+/* The class of a size; above the small ones for 0 and for large sizes. */
+static inline uint32_t class_of_size(size_t size_bytes)
+{
+    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
+    return less_one < BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES
+               ? binadei_class_of(less_one)
+               : BINADEI_CLASSES;
+}
+
+/* Not the last stream, or no hit; see alloc_other(). */
+static __attribute__((noinline)) binade_status
+free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    if (route) {
+        uint32_t class_index = class_at(pool, address);
+        if (class_index < BINADEI_SMALL_CLASSES &&
+            binadei_hit_free(thread, route, class_index, address,
+                             BINADEI_HIT_OTHER))
+            return BINADE_OK;
+    }
+    return free_slow(pool, address, 0, stream);
+}
+
+binade_status binade_free(binade_pool *pool, binade_devptr address,
+                          binade_stream stream)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = thread->last;
+    if (BINADEI_LIKELY(binadei_hit_is_right(thread, route, pool, stream))) {
+        uint32_t class_index = class_at(pool, address);
+        if (BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
+            BINADEI_LIKELY(binadei_hit_free(thread, route, class_index, address,
+                                            BINADEI_HIT_FIRST)))
+            return BINADE_OK;
+    }
+    return free_other(pool, address, stream);
+}
+
+static __attribute__((noinline)) binade_status
+free_sized_other(binade_pool *pool, binade_devptr address, size_t size_bytes,
+                 binade_stream stream)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    uint32_t class_index = class_of_size(size_bytes);
+    if (address && !size_bytes)
+        return binadei_fail(BINADE_E_INVALID,
+                            "size 0: no block has it; binade_free() needs no "
+                            "size");
+    if (route && class_index < BINADEI_SMALL_CLASSES &&
+        class_at(pool, address) == class_index &&
+        binadei_hit_free(thread, route, class_index, address,
+                         BINADEI_HIT_OTHER))
+        return BINADE_OK;
+    return free_slow(pool, address, size_bytes, stream);
+}
+
+binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
+                                size_t size_bytes, binade_stream stream)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = thread->last;
+    if (BINADEI_LIKELY(binadei_hit_is_right(thread, route, pool, stream))) {
+        uint32_t class_index = class_of_size(size_bytes);
+        if (BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
+            BINADEI_LIKELY(class_at(pool, address) == class_index) &&
+            BINADEI_LIKELY(binadei_hit_free(thread, route, class_index, address,
+                                            BINADEI_HIT_FIRST)))
+            return BINADE_OK;
+    }
+    return free_sized_other(pool, address, size_bytes, stream);
+}
+
+binade_status binade_free_batch(binade_pool *pool,
+                                const binade_devptr *addresses, size_t count,
+                                binade_stream stream, size_t *out_freed)
+{
+    binade_status status = BINADE_OK;
+    size_t freed = 0;
+    if (!addresses && count)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_free_batch: addresses is NULL");
+    while (freed < count) {
+        status = binade_free(pool, addresses[freed], stream);
+        if (status != BINADE_OK)
+            break;
+        freed++;
+    }
+    if (out_freed)
+        *out_freed = freed;
+    return status;
+}
+
+binade_status binade_usable_size(binade_pool *pool, binade_devptr address,
+                                 size_t *out)
+{
+    struct binadei_call call;
+    struct binadei_block block;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_usable_size: out is NULL");
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_block_at(call.engine, address, &block);
+    if (status == BINADE_OK)
+        *out = block.grains * BINADEI_GRAIN_BYTES;
+    binadei_call_leave(&call);
+    return status;
+}

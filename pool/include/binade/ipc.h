@@ -1,0 +1,265 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Blocks shared between processes of one machine. The owner makes a handle of
+ * any address inside a block and sends its bytes by whatever means; another
+ * process turns them into an address of its own. docs/ipc.md has the contract:
+ * who may use what when, and what an importer can see beside the block.
+ *
+ * There is no channel between the two but the program's own. Whoever closes an
+ * import learns when its work is over; only the program can tell the owner.
+ *
+ * Statuses that every function below can return, besides those it names:
+ * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
+ * handler that interrupted another call of the library in the same thread.
+ */
+#ifndef BINADE_IPC_H_
+#define BINADE_IPC_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "binade/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The layout below. */
+#define BINADE_IPC_VERSION UINT32_C(1)
+
+/** Segments that a process keeps open, although all imports of them are closed,
+ *  when it opens another. */
+#define BINADE_IPC_IDLE_MAX 64U
+
+/**
+ * What names a block, or the rest of one, to other processes: 176 bytes without
+ * padding, to be copied as they are. All but the last field is for whoever
+ * wants to look; a handle that was changed is refused. The checksum finds
+ * accidents, not forgers: take handles from peers that you trust.
+ */
+typedef struct binade_ipc_handle {
+    /** BINADE_IPC_VERSION. */
+    uint32_t version;
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** The driver's own, of the whole segment (CUipcMemHandle). */
+    uint8_t driver_handle[64];
+    /** Bytes of the segment, and in it the first byte of what was exported and
+     *  the bytes from there to the end of its block. */
+    uint64_t segment_bytes;
+    uint64_t offset_bytes;
+    uint64_t size_bytes;
+    /** The device that has the memory (cuDeviceGetUuid). */
+    uint8_t device_uuid[16];
+    /** The exporter: the machine's boot id, the number of the pid namespace,
+     *  its start in clock ticks since the boot, its pid in that namespace. */
+    uint8_t machine[16];
+    uint64_t pid_namespace;
+    uint64_t start_ticks;
+    uint32_t pid;
+    /** 0. */
+    uint32_t reserved;
+    /** The segment: never used again by the exporter. */
+    uint64_t segment_id;
+    /** Which of the segment's exports; binade_ipc_release_exports() ends one
+     *  and so makes its handles stale. Later ones have larger numbers. */
+    uint64_t generation;
+    /** Of all of the above. */
+    uint64_t checksum;
+} binade_ipc_handle;
+
+/**
+ * Makes a handle of an address. The first handle of a segment asks the driver;
+ * later ones are put together from what is known.
+ *
+ * A block that was exported stays out of circulation when it is freed, until
+ * binade_ipc_release_exports(): peers may still use it. Meanwhile it counts as
+ * in use. binade_free_after() refuses it with BINADE_E_BUSY.
+ *
+ * @param pool     A pool with BINADE_POOL_EXPORTABLE.
+ * @param address  Anywhere in a live block of it.
+ * @param out      [out] Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID      `pool` or `out` is NULL, the pool destroyed, or
+ *         `address` in no block. A freed block is recognised where
+ *         binade_free() recognises it.
+ * @return BINADE_E_FOREIGN      `address` is not the pool's.
+ * @return BINADE_E_UNSUPPORTED  The pool is not exportable; or its source cut
+ *         the segment out of a larger piece of the driver's.
+ * @return BINADE_E_NO_HOST_MEMORY, or what the driver said
+ *
+ * Ownership: the block stays the caller's, and should live until the last peer
+ *            has closed it. The pool keeps the segment until the exports are
+ *            released or the pool is destroyed.
+ * Threads:   any, but not at the same time as the block's free. Takes a lock
+ *            for an instant; the first of a segment calls the driver.
+ * Streams:   what the peer is to see must be over, or ordered by the program's
+ *            own means (an event that it shares).
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_ipc_export(
+    binade_pool *pool, binade_devptr address, binade_ipc_handle *out);
+
+/**
+ * Ends exports: the program knows that no peer has the memory any more, neither
+ * imported nor kept open (binade_ipc_trim()). Handles made before are stale, the
+ * segment may be trimmed, and what was freed meanwhile comes back into
+ * circulation, behind all work that the pool's contexts have now.
+ *
+ * @param pool     The pool.
+ * @param address  Anywhere in the segment to release; 0: all of them.
+ *
+ * @return BINADE_OK         Also when there was nothing to release.
+ * @return BINADE_E_INVALID  `pool` is NULL or destroyed.
+ * @return BINADE_E_FOREIGN  `address` is not the pool's.
+ * @return BINADE_E_BUSY     This very process has imported from it and not yet
+ *         closed: nothing was released.
+ * @return BINADE_E_NO_HOST_MEMORY, or what the driver said  when a freed block
+ *         could not be brought back: it and the exports stay; call again.
+ *
+ * Threads:   any; a handle that is made at the same time may be stale at once.
+ *            Takes a lock for an instant; may call the driver.
+ * Streams:   an event is recorded in the pool's contexts for what was freed.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_ipc_release_exports(binade_pool *pool, binade_devptr address);
+
+/**
+ * Turns a handle into an address. Each segment is opened once in this process
+ * and context, however many of its blocks are imported, and stays open for the
+ * next import when the last one is closed. A handle that this very process
+ * made gives the block's own address.
+ *
+ * @param handle        The bytes, at any alignment.
+ * @param handle_bytes  How many there are: sizeof(binade_ipc_handle).
+ * @param context       The context that is to use the memory, on the device
+ *                      that has it or on a peer of that; it must live until all
+ *                      is closed, a primary one be retained. NULL: the calling
+ *                      thread's current one.
+ * @param out           [out] The address. Written only when BINADE_OK is
+ *                      returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID      An argument is NULL, `handle_bytes` is another
+ *         number, or no context is current.
+ * @return BINADE_E_CORRUPT      The bytes are not as binade_ipc_export() made
+ *         them.
+ * @return BINADE_E_UNSUPPORTED  Another version of the layout, another machine,
+ *         a device without access to the one that has the memory, or a driver
+ *         without IPC.
+ * @return BINADE_E_NO_DEVICE    The device that has the memory is not among
+ *         those of this process.
+ * @return BINADE_E_PEER_GONE    The exporter has ended. Noticed when a segment
+ *         is opened; memory that is open already stays usable.
+ * @return BINADE_E_STALE        The exporter has released the segment: as far
+ *         as this process can know, see docs/ipc.md.
+ * @return BINADE_E_NO_HOST_MEMORY, or what the driver said
+ *
+ * Ownership: the address may be used until binade_ipc_close(), once for each
+ *            import. It is not a pool's: binade_free() returns
+ *            BINADE_E_FOREIGN, unless it is of this process's own.
+ * Threads:   any. Takes a lock for an instant. When the segment is not open it
+ *            waits for the thread that opens it, or opens it: that calls the
+ *            driver, and may close a segment that has been idle longest, which
+ *            waits for all work that is queued in this process.
+ * Streams:   see binade_ipc_export().
+ * Context:   any may be current, and stays so.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_ipc_import(const void *handle, size_t handle_bytes,
+                  binade_context context, binade_devptr *out);
+
+/**
+ * Ends one import. The owner may use the memory again when the importer's work
+ * is over *and* the owner knows it. This tells the importer about the former;
+ * the latter is a message of the program's.
+ *
+ * @param address      In memory that binade_ipc_import() returned; 0 does
+ *                     nothing.
+ * @param stream       The stream whose queued work uses it last, as for
+ *                     binade_free(): its tail comes after all uses in this
+ *                     process. BINADE_STREAM_ANY: all work of the context.
+ *                     BINADE_STREAM_DONE: nothing is pending.
+ * @param out_closing  NULL: the call returns when that work is over. Otherwise
+ *                     [out] a number to ask binade_ipc_wait() for, or 0 when it
+ *                     is over already; the call then does not wait, except for
+ *                     ANY on drivers before 12.5. Written only when BINADE_OK
+ *                     is returned.
+ *
+ * @return BINADE_OK         Closed. With `out_closing` NULL or the number 0: the
+ *         work is over too, and the owner may be told.
+ * @return BINADE_E_INVALID  The segment is open, but all imports of it are
+ *         closed already; or `stream` is none.
+ * @return BINADE_E_FOREIGN  `address` is not of an import.
+ * @return BINADE_E_BUSY     `stream` captures a graph, or a capture guard is
+ *         held and `stream` is ANY: not closed.
+ * @return BINADE_E_NO_HOST_MEMORY, or what the driver said: not closed.
+ *
+ * Ownership: ends; the segment stays open until binade_ipc_trim(), or until
+ *            others take its place.
+ * Threads:   any. Takes a lock for an instant, calls the driver, and waits as
+ *            said above.
+ * Streams:   an event is recorded. For memory of this process's own the stream
+ *            does not matter: its free names one.
+ * Context:   any may be current. Of the streams 0, LEGACY and PER_THREAD those
+ *            of the context that imported are meant.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_ipc_close(
+    binade_devptr address, binade_stream stream, uint64_t *out_closing);
+
+/**
+ * Asks, or waits, for the work behind a close.
+ *
+ * @param closing     A number from binade_ipc_close(), or 0.
+ * @param timeout_ms  Milliseconds to wait at most; 0: only ask.
+ *
+ * @return BINADE_OK         It is over: the owner may be told.
+ * @return BINADE_E_BUSY     Not yet.
+ * @return BINADE_E_INVALID  There has been no such number.
+ * @return what the driver said  Nothing is known; ask again.
+ *
+ * Threads:   any. Calls the driver; sleeps between two questions.
+ * Streams:   none.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_ipc_wait(uint64_t closing,
+                                                         uint32_t timeout_ms);
+
+/**
+ * Gives segments back to the driver that no import uses: the longest unused
+ * first, until at most `keep_count` of them are open. To be called with 0 before
+ * the owner may be told that this process has nothing of it any more.
+ *
+ * @param keep_count  How many may stay.
+ * @param out_open    [out] NULL, or how many segments this process has open
+ *                    afterwards: in use, waiting for a close's work, or kept.
+ *                    Written also when the driver refused.
+ *
+ * @return BINADE_OK
+ * @return what the driver said when it refused; that segment stays open
+ *
+ * Threads:   any. Blocks in the driver.
+ * Streams:   the driver waits for all work that is queued in this process, on
+ *            any stream, for each segment (cuIpcCloseMemHandle): keep it away
+ *            from threads that may not wait.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_ipc_trim(uint32_t keep_count,
+                                                         uint32_t *out_open);
+
+/* Callers compiled so mean their own default stream by a null stream. */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define binade_ipc_close(address, stream, out_closing)                         \
+    binade_ipc_close(address, binade_stream_of_caller(stream), out_closing)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

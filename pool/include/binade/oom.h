@@ -1,0 +1,273 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Out of memory: what a pool tried before an allocation failed, why nothing of
+ * it helped, and functions of the program's that may free something first.
+ * docs/oom.md explains the steps and how to read a report.
+ */
+#ifndef BINADE_OOM_H_
+#define BINADE_OOM_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "binade/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The steps, in the order in which they are taken; indices into
+ * binade_oom_report.steps. */
+
+/** Takes back what was freed and whose events are over. */
+#define BINADE_OOM_FINISHED_BATCHES 0
+/** Asks the source for a segment. */
+#define BINADE_OOM_GROW 1
+/** Empties the calling thread's caches, and what threads share. */
+#define BINADE_OOM_OWN_CACHE 2
+/** Empties the caches of threads that have ended. */
+#define BINADE_OOM_ORPHANS 3
+/** Takes the caches of threads that are in no call. */
+#define BINADE_OOM_IDLE_THREADS 4
+/** Releases segments that are wholly free, and grows again. */
+#define BINADE_OOM_TRIM 5
+/** Takes what another stream freed and lets the caller's wait for it. */
+#define BINADE_OOM_HAND_OVER 6
+/** Calls the functions of binade_pool_add_oom_callback(). */
+#define BINADE_OOM_CALLBACKS 7
+/** Waits for outstanding events. */
+#define BINADE_OOM_WAIT 8
+/** Looks once more, with all other allocations held back. */
+#define BINADE_OOM_LAST_LOOK 9
+#define BINADE_OOM_STEPS 10
+
+/** What became of a step. */
+typedef struct binade_oom_step {
+    /** Times that it was taken in this allocation. */
+    uint64_t tries;
+    /** Bytes that became free by it, or were added to the pool; others may have
+     *  taken them. */
+    uint64_t gave_bytes;
+} binade_oom_step;
+
+/* What a binade_oom_stream stands for. */
+
+/** One stream: created, or the legacy default stream. */
+#define BINADE_OOM_KIND_STREAM 0
+/** The default stream of one thread. */
+#define BINADE_OOM_KIND_PER_THREAD 1
+/** All work of the pool's contexts: freed with BINADE_STREAM_ANY, or with a
+ *  recorded use, after an event, or on a stream that was retired. */
+#define BINADE_OOM_KIND_CONTEXT 2
+
+/** A stream, or all work of a context, whose events are not over yet. */
+typedef struct binade_oom_stream {
+    /** The handle; BINADE_STREAM_ANY for _KIND_CONTEXT. */
+    binade_stream stream;
+    /** The stream's context; the pool's own for _KIND_CONTEXT. */
+    binade_context context;
+    /** BINADE_OOM_KIND_ */
+    uint32_t kind;
+    /** 0. */
+    uint32_t reserved;
+    /** Bytes that wait for it. */
+    uint64_t retiring_bytes;
+    /** Batches of freed blocks that do, each behind events of its own. */
+    uint64_t batch_count;
+    /** How long the oldest of them has waited, in nanoseconds. */
+    uint64_t oldest_ns;
+} binade_oom_stream;
+
+/** Streams that a report has room for. */
+#define BINADE_OOM_STREAMS 8
+
+/**
+ * Why an allocation failed. Bytes of blocks are what the blocks hold, not what
+ * was asked for.
+ */
+typedef struct binade_oom_report {
+    /** Bytes of this struct: set by the caller before the call. */
+    uint32_t struct_size;
+    /** The binade_status that the allocation returned; BINADE_OK: none of this
+     *  thread has failed yet, and all other fields are 0. */
+    uint32_t status;
+    /** The pool, and the stream as the caller named it. */
+    binade_pool *pool;
+    binade_stream stream;
+    /** Bytes that were asked for; what a block of that size holds; and its
+     *  alignment. */
+    uint64_t requested_bytes;
+    uint64_t needed_bytes;
+    uint64_t alignment_bytes;
+
+    /** The pool's limit, and what is reserved of it. */
+    uint64_t limit_bytes;
+    uint64_t reserved_bytes;
+    /** Of these: segments that the source refused to take back. */
+    uint64_t unreleased_bytes;
+    /** Segments that the pool has. */
+    uint64_t segment_count;
+    /** Blocks in use. */
+    uint64_t live_bytes;
+    uint64_t live_count;
+    /** Freed, but an event is still to come. */
+    uint64_t retiring_bytes;
+    /** Free, in caches: of the calling thread, of other threads, of threads
+     *  that ended, and in the depots that threads of a stream share. */
+    uint64_t cached_own_bytes;
+    uint64_t cached_others_bytes;
+    uint64_t cached_ended_bytes;
+    uint64_t cached_shared_bytes;
+    /** Free, and in nobody's hands. */
+    uint64_t free_bytes;
+    /** The longest run of it in one piece, down to 512 bytes. */
+    uint64_t largest_free_bytes;
+
+    /** The device's memory as the driver tells it; both 0 if it does not. */
+    uint64_t device_free_bytes;
+    uint64_t device_total_bytes;
+    /** What growing ended with: a binade_status; BINADE_OK: it grew, but others
+     *  were faster. */
+    uint32_t grow_status;
+    /** The CUresult of this thread's last driver error, or 0. */
+    int32_t driver_code;
+
+    /** By BINADE_OOM_ step. */
+    binade_oom_step steps[BINADE_OOM_STEPS];
+    /** Callbacks that were called, and those that said that they freed. */
+    uint64_t callback_calls;
+    uint64_t callback_successes;
+    /** How long the allocation took, in nanoseconds. */
+    uint64_t duration_ns;
+    /** 1: while the pool looked for the last time nothing in it moved, so the
+     *  bytes above are exact and nothing was free that would have done. 0:
+     *  other threads did not come to rest in time, so that they are sums of
+     *  slightly different moments. */
+    uint32_t is_exact;
+
+    /** Entries that follow, and how many there would be with room for all. The
+     *  one that waits longest comes first. */
+    uint32_t stream_count;
+    uint64_t waiting_stream_count;
+    binade_oom_stream streams[BINADE_OOM_STREAMS];
+} binade_oom_report;
+
+/**
+ * Tells why the calling thread's last failed allocation from a pool failed for
+ * want of memory. An allocation that succeeds leaves the report of an earlier
+ * failure in place; binade_try_alloc() that returns BINADE_E_BUSY makes none.
+ *
+ * @param pool  The pool.
+ * @param out   [in,out] `struct_size` says how much the caller has room for and
+ *              gets the bytes filled in. Written only when BINADE_OK is
+ *              returned, and nothing past `struct_size`.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
+ *         `struct_size` is less than that of version 0.1.0.
+ * @return BINADE_E_NO_HOST_MEMORY  in a thread's first call
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: the caller's struct.
+ * Threads:   any; each has reports of its own. Wait-free but for the first call
+ *            of a thread.
+ * Streams:   none. Those in the report may have been destroyed since.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_last_oom(binade_pool *pool, binade_oom_report *out);
+
+/**
+ * Writes a report as text of several lines, each with its final newline.
+ *
+ * @param report      As binade_last_oom() filled it in.
+ * @param buffer      [out] The text, cut to `size_bytes` with its final 0. May
+ *                    be NULL where `size_bytes` is 0.
+ * @param size_bytes  Room in `buffer`; 4096 are enough.
+ *
+ * @return Bytes of the whole text without its final 0, as snprintf(); 0 if
+ *         `report` is NULL or shorter than that of version 0.1.0, or `buffer`
+ *         is NULL although `size_bytes` is not 0: then nothing is written.
+ *
+ * Ownership: the caller's buffer.
+ * Threads:   any. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API size_t binade_oom_text(const binade_oom_report *report, char *buffer,
+                                  size_t size_bytes);
+
+/**
+ * Called by a pool when an allocation would fail, so that the program can give
+ * something up: free blocks, drop a cache of its own, let a stream go on.
+ *
+ * It may allocate from this pool, free into it, and add callbacks; if an
+ * allocation of its own finds no memory, that fails without calling callbacks
+ * again. It must return: no longjmp(), no C++ exception, no end of the thread.
+ * It must not destroy the pool, nor retire the stream of the allocation that it
+ * is called for. Several threads may be in it at once.
+ *
+ * @param pool             The pool that is out of memory.
+ * @param requested_bytes  What the allocation asked for.
+ * @param user             As it was registered.
+ *
+ * @return Not 0 if it freed something, into this pool or of the device: then the
+ *         pool looks again before it calls further ones. 0 if not.
+ *
+ * Threads:   the allocating thread. The library holds no lock.
+ * Streams:   what it frees on streams with work on them becomes free only when
+ *            that is over; the pool waits for it afterwards, if it may.
+ * Context:   the caller's, as at the allocation; leave it as it was.
+ */
+typedef int (*binade_oom_callback)(binade_pool *pool, uint64_t requested_bytes,
+                                   void *user);
+
+/**
+ * Registers a callback. They are called in the order of their registration. One
+ * that is registered by a callback is not called before the next allocation
+ * that would fail.
+ *
+ * @param pool      The pool.
+ * @param callback  Not NULL; with this `user` not registered yet.
+ * @param user      Passed to it.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` or `callback` is NULL, the pool is
+ *         destroyed, or both were registered before.
+ * @return BINADE_E_NO_HOST_MEMORY
+ *
+ * Ownership: what `user` points to stays the caller's, and must last until the
+ *            callback is removed or the pool destroyed.
+ * Threads:   any, also inside a callback. Takes a lock.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_pool_add_oom_callback(
+    binade_pool *pool, binade_oom_callback callback, void *user);
+
+/**
+ * Removes a callback. After BINADE_OK it is not running in any thread, and is
+ * never called again: outside of callbacks this waits until it has returned, so
+ * the caller must hold nothing that it may wait for.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` or `callback` is NULL, the pool is
+ *         destroyed, or the two are not registered.
+ * @return BINADE_E_BUSY     This thread is inside a callback of the pool, and
+ *         the one to remove is running, perhaps here: nothing has changed.
+ *
+ * Threads:   any. May block, on the callback.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_pool_remove_oom_callback(
+    binade_pool *pool, binade_oom_callback callback, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

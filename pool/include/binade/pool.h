@@ -1,0 +1,348 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The pool: device memory in microseconds less. A pool reserves large segments
+ * from a source and serves blocks from them, out of caches that each thread has
+ * for itself. A block may be freed by any thread and on any stream.
+ *
+ * Statuses that every function below can return, besides those it names:
+ * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
+ * handler that interrupted another call of the library in the same thread.
+ */
+#ifndef BINADE_POOL_H_
+#define BINADE_POOL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "binade/source.h"
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "binade/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a pool behaves: bits of binade_pool_options.flags. */
+
+/** Before it fails, the pool may let the requesting stream wait for another's
+ *  work (cuStreamWaitEvent). That couples streams which the program keeps
+ *  apart, and can deadlock where one waits for the other by other means. */
+#define BINADE_POOL_REUSE_DEPENDENCIES (UINT32_C(1) << 0)
+/** binade_pool_destroy() prints to stderr what was never freed. */
+#define BINADE_POOL_REPORT_LEAKS (UINT32_C(1) << 1)
+/** Blocks may be shared with other processes, binade/ipc.h. Who gets one block
+ *  can see all of the segment that it lies in, so keep nothing else there. */
+#define BINADE_POOL_EXPORTABLE (UINT32_C(1) << 2)
+
+/**
+ * How a pool is made. Begin with BINADE_POOL_OPTIONS_INIT, so that fields of
+ * later versions have their defaults. The environment variable BINADE_CONF,
+ * "key:value,key:value", goes over what the program says; sizes take the
+ * suffixes K, M and G (2^10, 2^20, 2^30). The keys are the names in [brackets].
+ */
+typedef struct binade_pool_options {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks,
+     *  exportable: 0 or 1] */
+    uint32_t flags;
+    /** Ordinal of the device whose primary context the pool uses and keeps
+     *  alive. Ignored where `context` is set. Default 0. */
+    int32_t device;
+    /** Longest wait before an allocation fails for want of memory, in
+     *  milliseconds, for the device's work; for what other threads have in
+     *  their caches, the same up to 200. 0: wait for neither. Default 1000.
+     *  [wait_ms] */
+    uint32_t wait_ms;
+    /** NULL, or the context to use, which must outlive the pool. */
+    binade_context context;
+    /** NULL for cuMemAlloc, or where the memory comes from. Copied. */
+    const binade_source *source;
+    /** Most that the pool ever reserves; 0: what the device has. [limit] */
+    uint64_t limit_bytes;
+    /** Size of the first segment, doubling up to the largest: multiples of
+     *  2 MiB, 64 MiB and 1 GiB by default. [first_segment, largest_segment] */
+    uint64_t first_segment_bytes;
+    uint64_t largest_segment_bytes;
+    /** Free memory that one thread's caches may hold; 0: no caches. Default
+     *  64 MiB. [thread_cache] */
+    uint64_t thread_cache_bytes;
+    /** The same for all threads together; 0: an eighth of what may be
+     *  reserved, and 64 MiB at least. What the threads of one stream leave for
+     *  each other is an eighth of it at most, beside that. [cache] */
+    uint64_t cache_bytes;
+} binade_pool_options;
+
+/** Every field at its default. */
+#define BINADE_POOL_OPTIONS_INIT                                               \
+    {                                                                          \
+        (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
+            UINT64_C(64) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0       \
+    }
+
+/**
+ * Makes a pool. No memory is reserved before the first allocation.
+ *
+ * @param options  NULL for the defaults.
+ * @param out      [out] The pool. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `out` is NULL; an option or a key of BINADE_CONF is
+ *         unknown, out of range, given twice, in contradiction to another, or
+ *         without effect; a field of `source` is refused.
+ * @return BINADE_E_NO_HOST_MEMORY
+ * @return what binade_probe() returns for a driver or device that is not there
+ *
+ * Ownership: the caller's, to be destroyed by binade_pool_destroy().
+ * Threads:   any. Calls the driver; may block.
+ * Streams:   none.
+ * Context:   any may be current, and stays so.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_create(const binade_pool_options *options, binade_pool **out);
+
+/** What a destroyed pool had not got back. */
+typedef struct binade_leaks {
+    /** Bytes of this struct: set by the caller before the call. */
+    uint32_t struct_size;
+    /** Addresses that follow. */
+    uint32_t address_count;
+    /** Blocks, and bytes of them all. */
+    uint64_t block_count;
+    uint64_t bytes;
+    /** Of the blocks with the lowest offsets in the pool. */
+    binade_devptr addresses[16];
+} binade_leaks;
+
+/**
+ * Destroys a pool and gives its memory back to the source: all of it, also
+ * what was never freed. Waits until the work of the pool's contexts is over.
+ * The handle stays recognisable: later calls with it return BINADE_E_INVALID.
+ * What was exported from it must not be open in other processes any more
+ * (docs/ipc.md).
+ *
+ * @param pool       NULL does nothing.
+ * @param out_leaks  [out] NULL, or what had not been freed; written only when
+ *                   the pool is gone.
+ *
+ * @return BINADE_OK         The pool is gone.
+ * @return BINADE_E_INVALID  `pool` was destroyed before, or
+ *         `out_leaks->struct_size` is too small.
+ * @return BINADE_E_BUSY     A capture guard is held: the pool is as it was.
+ * @return any other status  The pool is gone; the source or the driver said
+ *         this of memory that it did not take back.
+ *
+ * Ownership: ends. 128 bytes stay behind for each pool.
+ * Threads:   one; no other call on this pool may be under way. Threads that
+ *            used it may go on to live and to end.
+ * Streams:   work that is queued on any of them is waited for.
+ * Context:   any may be current.
+ */
+BINADE_API binade_status binade_pool_destroy(binade_pool *pool,
+                                             binade_leaks *out_leaks);
+
+/**
+ * Takes `size_bytes` of device memory from `pool`, for work on `stream`.
+ *
+ * @param pool        The pool.
+ * @param size_bytes  Bytes wanted; 0 gives address 0 and BINADE_OK. Rounded up
+ *                    by at most 12.5 % and 512 bytes, never to a power of two;
+ *                    above 1 MiB by 32 KiB, unless a cached block that is
+ *                    12.5 % larger at most will do.
+ * @param stream      Stream that will use the block first, or
+ *                    BINADE_STREAM_ANY if the caller cannot tell.
+ * @param out         [out] Device address, aligned to 512 bytes, and to 2 MiB
+ *                    above 1 MiB. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID    `pool` or `out` is NULL, or the pool destroyed.
+ * @return BINADE_E_TOO_LARGE  More than the pool may ever reserve.
+ * @return BINADE_E_NO_DEVICE_MEMORY (_PINNED_ for a source of pinned memory)
+ *         Nothing was free, growing was refused, and waiting did not help:
+ *         binade_last_oom() tells what was tried.
+ * @return BINADE_E_NO_HOST_MEMORY  for the pool's own records
+ * @return BINADE_E_DRIVER, or what the source said
+ *
+ * Ownership: the caller's until it is freed into the same pool, by any thread.
+ * Threads:   any, concurrently. Wait-free when the calling thread's cache has a
+ *            block; otherwise lock-free up to 1 MiB as long as the pool need
+ *            not grow, and may block above that. While another thread is on
+ *            its way out of memory (binade/oom.h) no cache serves at once, and
+ *            this may wait for that thread's last search. The first call of a
+ *            thread, and its first with a stream, takes a lock.
+ * Streams:   work already on `stream` may still be using the block's last
+ *            life; work enqueued on `stream` from now on is ordered after it.
+ * Context:   any may be current; the pool's need not be.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_alloc(binade_pool *pool,
+                                                      size_t size_bytes,
+                                                      binade_stream stream,
+                                                      binade_devptr *out);
+
+/**
+ * The same, with an alignment.
+ *
+ * @param alignment_bytes  A power of two up to 2 MiB; up to 512 it changes
+ *                         nothing.
+ *
+ * @return as binade_alloc()
+ * @return BINADE_E_INVALID  also when `alignment_bytes` is something else.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_alloc_aligned(
+    binade_pool *pool, size_t size_bytes, size_t alignment_bytes,
+    binade_stream stream, binade_devptr *out);
+
+/**
+ * The same as binade_alloc(), but never waits: not for another thread, not for
+ * the device. It may ask the source for memory if nobody else does.
+ *
+ * @return as binade_alloc()
+ * @return BINADE_E_BUSY  There is nothing to be had without waiting.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_try_alloc(binade_pool *pool,
+                                                          size_t size_bytes,
+                                                          binade_stream stream,
+                                                          binade_devptr *out);
+
+/**
+ * Takes several blocks of one size: all or none.
+ *
+ * @param count  Blocks wanted; 0 does nothing.
+ * @param out    [out] `count` addresses, in no order; their contents are
+ *               undefined unless BINADE_OK is returned.
+ *
+ * @return as binade_alloc()
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_alloc_batch(binade_pool *pool, size_t size_bytes, binade_stream stream,
+                   size_t count, binade_devptr *out);
+
+/**
+ * Gives a block back.
+ *
+ * @param pool     The pool that it is from.
+ * @param address  As it was allocated; 0 does nothing.
+ * @param stream   Stream whose queued work uses the block last. The caller
+ *                 asserts that this stream's tail comes after the block's
+ *                 allocation and all of its uses; if it cannot, it names
+ *                 BINADE_STREAM_ANY, or the others by binade_record_use().
+ *                 BINADE_STREAM_DONE asserts that no use is pending.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` is NULL or destroyed; `address` is inside a
+ *         block, or free. A block that was freed twice is recognised if it is on
+ *         top of the thread's magazine of its size, or back in the buddy.
+ * @return BINADE_E_FOREIGN  `address` is not the pool's.
+ * @return BINADE_E_BUSY     `stream` is capturing a graph.
+ * @return BINADE_E_NO_HOST_MEMORY, BINADE_E_DRIVER
+ *
+ * Ownership: the pool's after BINADE_OK, else as it was.
+ * Threads:   any, concurrently. Wait-free when the calling thread's cache has
+ *            room and no thread is on its way out of memory; otherwise
+ *            lock-free, with driver calls that do not wait. The
+ *            first call of a thread, and its first with a stream, takes a lock.
+ * Streams:   the memory serves `stream` again at once, others when the work
+ *            that is on `stream` now is over.
+ * Context:   any may be current; the pool's need not be.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_free(binade_pool *pool,
+                                                     binade_devptr address,
+                                                     binade_stream stream);
+
+/**
+ * The same for a caller who knows the size, which is faster.
+ *
+ * @param size_bytes  As it was asked for.
+ *
+ * @return as binade_free()
+ * @return BINADE_E_INVALID  also when the block has another size: it stays the
+ *         caller's.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_free_sized(binade_pool *pool, binade_devptr address, size_t size_bytes,
+                  binade_stream stream);
+
+/**
+ * Gives several blocks back, in the order given.
+ *
+ * @param count      Addresses.
+ * @param addresses  May contain 0.
+ * @param out_freed  [out] NULL, or how many of them were dealt with: all after
+ *                   BINADE_OK, otherwise those before the one that failed.
+ *
+ * @return as binade_free()
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_free_batch(binade_pool *pool, const binade_devptr *addresses,
+                  size_t count, binade_stream stream, size_t *out_freed);
+
+/**
+ * Tells how many bytes of a block may be used: at least what was asked for.
+ *
+ * @param address  As it was allocated.
+ * @param out      [out] Bytes. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` or `out` is NULL, the pool destroyed, or
+ *         `address` inside a block or free.
+ * @return BINADE_E_FOREIGN  `address` is not the pool's.
+ *
+ * Ownership: the block stays the caller's.
+ * Threads:   any, but not at the same time as the block's free. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_usable_size(binade_pool *pool, binade_devptr address, size_t *out);
+
+/**
+ * Gives memory that nobody uses back to the source: empties the calling
+ * thread's caches and what ended threads left, takes back what is done, and
+ * releases segments that are wholly free as long as `keep_bytes` stay reserved.
+ *
+ * @param pool        The pool.
+ * @param keep_bytes  Bytes to keep.
+ * @param out_bytes   [out] NULL, or the bytes that the source took back.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` is NULL or destroyed.
+ * @return what the source said when it refused
+ *
+ * Threads:   any. Blocks in the source.
+ * Streams:   what is not done stays. The source may wait nevertheless:
+ *            cuMemFree() does, for all work that is queued in the process.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_pool_trim(binade_pool *pool,
+                                                          uint64_t keep_bytes,
+                                                          uint64_t *out_bytes);
+
+/* Callers compiled so mean their own default stream by a null stream. */
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define binade_alloc(pool, size, stream, out)                                  \
+    binade_alloc(pool, size, binade_stream_of_caller(stream), out)
+#define binade_alloc_aligned(pool, size, alignment, stream, out)               \
+    binade_alloc_aligned(pool, size, alignment,                                \
+                         binade_stream_of_caller(stream), out)
+#define binade_try_alloc(pool, size, stream, out)                              \
+    binade_try_alloc(pool, size, binade_stream_of_caller(stream), out)
+#define binade_alloc_batch(pool, size, stream, count, out)                     \
+    binade_alloc_batch(pool, size, binade_stream_of_caller(stream), count, out)
+#define binade_free(pool, address, stream)                                     \
+    binade_free(pool, address, binade_stream_of_caller(stream))
+#define binade_free_sized(pool, address, size, stream)                         \
+    binade_free_sized(pool, address, size, binade_stream_of_caller(stream))
+#define binade_free_batch(pool, addresses, count, stream, out)                 \
+    binade_free_batch(pool, addresses, count, binade_stream_of_caller(stream), \
+                      out)
+#define binade_record_use(pool, address, stream)                               \
+    binade_record_use(pool, address, binade_stream_of_caller(stream))
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams: which of them a block belongs to, and when another may have it.
+ * docs/streams.md has the rules as a table.
+ *
+ * A block that was freed on a stream serves that stream again at once: work
+ * that is queued later runs later. Before it serves another stream, an event
+ * that was recorded after the free must be over. A pool does that by itself;
+ * what it must be told is below.
+ */
+#ifndef BINADE_STREAM_H_
+#define BINADE_STREAM_H_
+
+#include <stdint.h>
+
+#include "binade/status.h"
+#include "binade/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A pool of device memory; binade/pool.h. */
+typedef struct binade_pool binade_pool;
+
+/** The legacy default stream of the pool's context (CU_STREAM_LEGACY). The null
+ *  stream is the same, unless the caller is compiled with
+ *  CUDA_API_PER_THREAD_DEFAULT_STREAM, as for CUDA's own functions. */
+#define BINADE_STREAM_LEGACY ((binade_stream)(uintptr_t)1)
+/** The calling thread's own default stream (CU_STREAM_PER_THREAD). */
+#define BINADE_STREAM_PER_THREAD ((binade_stream)(uintptr_t)2)
+/** No stream can be named. Freed so, a block waits for all work that any stream
+ *  of the context has been given until then; allocated so, a block has no work
+ *  pending and may be used anywhere at once, by the CPU too. */
+#define BINADE_STREAM_ANY ((binade_stream)(~(uintptr_t)0))
+/** Freed so: nothing that uses the block is pending. For an allocation it means
+ *  the same as BINADE_STREAM_ANY. */
+#define BINADE_STREAM_DONE ((binade_stream)(~(uintptr_t)1))
+
+/** What a null stream means to this caller: see BINADE_STREAM_LEGACY. */
+static inline binade_stream binade_stream_of_caller(binade_stream stream)
+{
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+    return stream ? stream : BINADE_STREAM_PER_THREAD;
+#else
+    return stream;
+#endif
+}
+
+/**
+ * Says that a block is used by another stream than the one that it will be
+ * freed on. The free then waits for that stream too.
+ *
+ * @param pool     The pool that the block is from.
+ * @param address  A live block's address, as allocated; 0 is ignored.
+ * @param stream   The stream that uses it: any but BINADE_STREAM_DONE. Named
+ *                 twice is as good as once.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID         `pool` is NULL or destroyed, `stream` is
+ *         BINADE_STREAM_DONE, or `address` is inside a block.
+ * @return BINADE_E_FOREIGN         `address` is not the pool's.
+ * @return BINADE_E_NO_HOST_MEMORY  Nothing was noted.
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: the block stays the caller's.
+ * Threads:   any, but not at the same time as the block's free. Takes a lock
+ *            for an instant.
+ * Streams:   to be called after the use was queued, or before the free at the
+ *            latest: the free records an event on `stream`. Where that captures
+ *            a graph by then, the block waits for what is queued until the
+ *            capture ends, not for launches of the graph.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_record_use(
+    binade_pool *pool, binade_devptr address, binade_stream stream);
+
+/**
+ * Frees a block that is in use until an event of the caller's is over.
+ *
+ * @param pool     The pool that the block is from.
+ * @param address  A live block's address; 0 does nothing.
+ * @param event    An event that was recorded after the last use, in any
+ *                 context of the pool's device; the caller may record it again
+ *                 or destroy it when the call has returned.
+ *
+ * @return BINADE_OK
+ * @return as binade_free()
+ * @return BINADE_E_DRIVER   The driver refused the event: the block is still
+ *         the caller's.
+ *
+ * Ownership: the block is the pool's after BINADE_OK, the caller's otherwise.
+ * Threads:   any. Calls the driver; does not wait for the event.
+ * Streams:   a stream of the pool's own waits for the event.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_free_after(binade_pool *pool, binade_devptr address, binade_event event);
+
+/**
+ * Tells the pool that a stream is about to be destroyed. To be called before
+ * cuStreamDestroy(): a later stream may get the same handle.
+ *
+ * @param pool    A pool whose blocks were used on the stream.
+ * @param stream  A created stream. One that the pool has not seen is fine.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID   `pool` is NULL or destroyed, or `stream` is no
+ *         created stream (null, LEGACY, PER_THREAD, ANY, DONE).
+ * @return BINADE_E_DRIVER    No event could be recorded on it: what was freed
+ *         on it waits for the whole context instead.
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: the stream stays the caller's, and may be destroyed now.
+ * Threads:   any, but no other call may name this stream at the same time or
+ *            later, until a new stream has got the handle. Waits for calls of
+ *            other threads that are recording on it.
+ * Streams:   an event is recorded on it.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_stream_retire(binade_pool *pool, binade_stream stream);
+
+/**
+ * Keeps all pools of the process from recording a context event, which would
+ * break a graph capture under way in the context. Hold a guard from before
+ * cuStreamBeginCapture() until after cuStreamEndCapture(), whichever thread
+ * captures. Guards are counted. Meanwhile what was freed with
+ * BINADE_STREAM_ANY waits, and pools are slower: they ask the driver at each
+ * call whether the stream captures.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_FORKED  No guard was taken.
+ *
+ * Threads:   any; the two calls of a pair may come from different threads.
+ *            Waits for context events that are being recorded right now, which
+ *            takes a microsecond.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_capture_guard_begin(void);
+
+/**
+ * Ends what binade_capture_guard_begin() began.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  No guard is held.
+ * @return BINADE_E_FORKED
+ *
+ * Threads:   any. Takes a lock for an instant.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_capture_guard_end(void);
+
+/**
+ * Names a further context whose work may use the pool's memory: that of a peer
+ * device, or a second one of the same device. From then on what is freed with
+ * BINADE_STREAM_ANY waits for it too. Streams of it may be named like the
+ * pool's own, but for 0, LEGACY and PER_THREAD, which mean the pool's context.
+ *
+ * @param pool     The pool.
+ * @param context  A context, which must outlive the pool. Named twice, or the
+ *                 pool's own: nothing changes.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID         `pool` is NULL or destroyed, or `context` is
+ *         NULL.
+ * @return BINADE_E_TOO_LARGE       The pool knows 16 of them already.
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: the context stays the caller's.
+ * Threads:   any. Takes a lock for an instant. Call it before the context is
+ *            given memory of the pool.
+ * Streams:   none.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_add_context(binade_pool *pool, binade_context context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The public side of sharing between processes: arguments.
+ */
+#include "binade/ipc.h"
+
+#include "pool/base/failure.h"
+#include "pool/body.h"
+#include "pool/ipc/handle.h"
+#include "pool/ipc/import.h"
+
+binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
+                                binade_ipc_handle *out)
+{
+    struct binadei_call call;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID, "binade_ipc_export: out is NULL");
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_exports *exports = pool->body->exports;
+    status = exports ? binadei_export(exports, call.engine, address, out)
+                     : binadei_fail(BINADE_E_UNSUPPORTED,
+                                    "the pool is not exportable: it was made "
+                                    "without BINADE_POOL_EXPORTABLE");
+    binadei_call_end(&call);
+    return status;
+}
+
+binade_status binade_ipc_release_exports(binade_pool *pool,
+                                         binade_devptr address)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_ANY, &call);
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_exports *exports = pool->body->exports;
+    if (exports)
+        status = binadei_exports_release(exports, &call, address);
+    binadei_call_end(&call);
+    return status;
+}
+
+/* A call that is of no pool. */
+static binade_status begin(struct binadei_thread **out_thread,
+                           const struct binadei_driver **out_driver)
+{
+    binade_status status = binadei_thread_enter(out_thread);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_driver_open(out_driver);
+    if (status != BINADE_OK)
+        binadei_thread_leave(*out_thread);
+    return status;
+}
+
+binade_status binade_ipc_import(const void *handle, size_t handle_bytes,
+                                binade_context context, binade_devptr *out)
+{
+    struct binadei_thread *thread;
+    const struct binadei_driver *driver;
+    binade_ipc_handle own;
+    if (!handle || !out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_ipc_import: handle or out is NULL");
+    binade_status status = binadei_handle_read(handle, handle_bytes, &own);
+    if (status == BINADE_OK)
+        status = begin(&thread, &driver);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_import(driver, &own, context, out);
+    binadei_thread_leave(thread);
+    return status;
+}
+
+static binade_status close_any(const struct binadei_driver *driver,
+                               binade_devptr address, binade_stream stream,
+                               uint64_t *out_closing)
+{
+    binade_status status =
+        binadei_import_close(driver, address, stream, out_closing);
+    if (status != BINADE_E_FOREIGN)
+        return status;
+    status = binadei_exports_close(address);
+    if (status == BINADE_OK && out_closing)
+        *out_closing = 0;
+    if (status != BINADE_OK)
+        return binadei_fail(status, "address 0x%llx is of no open import",
+                            address);
+    return status;
+}
+
+binade_status binade_ipc_close(binade_devptr address, binade_stream stream,
+                               uint64_t *out_closing)
+{
+    struct binadei_thread *thread;
+    const struct binadei_driver *driver;
+    binade_status status = begin(&thread, &driver);
+    if (status != BINADE_OK)
+        return status;
+    if (address)
+        status = close_any(driver, address, stream, out_closing);
+    else if (out_closing)
+        *out_closing = 0;
+    binadei_thread_leave(thread);
+    return status;
+}
+
+binade_status binade_ipc_wait(uint64_t closing, uint32_t timeout_ms)
+{
+    struct binadei_thread *thread;
+    const struct binadei_driver *driver;
+    binade_status status = begin(&thread, &driver);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_import_wait(driver, closing, timeout_ms);
+    binadei_thread_leave(thread);
+    return status;
+}
+
+binade_status binade_ipc_trim(uint32_t keep_count, uint32_t *out_open)
+{
+    struct binadei_thread *thread;
+    const struct binadei_driver *driver;
+    uint32_t open_count = 0;
+    binade_status status = begin(&thread, &driver);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_import_trim(driver, keep_count, &open_count);
+    binadei_thread_leave(thread);
+    if (out_open)
+        *out_open = open_count;
+    return status;
+}

@@ -1,0 +1,259 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The closes whose work is not over: a list under a lock. Who asks the driver
+ * for one marks it, so that nobody else does and it stays where it is, and lets
+ * go of the lock.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "pool/ipc/closings.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "pool/base/failure.h"
+#include "pool/driver/section.h"
+#include "pool/ipc/import.h"
+#include "pool/ipc/opener.h"
+
+#define NAP_NS 20000L
+#define NAP_MOST_NS 1000000L
+
+struct closing {
+    struct closing *next;
+    uint64_t number;
+    struct binadei_opening *opening;
+    CUevent event;
+    bool is_being_asked; /* the lock */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Under the lock. */
+static struct closing *closings;
+static uint64_t last_number;
+
+/* Whether the event is over. An error of the device is no proof of that; the
+ * end of the context is. */
+static binade_status query(const struct binadei_driver *driver, CUevent event,
+                           bool *out_is_over)
+{
+    struct binadei_section section;
+    *out_is_over = false;
+    binade_status status = binadei_section_enter(driver, NULL, &section);
+    if (status != BINADE_OK)
+        return status;
+    CUresult code = driver->cuEventQuery(event);
+    if (code != CUDA_ERROR_NOT_READY)
+        status = binadei_driver_status(BINADEI_ENTRY_cuEventQuery, code);
+    *out_is_over = code == CUDA_SUCCESS || binadei_opener_is_gone(status);
+    (void)binadei_section_leave(&section);
+    return *out_is_over ? BINADE_OK : status;
+}
+
+static binade_status synchronise(const struct binadei_driver *driver,
+                                 CUevent event)
+{
+    struct binadei_section section;
+    binade_status status = binadei_section_enter(driver, NULL, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = BINADEI_CALL(driver, cuEventSynchronize, (event));
+    (void)binadei_section_leave(&section);
+    return binadei_opener_is_gone(status) ? BINADE_OK : status;
+}
+
+/* The record ends; it is in no list. */
+static void forget(const struct binadei_driver *driver, struct closing *closing)
+{
+    if (closing->event)
+        (void)driver->cuEventDestroy(closing->event);
+    free(closing);
+}
+
+static void finish(const struct binadei_driver *driver, struct closing *closing)
+{
+    binadei_opening_end_close(closing->opening);
+    forget(driver, closing);
+}
+
+static void undo(const struct binadei_driver *driver, struct closing *closing)
+{
+    binadei_opening_undo_close(closing->opening);
+    forget(driver, closing);
+}
+
+static uint64_t list(struct closing *closing)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t number = ++last_number;
+    closing->number = number;
+    closing->next = closings;
+    closings = closing;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+/* Waits for the event; where that fails, the import is as it was. */
+static binade_status wait_now(const struct binadei_driver *driver,
+                              struct closing *closing)
+{
+    binade_status status =
+        closing->event ? synchronise(driver, closing->event) : BINADE_OK;
+    if (status == BINADE_OK)
+        finish(driver, closing);
+    else
+        undo(driver, closing);
+    return status;
+}
+
+/* Asks once; 0 if it is over, otherwise the number that it is listed by. */
+static uint64_t wait_later(const struct binadei_driver *driver,
+                           struct closing *closing)
+{
+    bool is_over = !closing->event;
+    /* What the driver says now is told to who asks later. */
+    if (!is_over)
+        (void)query(driver, closing->event, &is_over);
+    if (!is_over)
+        return list(closing);
+    finish(driver, closing);
+    return 0;
+}
+
+binade_status binadei_import_close(const struct binadei_driver *driver,
+                                   binade_devptr address, binade_stream stream,
+                                   uint64_t *out_closing)
+{
+    struct binadei_opening *opening;
+    binade_status status = binadei_opening_begin_close(address, &opening);
+    if (status == BINADE_E_INVALID) {
+        return binadei_fail(status,
+                            "all imports of the segment that has 0x%llx are "
+                            "closed",
+                            address);
+    }
+    if (status != BINADE_OK)
+        return status;
+    struct closing *closing = calloc(1, sizeof(*closing));
+    if (!closing) {
+        binadei_opening_undo_close(opening);
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory to note a close");
+    }
+    closing->opening = opening;
+    status = binadei_closing_record(driver, opening, stream, &closing->event);
+    if (status != BINADE_OK) {
+        undo(driver, closing);
+        return status;
+    }
+    if (!out_closing)
+        return wait_now(driver, closing);
+    *out_closing = wait_later(driver, closing);
+    return BINADE_OK;
+}
+
+/* The closing with the number, marked. NULL: there is none, or another thread
+ * asks for it, which `*out_is_there` tells apart. */
+static struct closing *mark(uint64_t number, bool *out_is_there)
+{
+    pthread_mutex_lock(&lock);
+    struct closing *closing = closings;
+    while (closing && closing->number != number)
+        closing = closing->next;
+    *out_is_there = closing != NULL;
+    if (closing && closing->is_being_asked)
+        closing = NULL;
+    if (closing)
+        closing->is_being_asked = true;
+    pthread_mutex_unlock(&lock);
+    return closing;
+}
+
+static void unmark(const struct binadei_driver *driver, struct closing *closing,
+                   bool is_over)
+{
+    pthread_mutex_lock(&lock);
+    closing->is_being_asked = false;
+    struct closing **at = &closings;
+    while (is_over && *at != closing)
+        at = &(*at)->next;
+    if (is_over)
+        *at = closing->next;
+    pthread_mutex_unlock(&lock);
+    if (is_over)
+        finish(driver, closing);
+}
+
+/* BINADE_E_BUSY without a message: not yet. */
+static binade_status ask(const struct binadei_driver *driver, uint64_t number)
+{
+    bool is_there;
+    bool is_over;
+    struct closing *closing = mark(number, &is_there);
+    if (!closing)
+        return is_there ? BINADE_E_BUSY : BINADE_OK;
+    binade_status status = query(driver, closing->event, &is_over);
+    unmark(driver, closing, is_over);
+    return status == BINADE_OK && !is_over ? BINADE_E_BUSY : status;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t latest_number(void)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t number = last_number;
+    pthread_mutex_unlock(&lock);
+    return number;
+}
+
+binade_status binadei_import_wait(const struct binadei_driver *driver,
+                                  uint64_t closing, uint32_t timeout_ms)
+{
+    struct timespec nap = {0, NAP_NS};
+    uint64_t end_ns = now_ns() + timeout_ms * UINT64_C(1000000);
+    if (closing > latest_number())
+        return binadei_fail(BINADE_E_INVALID, "%llu is the number of no close",
+                            (unsigned long long)closing);
+    binade_status status = ask(driver, closing);
+    while (status == BINADE_E_BUSY && now_ns() < end_ns) {
+        (void)nanosleep(&nap, NULL);
+        if (nap.tv_nsec < NAP_MOST_NS)
+            nap.tv_nsec *= 2;
+        status = ask(driver, closing);
+    }
+    if (status == BINADE_E_BUSY)
+        return binadei_fail(status, "the work behind the close is not over");
+    return status;
+}
+
+/* The lowest number above `number`; 0: none. */
+static uint64_t next_number(uint64_t number)
+{
+    uint64_t next = 0;
+    pthread_mutex_lock(&lock);
+    for (const struct closing *closing = closings; closing;
+         closing = closing->next)
+        if (closing->number > number && (!next || closing->number < next))
+            next = closing->number;
+    pthread_mutex_unlock(&lock);
+    return next;
+}
+
+binade_status binadei_closings_poll(const struct binadei_driver *driver)
+{
+    binade_status first = BINADE_OK;
+    for (uint64_t number = next_number(0); number;
+         number = next_number(number)) {
+        binade_status status = ask(driver, number);
+        if (first == BINADE_OK && status != BINADE_E_BUSY)
+            first = status;
+    }
+    return first;
+}

@@ -1,0 +1,161 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Beginning and end of a pool's exports, and the segments among them: sorted by
+ * address, so that an export finds its own among many.
+ */
+#include "pool/ipc/exports.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/failure.h"
+#include "pool/driver/section.h"
+#include "pool/ipc/process.h"
+#include "pool/ipc/state.h"
+
+static binade_status ask_uuid(const struct binadei_exports_options *options,
+                              CUuuid *out)
+{
+    struct binadei_section section;
+    CUdevice device;
+    binade_status status =
+        binadei_section_enter(options->driver, options->context, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = BINADEI_CALL(options->driver, cuCtxGetDevice, (&device));
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(options->driver, cuDeviceGetUuid, (out, device));
+    (void)binadei_section_leave(&section);
+    return status;
+}
+
+/* What all handles of the pool have in common. */
+static binade_status fill_common(const struct binadei_exports_options *options,
+                                 binade_ipc_handle *out)
+{
+    const struct binadei_process *self;
+    CUuuid uuid;
+    binade_status status = binadei_process_self(&self);
+    if (status == BINADE_OK)
+        status = ask_uuid(options, &uuid);
+    if (status != BINADE_OK)
+        return status;
+    memset(out, 0, sizeof(*out));
+    memcpy(out->device_uuid, uuid.bytes, sizeof(out->device_uuid));
+    memcpy(out->machine, self->machine, sizeof(out->machine));
+    out->pid_namespace = self->pid_namespace;
+    out->start_ticks = self->start_ticks;
+    out->pid = (uint32_t)self->pid;
+    return BINADE_OK;
+}
+
+binade_status
+binadei_exports_create(const struct binadei_exports_options *options,
+                       struct binadei_exports **out)
+{
+    if (!options->driver->cuIpcGetMemHandle)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the driver cannot export memory");
+    struct binadei_exports *exports = calloc(1, sizeof(*exports));
+    if (!exports)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for a pool's exports");
+    binade_status status = fill_common(options, &exports->common);
+    if (status != BINADE_OK) {
+        free(exports);
+        return status;
+    }
+    exports->options = *options;
+    pthread_mutex_init(&exports->lock, NULL);
+    binadei_exports_enrol(exports);
+    *out = exports;
+    return BINADE_OK;
+}
+
+void binadei_exports_drain(struct binadei_exports *exports,
+                           struct binadei_engine *engine)
+{
+    /* Nobody's, so that it needs no memory. */
+    struct binadei_member by = {.engine = engine};
+    if (!exports)
+        return;
+    struct binadei_held *freed =
+        binadei_held_take_freed(&exports->blocks, 0, BINADEI_ADDRESS_END);
+    while (freed) {
+        struct binadei_held *held = freed;
+        freed = held->next;
+        binadei_give_block(&by, held->address);
+        free(held);
+    }
+}
+
+void binadei_exports_destroy(struct binadei_exports *exports)
+{
+    if (!exports)
+        return;
+    binadei_exports_strike(exports);
+    binadei_held_fini(&exports->blocks);
+    pthread_mutex_destroy(&exports->lock);
+    free(exports->segments);
+    free(exports);
+}
+
+static binade_devptr end_of(const struct binadei_export *segment)
+{
+    return segment->info.address +
+           (uint64_t)segment->info.page_count * BINADEI_PAGE_BYTES;
+}
+
+/* The first that ends behind `address`. */
+static size_t index_of(const struct binadei_exports *exports,
+                       binade_devptr address)
+{
+    size_t first = 0;
+    size_t end = exports->segment_count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (end_of(&exports->segments[middle]) > address)
+            end = middle;
+        else
+            first = middle + 1;
+    }
+    return first;
+}
+
+struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
+                                         binade_devptr address)
+{
+    size_t index = index_of(exports, address);
+    if (index == exports->segment_count ||
+        exports->segments[index].info.address > address)
+        return NULL;
+    return &exports->segments[index];
+}
+
+bool binadei_export_insert(struct binadei_exports *exports,
+                           const struct binadei_export *fresh)
+{
+    size_t index = index_of(exports, fresh->info.address);
+    if (exports->segment_count == exports->segment_capacity) {
+        size_t capacity = 2 * exports->segment_capacity + 4;
+        struct binadei_export *segments =
+            realloc(exports->segments, capacity * sizeof(*segments));
+        if (!segments)
+            return false;
+        exports->segments = segments;
+        exports->segment_capacity = capacity;
+    }
+    memmove(&exports->segments[index + 1], &exports->segments[index],
+            (exports->segment_count - index) * sizeof(*exports->segments));
+    exports->segments[index] = *fresh;
+    exports->segment_count++;
+    return true;
+}
+
+void binadei_export_remove(struct binadei_exports *exports, size_t index)
+{
+    exports->segment_count--;
+    memmove(&exports->segments[index], &exports->segments[index + 1],
+            (exports->segment_count - index) * sizeof(*exports->segments));
+}

@@ -1,0 +1,86 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The layout is pinned here: exporter and importer may be built by different
+ * compilers, and bytes that nobody wrote would differ from handle to handle.
+ */
+#include "pool/ipc/handle.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "pool/base/failure.h"
+
+#define AT(field, offset)                                                      \
+    _Static_assert(offsetof(binade_ipc_handle, field) == (offset),             \
+                   "the layout of a handle is fixed: " #field)
+
+AT(version, 0);
+AT(struct_size, 4);
+AT(driver_handle, 8);
+AT(segment_bytes, 72);
+AT(offset_bytes, 80);
+AT(size_bytes, 88);
+AT(device_uuid, 96);
+AT(machine, 112);
+AT(pid_namespace, 128);
+AT(start_ticks, 136);
+AT(pid, 144);
+AT(reserved, 148);
+AT(segment_id, 152);
+AT(generation, 160);
+AT(checksum, 168);
+_Static_assert(sizeof(binade_ipc_handle) == 176, "a handle has no padding");
+
+#define SUMMED_WORDS (offsetof(binade_ipc_handle, checksum) / sizeof(uint64_t))
+
+/* Word by word, as an export has no time for bytes. Each step can be undone
+ * (xor, odd factor, xor of the upper half), so handles that differ in one word
+ * only never have the same sum. */
+static uint64_t checksum_of(const binade_ipc_handle *handle)
+{
+    uint64_t words[SUMMED_WORDS];
+    uint64_t sum = UINT64_C(0x62696e6164650001);
+    memcpy(words, handle, sizeof(words));
+    for (size_t i = 0; i < SUMMED_WORDS; i++) {
+        sum = (sum ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15);
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+void binadei_handle_seal(binade_ipc_handle *handle)
+{
+    handle->version = BINADE_IPC_VERSION;
+    handle->struct_size = (uint32_t)sizeof(*handle);
+    handle->checksum = checksum_of(handle);
+}
+
+static bool is_sound(const binade_ipc_handle *handle)
+{
+    return handle->struct_size == sizeof(*handle) && !handle->reserved &&
+           handle->checksum == checksum_of(handle) && handle->size_bytes &&
+           handle->offset_bytes <= handle->segment_bytes &&
+           handle->size_bytes <= handle->segment_bytes - handle->offset_bytes;
+}
+
+binade_status binadei_handle_read(const void *bytes, size_t handle_bytes,
+                                  binade_ipc_handle *out)
+{
+    if (handle_bytes != sizeof(*out)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "a handle has %zu bytes, this has %zu",
+                            sizeof(*out), handle_bytes);
+    }
+    memcpy(out, bytes, sizeof(*out));
+    if (out->version != BINADE_IPC_VERSION) {
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the handle has version %u; this library reads %u",
+                            (unsigned)out->version,
+                            (unsigned)BINADE_IPC_VERSION);
+    }
+    if (!is_sound(out))
+        return binadei_fail(BINADE_E_CORRUPT,
+                            "the handle's bytes are not as they were made");
+    return BINADE_OK;
+}

@@ -1,0 +1,193 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The driver opens a segment only for a process that is not its owner, on a
+ * device that can reach it. What stands in the way is looked for first, so that
+ * the status says it: the driver has one code for most of it.
+ */
+#include "pool/ipc/opener.h"
+
+#include <string.h>
+
+#include "pool/base/failure.h"
+#include "pool/driver/section.h"
+
+bool binadei_opener_is_gone(binade_status status)
+{
+    return status == BINADE_E_CONTEXT_DESTROYED ||
+           status == BINADE_E_DEINITIALIZED;
+}
+
+binade_status binadei_opener_context(const struct binadei_driver *driver,
+                                     CUcontext context, CUcontext *out,
+                                     uint64_t *out_id)
+{
+    binade_status status = BINADE_OK;
+    unsigned long long id = 0;
+    if (!context)
+        status = BINADEI_CALL(driver, cuCtxGetCurrent, (&context));
+    if (status != BINADE_OK)
+        return status;
+    if (!context)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_ipc_import: context is NULL and none is "
+                            "current in this thread");
+    if (driver->cuCtxGetId)
+        status = BINADEI_CALL(driver, cuCtxGetId, (context, &id));
+    else
+        id = (uint64_t)(uintptr_t)context;
+    *out = context;
+    *out_id = id;
+    return status;
+}
+
+/* The device of this process that has the uuid. */
+static binade_status find_device(const struct binadei_driver *driver,
+                                 const uint8_t *uuid, CUdevice *out)
+{
+    int count = 0;
+    CUuuid found;
+    binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (&count));
+    for (int i = 0; i < count && status == BINADE_OK; i++) {
+        status = BINADEI_CALL(driver, cuDeviceGet, (out, i));
+        if (status == BINADE_OK)
+            status = BINADEI_CALL(driver, cuDeviceGetUuid, (&found, *out));
+        if (status == BINADE_OK &&
+            memcmp(found.bytes, uuid, sizeof(found.bytes)) == 0)
+            return BINADE_OK;
+    }
+    if (status != BINADE_OK)
+        return status;
+    return binadei_fail(BINADE_E_NO_DEVICE,
+                        "the memory is on a device that is not among the %d of "
+                        "this process",
+                        count);
+}
+
+/* In the section of the importing context. */
+static binade_status check_device(const struct binadei_driver *driver,
+                                  const binade_ipc_handle *handle)
+{
+    CUdevice device = 0;
+    CUdevice own = 0;
+    int can_access = 0;
+    binade_status status = find_device(driver, handle->device_uuid, &device);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuCtxGetDevice, (&own));
+    if (status != BINADE_OK || own == device)
+        return status;
+    status =
+        BINADEI_CALL(driver, cuDeviceCanAccessPeer, (&can_access, own, device));
+    if (status == BINADE_OK && !can_access)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "device %d cannot access the memory of device %d",
+                            (int)own, (int)device);
+    return status;
+}
+
+static binade_status explain(const struct binadei_opening *opening,
+                             binade_status status)
+{
+    enum binadei_process_state state =
+        binadei_process_state(&opening->key.exporter);
+    if (state == BINADEI_PROCESS_GONE) {
+        return binadei_fail(BINADE_E_PEER_GONE,
+                            "process %llu, which exported the memory, has "
+                            "ended",
+                            (unsigned long long)opening->key.exporter.pid);
+    }
+    if (status != BINADE_E_INVALID)
+        return status;
+    return binadei_fail(BINADE_E_STALE,
+                        "the driver does not open the segment: process %llu "
+                        "%s",
+                        (unsigned long long)opening->key.exporter.pid,
+                        state == BINADEI_PROCESS_LIVES
+                            ? "has given it back"
+                            : "of another pid namespace has given it back, or "
+                              "has ended, or is out of reach");
+}
+
+static CUresult close_at(const struct binadei_driver *driver,
+                         binade_devptr address)
+{
+    CUresult code = driver->cuIpcCloseMemHandle((CUdeviceptr)address);
+    /* Nobody would try again later. */
+    return code == CUDA_SUCCESS
+               ? code
+               : driver->cuIpcCloseMemHandle((CUdeviceptr)address);
+}
+
+/* No access past the end of what was opened, whatever the handle says. */
+static binade_status check_size(const struct binadei_driver *driver,
+                                const binade_ipc_handle *handle,
+                                CUdeviceptr address)
+{
+    CUdeviceptr base = 0;
+    size_t size_bytes = 0;
+    binade_status status = BINADEI_CALL(driver, cuMemGetAddressRange,
+                                        (&base, &size_bytes, address));
+    if (status != BINADE_OK ||
+        (base == address && size_bytes == handle->segment_bytes))
+        return status;
+    return binadei_fail(BINADE_E_CORRUPT,
+                        "the handle speaks of a segment of %llu bytes, the "
+                        "driver of %zu",
+                        (unsigned long long)handle->segment_bytes, size_bytes);
+}
+
+/* In the section. */
+static binade_status open_in(const struct binadei_driver *driver,
+                             const struct binadei_opening *opening,
+                             const binade_ipc_handle *handle, CUdeviceptr *out)
+{
+    CUipcMemHandle driver_handle;
+    memcpy(driver_handle.reserved, handle->driver_handle,
+           sizeof(driver_handle.reserved));
+    binade_status status = check_device(driver, handle);
+    if (status != BINADE_OK)
+        return status;
+    status =
+        BINADEI_CALL(driver, cuIpcOpenMemHandle,
+                     (out, driver_handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    if (status != BINADE_OK)
+        return explain(opening, status);
+    status = check_size(driver, handle, *out);
+    if (status != BINADE_OK)
+        (void)close_at(driver, *out);
+    return status;
+}
+
+binade_status binadei_opener_open(const struct binadei_driver *driver,
+                                  const struct binadei_opening *opening,
+                                  const binade_ipc_handle *handle,
+                                  binade_devptr *out)
+{
+    struct binadei_section section;
+    CUdeviceptr address = 0;
+    if (binadei_process_state(&opening->key.exporter) == BINADEI_PROCESS_GONE)
+        return explain(opening, BINADE_E_PEER_GONE);
+    binade_status status =
+        binadei_section_enter(driver, opening->context, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = open_in(driver, opening, handle, &address);
+    (void)binadei_section_leave(&section);
+    if (status == BINADE_OK)
+        *out = address;
+    return status;
+}
+
+binade_status binadei_opener_close(const struct binadei_driver *driver,
+                                   const struct binadei_opening *opening)
+{
+    struct binadei_section section;
+    binade_status status =
+        binadei_section_enter(driver, opening->context, &section);
+    if (status == BINADE_OK) {
+        status = BINADEI_CALL(driver, cuIpcCloseMemHandle,
+                              ((CUdeviceptr)opening->address));
+        (void)binadei_section_leave(&section);
+    }
+    return binadei_opener_is_gone(status) ? BINADE_OK : status;
+}

@@ -1,0 +1,31 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What the driver is asked for an import; no lock held.
+ */
+#ifndef BINADE_POOL_IPC_OPENER_H_
+#define BINADE_POOL_IPC_OPENER_H_
+
+#include "pool/driver/driver_table.h"
+#include "pool/ipc/openings.h"
+
+/* The context, or the current one for NULL, and what tells it from one that had
+ * the same handle before. */
+BINADE_MUST_USE binade_status
+binadei_opener_context(const struct binadei_driver *driver, CUcontext context,
+                       CUcontext *out, uint64_t *out_id);
+
+/* Opens the segment in the opening's context. Statuses of
+ * binade_ipc_import(). */
+BINADE_MUST_USE binade_status binadei_opener_open(
+    const struct binadei_driver *driver, const struct binadei_opening *opening,
+    const binade_ipc_handle *handle, binade_devptr *out);
+/* Gives it back; waits for all work that is queued in the process. BINADE_OK,
+ * also when the context is gone and the memory with it. */
+BINADE_MUST_USE binade_status binadei_opener_close(
+    const struct binadei_driver *driver, const struct binadei_opening *opening);
+
+/* Whether what the driver said means that the context went, and all with it. */
+bool binadei_opener_is_gone(binade_status status);
+
+#endif

@@ -1,0 +1,366 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps, each counted. What gets memory for this caller alone comes before
+ * what costs others time: the program's callbacks and waiting for events are
+ * last, and giving segments back to the driver, which may stall the process, is
+ * only for when it refuses to give more.
+ *
+ * From the moment when growing is refused the pool knows that somebody climbs:
+ * no other thread has hits then, and none keeps anything in its caches when its
+ * call ends.
+ */
+#include "pool/ladder.h"
+
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/cache/gate.h"
+#include "pool/climb.h"
+
+#define NAP_NS 20000L
+#define NAP_MOST_NS 500000L
+#define LOOK_NAP_MOST_NS 10000000L
+#define GROW_TRIES 64
+/* How long a climber looks again because others are at work, at least, and
+ * waits for what they have in their caches, at most. */
+#define SETTLE_NS UINT64_C(200000000)
+#define LOOKS_MOST 1000U
+
+_Static_assert((int)BINADEI_LADDER_COUNTS ==
+                   (int)BINADEI_COUNT_LADDER_END - (int)BINADEI_COUNT_LADDER,
+               "a step has no count");
+
+static bool take(struct binadei_climb *climb)
+{
+    return binadei_take(climb->call, climb->request, &climb->address);
+}
+
+static bool take_last(struct binadei_climb *climb)
+{
+    return binadei_take_last(climb->call, climb->request, &climb->address);
+}
+
+typedef enum binadei_verdict step_fn(struct binadei_climb *climb);
+
+static enum binadei_verdict verdict_of(bool is_found)
+{
+    return is_found ? BINADEI_FOUND : BINADEI_EXHAUSTED;
+}
+
+/* Counts the step and what it gave to the buddy. */
+static enum binadei_verdict run(struct binadei_climb *climb, unsigned step,
+                                step_fn *function)
+{
+    struct binadei_member *member = climb->call->member;
+    binade_oom_step *counts = &climb->report.steps[step];
+    uint64_t before_bytes = member->given_bytes;
+    binadei_count(member, BINADEI_COUNT_LADDER + step, 1);
+    counts->tries++;
+    enum binadei_verdict verdict = function(climb);
+    counts->gave_bytes += member->given_bytes - before_bytes;
+    return verdict;
+}
+
+static bool is_found(struct binadei_climb *climb, unsigned step,
+                     step_fn *function)
+{
+    return run(climb, step, function) == BINADEI_FOUND;
+}
+
+static enum binadei_verdict finished_batches(struct binadei_climb *climb)
+{
+    if (binadei_reclaim_done(climb->call) && take(climb))
+        return BINADEI_FOUND;
+    return verdict_of(climb->may_wait &&
+                      binadei_reclaim_synchronise(climb->call) && take(climb));
+}
+
+/* Outside of operations: it waits for other growers, and for the source. */
+static binade_status grow_once(struct binadei_climb *climb)
+{
+    const struct binadei_size *size = &climb->request->size;
+    uint64_t bytes = size->chunks ? size->chunks * (uint64_t)BINADEI_CHUNK_BYTES
+                                  : size->grains * BINADEI_GRAIN_BYTES;
+    struct binadei_segments *segments = climb->body->segments;
+    uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
+    binadei_operation_end(climb->call->member);
+    binade_status status = climb->may_wait
+                               ? binadei_segments_grow(segments, bytes)
+                               : binadei_segments_try_grow(segments, bytes);
+    binadei_operation_begin(climb->call->member);
+    if (climb->may_wait)
+        binadei_call_pass_gate(climb->call);
+    uint64_t after_bytes = binadei_segments_reserved_bytes(segments);
+    if (status == BINADE_OK && after_bytes > before_bytes)
+        climb->report.steps[BINADE_OOM_GROW].gave_bytes +=
+            after_bytes - before_bytes;
+    climb->refused_at_bytes = before_bytes;
+    return status;
+}
+
+/* Until the source refuses: others may take what was added. */
+static enum binadei_verdict grow(struct binadei_climb *climb)
+{
+    for (unsigned i = 0; i < GROW_TRIES; i++) {
+        climb->refusal = grow_once(climb);
+        if (climb->refusal != BINADE_OK)
+            return BINADEI_EXHAUSTED;
+        if (take(climb))
+            return BINADEI_FOUND;
+    }
+    return BINADEI_EXHAUSTED;
+}
+
+bool binadei_may_grow(const struct binadei_climb *climb)
+{
+    return climb->refusal == BINADE_OK ||
+           binadei_segments_reserved_bytes(climb->body->segments) <
+               climb->refused_at_bytes;
+}
+
+bool binadei_grow_again(struct binadei_climb *climb)
+{
+    return binadei_may_grow(climb) && is_found(climb, BINADE_OOM_GROW, grow);
+}
+
+/* The calling thread's, and what threads share. */
+static enum binadei_verdict own_cache(struct binadei_climb *climb)
+{
+    (void)binadei_reclaim_own(climb->call);
+    /* What was on its way out may wait for no event, but for all work. */
+    if (climb->may_wait)
+        (void)binadei_reclaim_synchronise(climb->call);
+    return verdict_of(take_last(climb));
+}
+
+static enum binadei_verdict orphans(struct binadei_climb *climb)
+{
+    if (!binadei_reclaim_orphans(climb->call))
+        return BINADEI_EXHAUSTED;
+    (void)binadei_reclaim_done(climb->call);
+    if (climb->may_wait)
+        (void)binadei_reclaim_synchronise(climb->call);
+    return verdict_of(take_last(climb));
+}
+
+static enum binadei_verdict idle_threads(struct binadei_climb *climb)
+{
+    if (!binadei_reclaim_idle(climb->call))
+        return BINADEI_EXHAUSTED;
+    (void)binadei_reclaim_done(climb->call);
+    if (climb->may_wait)
+        (void)binadei_reclaim_synchronise(climb->call);
+    return verdict_of(take_last(climb));
+}
+
+static enum binadei_verdict trim(struct binadei_climb *climb)
+{
+    uint64_t trimmed_bytes;
+    (void)binadei_segments_trim(climb->body->segments, 0, &trimmed_bytes);
+    climb->report.steps[BINADE_OOM_TRIM].gave_bytes += trimmed_bytes;
+    return trimmed_bytes ? run(climb, BINADE_OOM_GROW, grow)
+                         : BINADEI_EXHAUSTED;
+}
+
+static enum binadei_verdict hand_over(struct binadei_climb *climb)
+{
+    return verdict_of(
+        binadei_hand_over(climb->call, climb->request, &climb->address));
+}
+
+static void nap(struct binadei_climb *climb, long *duration_ns, long most_ns)
+{
+    binadei_operation_end(climb->call->member);
+    binadei_nap(*duration_ns);
+    binadei_operation_begin(climb->call->member);
+    binadei_call_pass_gate(climb->call);
+    if (*duration_ns < most_ns)
+        *duration_ns *= 2;
+}
+
+static uint64_t wait_ns(const struct binadei_climb *climb)
+{
+    return climb->body->options.wait_ms * UINT64_C(1000000);
+}
+
+/* While anything is out that may come back, and as long as the option says. */
+static bool may_wait_on(const struct binadei_climb *climb)
+{
+    return binadei_is_any_retiring(climb->body->engine) &&
+           binadei_now_ns() < climb->wait_end_ns;
+}
+
+static enum binadei_verdict wait_for_events(struct binadei_climb *climb)
+{
+    long nap_ns = NAP_NS;
+    while (may_wait_on(climb)) {
+        nap(climb, &nap_ns, NAP_MOST_NS);
+        /* What could not be recorded before may be by now. And others may have
+         * given what this thread never saw. */
+        (void)binadei_reclaim_idle(climb->call);
+        if (binadei_reclaim_own(climb->call) ? take_last(climb) : take(climb))
+            return BINADEI_FOUND;
+    }
+    return BINADEI_EXHAUSTED;
+}
+
+/* Until others were seen at rest, or for long enough. */
+static enum binadei_verdict last_looks(struct binadei_climb *climb)
+{
+    uint64_t patience_ns = wait_ns(climb);
+    uint64_t end_ns =
+        binadei_now_ns() + (patience_ns < SETTLE_NS ? SETTLE_NS : patience_ns);
+    long nap_ns = NAP_NS;
+    enum binadei_verdict verdict = binadei_last_look(climb);
+    for (unsigned i = 1; verdict == BINADEI_UNDECIDED && i < LOOKS_MOST &&
+                         binadei_now_ns() < end_ns;
+         i++) {
+        nap(climb, &nap_ns, NAP_MOST_NS);
+        verdict = take(climb) ? BINADEI_FOUND : binadei_last_look(climb);
+    }
+    climb->report.is_exact = verdict == BINADEI_EXHAUSTED;
+    return verdict;
+}
+
+/* What was seen last in other threads' caches, or freed and on no queue yet,
+ * comes to light when those threads make their next call. If they do not soon,
+ * they are idle. */
+static bool may_others_give(const struct binadei_climb *climb)
+{
+    const binade_oom_report *report = &climb->report;
+    return report->cached_others_bytes + report->retiring_bytes >=
+               climb->request->size.grains * BINADEI_GRAIN_BYTES &&
+           binadei_now_ns() < climb->others_end_ns;
+}
+
+static bool wait_and_look(struct binadei_climb *climb)
+{
+    long nap_ns = NAP_NS;
+    uint64_t now_ns = binadei_now_ns();
+    uint64_t patience_ns = wait_ns(climb);
+    climb->wait_end_ns = now_ns + patience_ns;
+    climb->others_end_ns =
+        now_ns + (patience_ns < SETTLE_NS ? patience_ns : SETTLE_NS);
+    for (;;) {
+        if (is_found(climb, BINADE_OOM_WAIT, wait_for_events) ||
+            is_found(climb, BINADE_OOM_LAST_LOOK, last_looks))
+            return true;
+        if (!may_wait_on(climb) && !may_others_give(climb))
+            return false;
+        /* Each look holds others up. */
+        nap(climb, &nap_ns, LOOK_NAP_MOST_NS);
+        if (take(climb))
+            return true;
+    }
+}
+
+static bool is_exhausted(binade_status status)
+{
+    return status == BINADE_E_NO_DEVICE_MEMORY ||
+           status == BINADE_E_NO_PINNED_MEMORY ||
+           status == BINADE_E_NO_HOST_MEMORY || status == BINADE_OK;
+}
+
+static binade_status fail(struct binadei_climb *climb)
+{
+    binadei_count(climb->call->member,
+                  BINADEI_COUNT_LADDER + (unsigned)BINADEI_LADDER_FAILED, 1);
+    binadei_count(climb->call->member, BINADEI_COUNT_OOMS, 1);
+    return binadei_oom_report(climb, climb->refusal == BINADE_OK
+                                         ? BINADE_E_NO_DEVICE_MEMORY
+                                         : climb->refusal);
+}
+
+static bool may_hand_over(const struct binadei_climb *climb)
+{
+    return (climb->body->options.flags & BINADE_POOL_REUSE_DEPENDENCIES) != 0;
+}
+
+/* What costs others time. */
+static binade_status climb_to_the_end(struct binadei_climb *climb)
+{
+    if (is_found(climb, BINADE_OOM_TRIM, trim) ||
+        (may_hand_over(climb) &&
+         is_found(climb, BINADE_OOM_HAND_OVER, hand_over)))
+        return BINADE_OK;
+    enum binadei_verdict verdict = BINADEI_EXHAUSTED;
+    if (binadei_has_callbacks(climb))
+        verdict = run(climb, BINADE_OOM_CALLBACKS, binadei_call_back);
+    if (verdict == BINADEI_BROKEN)
+        return climb->refusal;
+    return verdict == BINADEI_FOUND || wait_and_look(climb) ? BINADE_OK
+                                                            : fail(climb);
+}
+
+/* Growing was refused. */
+static binade_status climb_on(struct binadei_climb *climb)
+{
+    binadei_count(climb->call->member, BINADEI_COUNT_RETRIES, 1);
+    if (is_found(climb, BINADE_OOM_OWN_CACHE, own_cache) ||
+        is_found(climb, BINADE_OOM_ORPHANS, orphans) ||
+        is_found(climb, BINADE_OOM_IDLE_THREADS, idle_threads))
+        return BINADE_OK;
+    return climb->may_wait
+               ? climb_to_the_end(climb)
+               : binadei_fail(BINADE_E_BUSY,
+                              "%zu bytes: nothing is free without waiting",
+                              climb->request->size_bytes);
+}
+
+/* The same, and all know it, unless it ends soon anyhow. */
+static binade_status climb_seen(struct binadei_climb *climb)
+{
+    _Atomic uint64_t *attention = &climb->call->pool->attention;
+    if (!climb->may_wait)
+        return climb_on(climb);
+    climb->begin_ns = binadei_now_ns();
+    /* relaxed: advice to the others. Who does not see it yet keeps what it
+     * frees until its next call. */
+    atomic_fetch_add_explicit(attention, BINADEI_ATTENTION_CLIMBER,
+                              memory_order_relaxed);
+    binade_status status = climb_on(climb);
+    atomic_fetch_sub_explicit(attention, BINADEI_ATTENTION_CLIMBER,
+                              memory_order_relaxed);
+    return status;
+}
+
+static __attribute__((noinline)) binade_status
+climb_up(struct binadei_call *call, const struct binadei_request *request,
+         bool may_wait, binade_devptr *out)
+{
+    struct binadei_climb climb = {.call = call,
+                                  .body = call->pool->body,
+                                  .request = request,
+                                  .may_wait = may_wait};
+    binade_status status = BINADE_OK;
+    if (!is_found(&climb, BINADE_OOM_FINISHED_BATCHES, finished_batches) &&
+        !is_found(&climb, BINADE_OOM_GROW, grow))
+        status = is_exhausted(climb.refusal) || climb.refusal == BINADE_E_BUSY
+                     ? climb_seen(&climb)
+                     : climb.refusal;
+    if (status == BINADE_OK)
+        *out = climb.address;
+    return status;
+}
+
+binade_status binadei_climb(struct binadei_call *call,
+                            const struct binadei_request *request,
+                            bool may_wait, binade_devptr *out)
+{
+    if (may_wait) {
+        binadei_call_pass_gate(call);
+    } else if (!binadei_gate_is_open(call->engine)) {
+        return binadei_fail(BINADE_E_BUSY,
+                            "%zu bytes: another thread searches for the last "
+                            "time",
+                            request->size_bytes);
+    }
+    (void)binadei_reclaim_orphans(call);
+    binade_status status = binadei_take(call, request, out)
+                               ? BINADE_OK
+                               : climb_up(call, request, may_wait, out);
+    /* What was never allocated is neither hit nor miss. */
+    if (status != BINADE_OK && call->has_missed)
+        binadei_count(call->member, BINADEI_COUNT_MISSES, (uint64_t)-1);
+    return status;
+}

@@ -1,0 +1,104 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The keys of binade_stats, in the order of its fields: so an older and shorter
+ * struct has the same keys under the same indices, and then ends.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "binade/stats.h"
+
+/* KEY(field, key): every field but struct_size. Those that mean the same as in
+ * torch.cuda.memory_stats() bear its keys. */
+#define KEYS(KEY)                                                              \
+    KEY(segment_current, "segment.all.current")                                \
+    KEY(allocation_current, "allocation.all.current")                          \
+    KEY(allocation_allocated, "allocation.all.allocated")                      \
+    KEY(allocation_freed, "allocation.all.freed")                              \
+    KEY(allocated_bytes_current, "allocated_bytes.all.current")                \
+    KEY(allocated_bytes_allocated, "allocated_bytes.all.allocated")            \
+    KEY(allocated_bytes_freed, "allocated_bytes.all.freed")                    \
+    KEY(requested_bytes_allocated, "requested_bytes.all.allocated")            \
+    KEY(reserved_bytes_current, "reserved_bytes.all.current")                  \
+    KEY(reserved_bytes_peak, "reserved_bytes.all.peak")                        \
+    KEY(segment_allocated, "segment.all.allocated")                            \
+    KEY(segment_freed, "segment.all.freed")                                    \
+    KEY(alloc_retries, "num_alloc_retries")                                    \
+    KEY(ooms, "num_ooms")                                                      \
+    KEY(cached_bytes, "cached_bytes")                                          \
+    KEY(retiring_bytes, "retiring_bytes")                                      \
+    KEY(free_bytes, "free_bytes")                                              \
+    KEY(longest_run_bytes, "longest_run_bytes")                                \
+    KEY(limit_bytes, "limit_bytes")                                            \
+    KEY(unreleased_bytes, "unreleased_bytes")                                  \
+    KEY(cache_hits, "cache_hits")                                              \
+    KEY(cache_misses, "cache_misses")                                          \
+    KEY(depot_exchanges, "depot_exchanges")                                    \
+    KEY(batches_retired, "batches_retired")                                    \
+    KEY(events_recorded, "events_recorded")                                    \
+    KEY(context_events_recorded, "context_events_recorded")                    \
+    KEY(events_queried, "events_queried")                                      \
+    KEY(stream_waits, "stream_waits")                                          \
+    KEY(batches_guarded, "batches_guarded")                                    \
+    KEY(captures_disturbed, "captures_disturbed")                              \
+    KEY(ladder_finished_batches, "ladder.finished_batches")                    \
+    KEY(ladder_grow, "ladder.grow")                                            \
+    KEY(ladder_own_cache, "ladder.own_cache")                                  \
+    KEY(ladder_orphans, "ladder.orphans")                                      \
+    KEY(ladder_idle_threads, "ladder.idle_threads")                            \
+    KEY(ladder_trim, "ladder.trim")                                            \
+    KEY(ladder_hand_over, "ladder.hand_over")                                  \
+    KEY(ladder_wait, "ladder.wait")                                            \
+    KEY(ladder_failed, "ladder.failed")                                        \
+    KEY(threads, "threads")                                                    \
+    KEY(streams, "streams")                                                    \
+    KEY(double_frees_found, "double_frees_found")                              \
+    KEY(ladder_callbacks, "ladder.callbacks")                                  \
+    KEY(ladder_last_look, "ladder.last_look")
+
+struct entry {
+    const char *key;
+    size_t offset_bytes;
+    size_t width_bytes; /* 4 or 8 */
+};
+
+#define WIDTH(field) sizeof(((binade_stats *)NULL)->field)
+
+static const struct entry entries[] = {
+#define ENTRY(field, key) {key, offsetof(binade_stats, field), WIDTH(field)},
+    KEYS(ENTRY)
+#undef ENTRY
+};
+
+/* As many bytes as the fields with a key have, and struct_size. The struct has
+ * no gaps, so a field without a key shows as a difference; and one that is
+ * listed twice does not compile. */
+struct listed_bytes {
+    char struct_size[WIDTH(struct_size)];
+#define BYTES(field, key) char field[WIDTH(field)];
+    KEYS(BYTES)
+#undef BYTES
+};
+_Static_assert(sizeof(struct listed_bytes) == sizeof(binade_stats),
+               "a field of binade_stats has no key");
+
+const char *binade_stats_entry(const binade_stats *stats, uint32_t index,
+                               uint64_t *out_value)
+{
+    if (!stats || !out_value || index >= sizeof(entries) / sizeof(entries[0]))
+        return NULL;
+    const struct entry *entry = &entries[index];
+    if (entry->offset_bytes + entry->width_bytes > stats->struct_size)
+        return NULL;
+    const char *at = (const char *)stats + entry->offset_bytes;
+    uint32_t narrow;
+    if (entry->width_bytes == sizeof(narrow)) {
+        memcpy(&narrow, at, sizeof(narrow));
+        *out_value = narrow;
+    } else {
+        memcpy(out_value, at, sizeof(*out_value));
+    }
+    return entry->key;
+}

@@ -1,0 +1,116 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The public side of streams: arguments.
+ */
+#include "binade/stream.h"
+
+#include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+#include "pool/body.h"
+#include "pool/cache/guard.h"
+
+binade_status binade_record_use(binade_pool *pool, binade_devptr address,
+                                binade_stream stream)
+{
+    struct binadei_call call;
+    struct binadei_block block;
+    if (stream == BINADE_STREAM_DONE)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_record_use: DONE is no stream");
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    if (address) {
+        status = binadei_block_at(call.engine, address, &block);
+        if (status == BINADE_OK)
+            status = binadei_use(&call, &block, address, stream);
+    }
+    binadei_call_end(&call);
+    return status;
+}
+
+static binade_status put_after(struct binadei_call *call, binade_devptr address,
+                               binade_event event)
+{
+    struct binadei_exports *exports = call->pool->body->exports;
+    if (exports && binadei_exports_has(exports, address)) {
+        return binadei_fail(BINADE_E_BUSY,
+                            "the block at 0x%llx is exported: free it on a "
+                            "stream, or release its exports first",
+                            address);
+    }
+    return binadei_put_after(call, address, event);
+}
+
+binade_status binade_free_after(binade_pool *pool, binade_devptr address,
+                                binade_event event)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    if (address)
+        status = event ? put_after(&call, address, event)
+                       : binadei_fail(BINADE_E_INVALID,
+                                      "binade_free_after: event is NULL");
+    binadei_call_end(&call);
+    return status;
+}
+
+static bool is_created(binade_stream stream)
+{
+    return stream && stream != BINADE_STREAM_LEGACY &&
+           stream != BINADE_STREAM_PER_THREAD && stream != BINADE_STREAM_ANY &&
+           stream != BINADE_STREAM_DONE;
+}
+
+binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    status = is_created(stream)
+                 ? binadei_stream_close(&call, stream)
+                 : binadei_fail(BINADE_E_INVALID,
+                                "binade_stream_retire: not a created stream");
+    binadei_call_end(&call);
+    return status;
+}
+
+static binade_status check_fork(void)
+{
+    return binadei_is_forked()
+               ? binadei_fail(BINADE_E_FORKED,
+                              "this process was forked from one that used the "
+                              "library")
+               : BINADE_OK;
+}
+
+binade_status binade_capture_guard_begin(void)
+{
+    binade_status status = check_fork();
+    if (status == BINADE_OK)
+        binadei_guard_begin();
+    return status;
+}
+
+binade_status binade_capture_guard_end(void)
+{
+    binade_status status = check_fork();
+    return status == BINADE_OK ? binadei_guard_end() : status;
+}
+
+binade_status binade_pool_add_context(binade_pool *pool, binade_context context)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    status = context ? binadei_engine_add_context(call.engine, context)
+                     : binadei_fail(BINADE_E_INVALID,
+                                    "binade_pool_add_context: context is NULL");
+    binadei_call_leave(&call);
+    return status;
+}

@@ -1,0 +1,68 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * An allocator for the benchmarks that misbehaves on purpose, in the place of
+ * PyTorch's: FAKE_SHIM says how, and FAKE_SHIM_SIZE at which size.
+ *
+ *   refuse       says that it cannot run
+ *   no-attach    takes no thread
+ *   hang-start   never starts
+ *   hang-alloc   never returns from an allocation of that size
+ *   crash-alloc  ends the process there
+ *   no-memory    has none for that size
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/torch_shim.h"
+
+static size_t chosen_bytes;
+static const char *fault = "none";
+
+static void hang(void)
+{
+    for (;;)
+        (void)pause();
+}
+
+static int is_fault(const char *name)
+{
+    return strcmp(fault, name) == 0;
+}
+
+const char *binade_torch_shim_start(void)
+{
+    const char *size = getenv("FAKE_SHIM_SIZE");
+    const char *name = getenv("FAKE_SHIM");
+    chosen_bytes = size ? strtoul(size, NULL, 10) : 0;
+    fault = name ? name : "none";
+    if (is_fault("hang-start"))
+        hang();
+    return is_fault("refuse") ? "the fake refuses" : NULL;
+}
+
+int binade_torch_shim_attach(void)
+{
+    return !is_fault("no-attach");
+}
+
+void *binade_torch_shim_alloc(size_t size_bytes, void *stream)
+{
+    if (!stream)
+        abort();
+    if (size_bytes == chosen_bytes) {
+        if (is_fault("hang-alloc"))
+            hang();
+        if (is_fault("crash-alloc"))
+            abort();
+        if (is_fault("no-memory"))
+            return NULL;
+    }
+    return malloc(size_bytes);
+}
+
+void binade_torch_shim_free(void *block)
+{
+    free(block);
+}

@@ -1,0 +1,142 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What a null stream means to a caller. A block that was freed on a stream is
+ * the next one for that stream, so the next one tells which stream was meant.
+ * Built as C and as C++, with CUDA_API_PER_THREAD_DEFAULT_STREAM and without.
+ */
+#define _DEFAULT_SOURCE
+#include <binade/binade.h>
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define MEANT BINADE_STREAM_PER_THREAD
+#define NOT_MEANT BINADE_STREAM_LEGACY
+#define NULL_OF_CALLER BINADE_STREAM_PER_THREAD
+#else
+#define MEANT BINADE_STREAM_LEGACY
+#define NOT_MEANT BINADE_STREAM_PER_THREAD
+#define NULL_OF_CALLER NULL
+#endif
+
+#define BLOCK_BYTES ((size_t)4096)
+
+static int failure_count;
+
+static void check(int holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "default_stream: failed: %s (%s)\n", what,
+                binade_last_error_message());
+        failure_count++;
+    }
+}
+
+/* Tests run in the root of their runfiles. */
+static void name_driver(void)
+{
+    char folder[PATH_MAX];
+    char library[PATH_MAX + 64];
+    check(getcwd(folder, sizeof folder) != NULL, "the folder has a name");
+    snprintf(library, sizeof library, "%s/pool/standin/libcuda.so.1", folder);
+    setenv("BINADE_DRIVER", library, 1);
+}
+
+static binade_devptr alloc_on(binade_pool *pool, binade_stream stream)
+{
+    binade_devptr address = 0;
+    check(binade_alloc(pool, BLOCK_BYTES, stream, &address) == BINADE_OK,
+          "an allocation");
+    return address;
+}
+
+/* Whether `address`, which was just freed, was freed on the stream that null
+ * means. It is allocated again after that. */
+static void check_freed_on_meant(binade_pool *pool, binade_devptr address,
+                                 const char *what)
+{
+    binade_devptr other = alloc_on(pool, NOT_MEANT);
+    check(other != address, what);
+    check(alloc_on(pool, MEANT) == address, what);
+    check(binade_free(pool, other, BINADE_STREAM_DONE) == BINADE_OK, what);
+}
+
+static void check_frees(binade_pool *pool)
+{
+    size_t freed_count = 0;
+    binade_devptr address = alloc_on(pool, MEANT);
+    check(binade_free(pool, address, NULL) == BINADE_OK, "free");
+    check_freed_on_meant(pool, address, "free");
+    check(binade_free_sized(pool, address, BLOCK_BYTES, NULL) == BINADE_OK,
+          "free_sized");
+    check_freed_on_meant(pool, address, "free_sized");
+    check(binade_free_batch(pool, &address, 1, NULL, &freed_count) == BINADE_OK,
+          "free_batch");
+    check_freed_on_meant(pool, address, "free_batch");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "the last free");
+}
+
+static void check_allocs(binade_pool *pool)
+{
+    binade_devptr address = alloc_on(pool, MEANT);
+    binade_devptr got = 0;
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_alloc(pool, BLOCK_BYTES, NULL, &got) == BINADE_OK &&
+              got == address,
+          "alloc");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_try_alloc(pool, BLOCK_BYTES, NULL, &got) == BINADE_OK &&
+              got == address,
+          "try_alloc");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_alloc_aligned(pool, BLOCK_BYTES, 512, NULL, &got) ==
+                  BINADE_OK &&
+              got == address,
+          "alloc_aligned");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_alloc_batch(pool, BLOCK_BYTES, NULL, 1, &got) == BINADE_OK &&
+              got == address,
+          "alloc_batch");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+}
+
+static uint64_t event_count(binade_pool *pool)
+{
+    binade_stats stats;
+    stats.struct_size = (uint32_t)sizeof stats;
+    check(binade_pool_stats(pool, &stats) == BINADE_OK, "the numbers");
+    return stats.events_recorded;
+}
+
+/* A use by the stream that frees needs no event of its own. */
+static void check_record_use(binade_pool *pool)
+{
+    binade_devptr address = alloc_on(pool, MEANT);
+    uint64_t before = event_count(pool);
+    check(binade_record_use(pool, address, NULL) == BINADE_OK, "record_use");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(event_count(pool) == before + 1, "record_use");
+}
+
+int main(void)
+{
+    binade_pool *pool = NULL;
+    name_driver();
+    check(binade_stream_of_caller(NULL) == NULL_OF_CALLER,
+          "the null stream of the caller");
+    check(binade_stream_of_caller(BINADE_STREAM_ANY) == BINADE_STREAM_ANY,
+          "another stream of the caller");
+    check(binade_pool_create(NULL, &pool) == BINADE_OK, "a pool");
+    if (pool) {
+        check_frees(pool);
+        check_allocs(pool);
+        check_record_use(pool);
+        check(binade_pool_destroy(pool, NULL) == BINADE_OK, "its end");
+    }
+    printf("default_stream: %d failed\n", failure_count);
+    return failure_count == 0 ? 0 : 1;
+}

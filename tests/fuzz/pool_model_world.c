@@ -1,0 +1,265 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What goes on around the pool: streams that are held back, retired and
+ * replaced, guards and captures, a source without memory, calls that are wrong,
+ * and what the statistics say of it all.
+ */
+#include "tests/fuzz/pool_model_state.h"
+
+static bool has_capture(const struct model *model)
+{
+    return stage_capturing(&model->stage) < STAGE_STREAMS;
+}
+
+void step_hold(struct model *model)
+{
+    unsigned index = choose(model, STAGE_STREAMS);
+    const struct stage_stream *stream = &model->stage.streams[index];
+    if (stream->is_held || stream->is_retired || has_capture(model))
+        return;
+    if (!stage_hold(&model->stage, index))
+        fail(model, "stream %u cannot be held", index);
+}
+
+static void let_go(struct model *model, unsigned index)
+{
+    if (!stage_release(&model->stage, index))
+        fail(model, "stream %u cannot be released", index);
+    ledger_clear(&model->ledger, stage_bit(index));
+}
+
+void step_release(struct model *model)
+{
+    unsigned index = choose(model, STAGE_STREAMS);
+    if (model->stage.streams[index].is_held)
+        let_go(model, index);
+}
+
+/* A stream that has taken another's place: no block knows it. */
+static void replace(struct model *model, unsigned index)
+{
+    if (!stage_replace(&model->stage, index))
+        fail(model, "stream %u cannot be replaced", index);
+    ledger_forget_order(&model->ledger, index);
+    for (uint32_t i = 0; i < model->live_count; i++) {
+        struct live *live = &model->live[i];
+        live->recorded &= (stage_mask)~stage_bit(index);
+        if (live->used_on == index)
+            live->used_on = NO_STREAM;
+    }
+}
+
+void step_retire(struct model *model)
+{
+    unsigned index = choose(model, STAGE_CREATED);
+    struct stage_stream *stream = &model->stage.streams[index];
+    if (stream->is_capturing)
+        return;
+    if (!stream->is_retired) {
+        expect(model, "retire",
+               binade_stream_retire(model->pool, stream->handle), BINADE_OK);
+        stream->is_retired = true;
+    } else if (!stage_pending(&model->stage, index)) {
+        replace(model, index);
+    }
+}
+
+static void end_guard(struct model *model)
+{
+    expect(model, "guard end", binade_capture_guard_end(), BINADE_OK);
+    if (--model->guards == 0)
+        ledger_clear(&model->ledger, LEDGER_GUARDED);
+}
+
+void step_guard(struct model *model)
+{
+    unsigned needed = has_capture(model) ? 1 : 0;
+    if (model->guards < GUARDS_MAX && choose(model, 2)) {
+        expect(model, "guard begin", binade_capture_guard_begin(), BINADE_OK);
+        model->guards++;
+    } else if (model->guards > needed) {
+        end_guard(model);
+    } else if (!model->guards) {
+        expect(model, "guard end too many", binade_capture_guard_end(),
+               BINADE_E_INVALID);
+    }
+}
+
+static void end_capture(struct model *model)
+{
+    if (!stage_end_capture(&model->stage, stage_capturing(&model->stage)))
+        fail(model, "the pool broke a capture");
+    end_guard(model);
+}
+
+void step_capture(struct model *model)
+{
+    unsigned index = choose(model, STAGE_CREATED);
+    const struct stage_stream *stream = &model->stage.streams[index];
+    if (has_capture(model)) {
+        end_capture(model);
+        return;
+    }
+    if (stream->is_held || stream->is_retired || stream->waits_for)
+        return;
+    expect(model, "guard begin", binade_capture_guard_begin(), BINADE_OK);
+    model->guards++;
+    if (!stage_begin_capture(&model->stage, index))
+        fail(model, "stream %u cannot capture", index);
+}
+
+void step_refuse(struct model *model)
+{
+    model->ledger.refuses = !model->ledger.refuses;
+}
+
+void step_trim(struct model *model)
+{
+    uint64_t held = model->ledger.held_bytes;
+    uint64_t keep = (uint64_t)choose(model, 33) << 20;
+    uint64_t bytes = 0;
+    expect(model, "trim", binade_pool_trim(model->pool, keep, &bytes),
+           BINADE_OK);
+    if (bytes != held - model->ledger.held_bytes)
+        fail(model, "a trim says %llu bytes, the source got %llu",
+             (unsigned long long)bytes,
+             (unsigned long long)(held - model->ledger.held_bytes));
+    if (bytes && model->ledger.held_bytes < keep)
+        fail(model, "a trim kept too little");
+}
+
+static void free_badly(struct model *model, const struct live *live)
+{
+    binade_pool *pool = model->pool;
+    const binade_stream any = BINADE_STREAM_ANY;
+    size_t bytes;
+    binade_devptr inside = live->address + 1 + choose(model, 511);
+    if (live->bytes > LEDGER_GRAIN_BYTES && choose(model, 2))
+        inside = live->address + LEDGER_GRAIN_BYTES;
+    expect(model, "free inside", binade_free(pool, inside, any),
+           BINADE_E_INVALID);
+    expect(model, "sized free inside",
+           binade_free_sized(pool, inside, live->asked_bytes, any),
+           BINADE_E_INVALID);
+    expect(model, "wrong size",
+           binade_free_sized(pool, live->address, 2 * live->bytes, any),
+           BINADE_E_INVALID);
+    expect(model, "size inside", binade_usable_size(pool, inside, &bytes),
+           BINADE_E_INVALID);
+    expect(model, "use inside", binade_record_use(pool, inside, any),
+           BINADE_E_INVALID);
+    expect(model, "use by nobody",
+           binade_record_use(pool, live->address, BINADE_STREAM_DONE),
+           BINADE_E_INVALID);
+}
+
+static void free_foreign(struct model *model)
+{
+    binade_pool *pool = model->pool;
+    const binade_devptr foreign = ledger_foreign_address();
+    const binade_stream any = BINADE_STREAM_ANY;
+    size_t bytes;
+    expect(model, "free foreign", binade_free(pool, foreign, any),
+           BINADE_E_FOREIGN);
+    expect(model, "sized free foreign",
+           binade_free_sized(pool, foreign, 512, any), BINADE_E_FOREIGN);
+    expect(model, "size foreign", binade_usable_size(pool, foreign, &bytes),
+           BINADE_E_FOREIGN);
+    expect(model, "use foreign", binade_record_use(pool, foreign, any),
+           BINADE_E_FOREIGN);
+    expect(model, "free null", binade_free(pool, 0, any), BINADE_OK);
+    expect(model, "retire legacy",
+           binade_stream_retire(pool, BINADE_STREAM_LEGACY), BINADE_E_INVALID);
+}
+
+static void allocate_badly(struct model *model)
+{
+    binade_pool *pool = model->pool;
+    const binade_stream any = BINADE_STREAM_ANY;
+    binade_devptr address;
+    expect(model, "no pool", binade_alloc(NULL, 1, any, &address),
+           BINADE_E_INVALID);
+    expect(model, "no out", binade_alloc(pool, 1, any, NULL), BINADE_E_INVALID);
+    expect(model, "odd alignment",
+           binade_alloc_aligned(pool, 1, 3 + 2 * choose(model, 999), any,
+                                &address),
+           BINADE_E_INVALID);
+    expect(model, "huge alignment",
+           binade_alloc_aligned(pool, 1, (size_t)4 << 20, any, &address),
+           BINADE_E_INVALID);
+    expect(model, "too much",
+           binade_alloc(pool, model->options.limit_bytes + 1, any, &address),
+           BINADE_E_TOO_LARGE);
+    expect(model, "all there is",
+           binade_alloc(pool, SIZE_MAX - choose(model, 4096), any, &address),
+           BINADE_E_TOO_LARGE);
+}
+
+void step_bad_call(struct model *model)
+{
+    uint32_t choice = choose(model, 3);
+    if (choice == 0)
+        allocate_badly(model);
+    else if (choice == 1 || !model->live_count)
+        free_foreign(model);
+    else
+        free_badly(model, &model->live[choose(model, model->live_count)]);
+}
+
+void settle_all(struct model *model)
+{
+    if (has_capture(model))
+        end_capture(model);
+    while (model->guards)
+        end_guard(model);
+    for (unsigned i = 0; i < STAGE_STREAMS; i++)
+        if (model->stage.streams[i].is_held)
+            let_go(model, i);
+    if (!stage_settle())
+        fail(model, "the driver does not settle");
+}
+
+static void same(struct model *model, const char *what, uint64_t said,
+                 uint64_t known)
+{
+    if (said != known)
+        fail(model, "%s is %llu, not %llu", what, (unsigned long long)said,
+             (unsigned long long)known);
+}
+
+void check_stats(struct model *model)
+{
+    const struct ledger *ledger = &model->ledger;
+    binade_stats stats = {.struct_size = sizeof(stats)};
+    expect(model, "stats", binade_pool_stats(model->pool, &stats), BINADE_OK);
+    same(model, "allocation.current", stats.allocation_current,
+         model->live_count);
+    same(model, "allocation.allocated", stats.allocation_allocated,
+         model->allocated_count);
+    same(model, "allocation.freed", stats.allocation_freed,
+         model->allocated_count - model->live_count);
+    same(model, "allocated_bytes.current", stats.allocated_bytes_current,
+         model->live_bytes);
+    same(model, "allocated_bytes.allocated", stats.allocated_bytes_allocated,
+         model->allocated_bytes);
+    same(model, "allocated_bytes.freed", stats.allocated_bytes_freed,
+         model->allocated_bytes - model->live_bytes);
+    same(model, "requested_bytes.allocated", stats.requested_bytes_allocated,
+         model->asked_bytes);
+    same(model, "reserved_bytes.current", stats.reserved_bytes_current,
+         ledger->held_bytes);
+    same(model, "reserved_bytes.peak", stats.reserved_bytes_peak,
+         ledger->peak_bytes);
+    same(model, "segment.current", stats.segment_current,
+         ledger->segment_count);
+    same(model, "segment.allocated", stats.segment_allocated,
+         ledger->reserve_count);
+    same(model, "segment.freed", stats.segment_freed, ledger->release_count);
+    same(model, "the sum of all bytes",
+         stats.allocated_bytes_current + stats.cached_bytes +
+             stats.retiring_bytes + stats.free_bytes,
+         ledger->held_bytes);
+    if (ledger->held_bytes > model->options.limit_bytes)
+        fail(model, "more is reserved than the limit");
+}

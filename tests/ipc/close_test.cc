@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Closing with work pending, in the test's own process: captures, guards,
+// contexts that go.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "pool/driver/cuda_abi.h"
+#include "tests/ipc/peer.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using ipc_test::Peer;
+using pool_test::Get;
+using pool_test::kKiB;
+using pool_test::Stream;
+
+class IpcClose : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        handle_ = peer_.Export(peer_.Alloc(64 * kKiB));
+    }
+
+    void TearDown() override
+    {
+        ExpectNothingOpen();
+    }
+
+    static void ExpectNothingOpen()
+    {
+        uint32_t open_count = 1;
+        EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count))
+            << binade_last_error_message();
+        EXPECT_EQ(0u, open_count);
+        EXPECT_EQ(0, pool_test::Live("ipc"));
+    }
+
+    binade_devptr Import(binade_context context = nullptr)
+    {
+        binade_devptr address = 0;
+        EXPECT_EQ(BINADE_OK, binade_ipc_import(&handle_, sizeof handle_,
+                                               context, &address))
+            << binade_last_error_message();
+        return address;
+    }
+
+    static void Queue(binade_devptr address, CUstream stream)
+    {
+        EXPECT_EQ(CUDA_SUCCESS,
+                  (Get<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>(
+                      "cuMemsetD8Async")(address, 1, 4096, stream)));
+    }
+
+    static bool IsOldDriver()
+    {
+        int version = 0;
+        Get<CUresult(int *)>("cuDriverGetVersion")(&version);
+        return version < 12050;
+    }
+
+    Peer peer_;
+    binade_ipc_handle handle_ = {};
+};
+
+TEST_F(IpcClose, WaitsForItsStreamOnly)
+{
+    Stream own, other;
+    binade_devptr address = Import();
+    other.Hold();
+    Queue(address + 8192, other);
+    Queue(address, own);
+    EXPECT_EQ(BINADE_OK, binade_ipc_close(address, own, nullptr))
+        << "returns while another stream is held";
+    other.Release();
+}
+
+TEST_F(IpcClose, ReturnsWhenTheWorkIsOver)
+{
+    Stream stream;
+    binade_devptr address = Import();
+    stream.Hold();
+    Queue(address, stream);
+    std::thread releaser([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        stream.Release();
+    });
+    EXPECT_EQ(BINADE_OK, binade_ipc_close(address, stream, nullptr));
+    EXPECT_EQ(CUDA_SUCCESS, Get<CUresult(CUstream)>("cuStreamQuery")(stream));
+    releaser.join();
+}
+
+TEST_F(IpcClose, WithAnyWaitsForAllStreams)
+{
+    Stream stream;
+    uint64_t closing = 0;
+    binade_devptr address = Import();
+    stream.Hold();
+    Queue(address, stream);
+    std::thread releaser([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        stream.Release();
+    });
+    EXPECT_EQ(BINADE_OK,
+              binade_ipc_close(address, BINADE_STREAM_ANY, &closing));
+    EXPECT_EQ(BINADE_OK, binade_ipc_wait(closing, 60000));
+    EXPECT_EQ(CUDA_SUCCESS, Get<CUresult(CUstream)>("cuStreamQuery")(stream));
+    releaser.join();
+}
+
+TEST_F(IpcClose, IsRefusedOnAStreamThatCaptures)
+{
+    Stream stream;
+    CUgraph graph = nullptr;
+    binade_devptr address = Import();
+    Get<CUresult(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(
+        stream, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_EQ(BINADE_E_BUSY, binade_ipc_close(address, stream, nullptr));
+    EXPECT_EQ(CUDA_SUCCESS, (Get<CUresult(CUstream, CUgraph *)>(
+                                "cuStreamEndCapture")(stream, &graph)))
+        << "the capture is whole";
+    Get<CUresult(CUgraph)>("cuGraphDestroy")(graph);
+    EXPECT_EQ(BINADE_OK, binade_ipc_close(address, stream, nullptr));
+}
+
+TEST_F(IpcClose, WithAnyIsRefusedUnderAGuard)
+{
+    binade_devptr address = Import();
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_ipc_close(address, BINADE_STREAM_ANY, nullptr));
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
+    EXPECT_EQ(BINADE_OK, binade_ipc_close(address, BINADE_STREAM_ANY, nullptr));
+}
+
+TEST_F(IpcClose, RefusesAStreamThatIsNone)
+{
+    binade_devptr address = Import();
+    CUstream stream = nullptr;
+    Get<CUresult(CUstream *, unsigned)>("cuStreamCreate")(&stream, 0);
+    Get<CUresult(CUstream)>("cuStreamDestroy_v2")(stream);
+    EXPECT_NE(BINADE_OK, binade_ipc_close(address, stream, nullptr));
+    EXPECT_EQ(BINADE_OK,
+              binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
+}
+
+TEST_F(IpcClose, WorksOnAStreamOfAnotherContext)
+{
+    binade_context other = pool_test::NewContext();
+    binade_devptr address = Import();
+    pool_test::SetCurrent(other);
+    {
+        Stream stream;
+        EXPECT_EQ(BINADE_OK, binade_ipc_close(address, stream, nullptr));
+        EXPECT_EQ(other, pool_test::Current());
+    }
+    pool_test::SetCurrent(pool_test::PrimaryContext());
+    pool_test::DestroyContext(other);
+}
+
+TEST_F(IpcClose, NeedsAContextThatIsCurrentOrNamed)
+{
+    binade_devptr address = 0;
+    pool_test::SetCurrent(nullptr);
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_ipc_import(&handle_, sizeof handle_, nullptr, &address));
+    address = Import(pool_test::PrimaryContext());
+    EXPECT_EQ(nullptr, pool_test::Current());
+    EXPECT_EQ(BINADE_OK,
+              binade_ipc_close(address, BINADE_STREAM_LEGACY, nullptr));
+    pool_test::SetCurrent(pool_test::PrimaryContext());
+}
+
+TEST_F(IpcClose, AContextTakesItsImportsAlong)
+{
+    binade_context context = pool_test::NewContext();
+    binade_devptr kept = Import(context), closed = Import(context);
+    EXPECT_EQ(BINADE_OK, binade_ipc_close(closed, BINADE_STREAM_DONE, nullptr));
+    pool_test::DestroyContext(context);
+    EXPECT_EQ(BINADE_OK, binade_ipc_close(kept, BINADE_STREAM_DONE, nullptr));
+    ExpectNothingOpen();
+}
+
+// With cuCtxGetId() also where their handles are the same; without it the
+// program trims before it destroys one.
+TEST_F(IpcClose, ContextsThatAreGoneDoNotAnswerForLaterOnes)
+{
+    uint64_t before = pool_test::Calls("cuIpcOpenMemHandle");
+    for (unsigned i = 0; i < 20; i++) {
+        binade_context context = pool_test::NewContext();
+        binade_devptr address = Import(context);
+        EXPECT_EQ(BINADE_OK,
+                  binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
+        if (IsOldDriver()) {
+            EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, nullptr));
+        }
+        pool_test::DestroyContext(context);
+    }
+    EXPECT_EQ(before + 20, pool_test::Calls("cuIpcOpenMemHandle"));
+}
+
+} // namespace

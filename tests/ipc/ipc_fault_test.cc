@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every n-th call of the driver and of the host's memory fails once, in a life
+// that exports and imports in all ways. Whatever the calls then answer: the
+// next ones work, and at the end nothing is open, pinned or left.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "pool/driver/cuda_abi.h"
+#include "tests/ipc/peer.h"
+#include "tests/pool/pool_under_test.h"
+#include "tests/support/failing_memory.h"
+
+// An event that the stand-in was told not to destroy is its own leak. That
+// there is no other is what the tests count.
+extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+    return "leak:libcuda.so.1\n";
+}
+
+namespace
+{
+
+using ipc_test::Peer;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Live;
+
+constexpr unsigned kTooMany = 5000; // calls that no life below makes
+
+// Remembers what it holds, so that it can give it back.
+class Life
+{
+  public:
+    explicit Life(const std::vector<binade_ipc_handle> &handles)
+        : handles_(handles)
+    {
+    }
+
+    unsigned failed_count() const
+    {
+        return failed_count_;
+    }
+
+    void Run()
+    {
+        binade_pool_options options = pool_test::Defaults();
+        options.flags = BINADE_POOL_EXPORTABLE;
+        Try(binade_pool_create(&options, &pool_));
+        if (pool_)
+            Export();
+        for (const binade_ipc_handle &handle : handles_)
+            for (binade_stream stream :
+                 {BINADE_STREAM_DONE, BINADE_STREAM_LEGACY, BINADE_STREAM_ANY})
+                ImportAndClose(handle, stream);
+        uint32_t open_count = 0;
+        Try(binade_ipc_trim(1, &open_count));
+        ImportAndClose(handles_[0], stream_);
+        Try(binade_ipc_trim(0, &open_count));
+        if (pool_)
+            Release();
+    }
+
+    // With nothing failing: all goes.
+    void End()
+    {
+        for (binade_devptr address : imported_)
+            EXPECT_EQ(BINADE_OK,
+                      binade_ipc_close(address, BINADE_STREAM_DONE, nullptr))
+                << binade_last_error_message();
+        uint32_t open_count = 1;
+        pool_test::Synchronize();
+        EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count));
+        EXPECT_EQ(0u, open_count);
+        EXPECT_EQ(0, Live("ipc"));
+        if (!pool_)
+            return;
+        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool_, 0));
+        for (binade_devptr block : blocks_)
+            EXPECT_EQ(BINADE_OK, binade_free(pool_, block, stream_))
+                << binade_last_error_message();
+        ExpectWhole();
+        binade_leaks leaks = {};
+        leaks.struct_size = sizeof leaks;
+        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, &leaks));
+        EXPECT_EQ(0u, leaks.block_count);
+    }
+
+  private:
+    bool Try(binade_status status)
+    {
+        failed_count_ += status != BINADE_OK;
+        return status == BINADE_OK;
+    }
+
+    void Export()
+    {
+        binade_devptr block = 0, address = 0;
+        binade_ipc_handle handle;
+        while (
+            blocks_.size() < 2 &&
+            Try(binade_alloc(pool_, 64 * kKiB, BINADE_STREAM_LEGACY, &block)))
+            blocks_.push_back(block);
+        for (binade_devptr exported : blocks_) {
+            if (!Try(binade_ipc_export(pool_, exported + 9, &handle)))
+                continue;
+            if (Try(binade_ipc_import(&handle, sizeof handle, nullptr,
+                                      &address)) &&
+                !Try(binade_ipc_close(address, BINADE_STREAM_DONE, nullptr)))
+                imported_.push_back(address);
+        }
+    }
+
+    // Every second close returns at once.
+    void ImportAndClose(const binade_ipc_handle &handle, binade_stream stream)
+    {
+        binade_devptr address = 0;
+        uint64_t closing = 0;
+        turn_++;
+        if (!Try(binade_ipc_import(&handle, sizeof handle, nullptr, &address)))
+            return;
+        if (Try(binade_ipc_close(address, stream,
+                                 turn_ % 2 ? &closing : nullptr)))
+            (void)Try(binade_ipc_wait(closing, 60000));
+        else
+            imported_.push_back(address);
+    }
+
+    void Release()
+    {
+        if (!blocks_.empty() &&
+            Try(binade_free(pool_, blocks_.back(), BINADE_STREAM_LEGACY)))
+            blocks_.pop_back();
+        Try(binade_ipc_release_exports(pool_, 0));
+    }
+
+    void ExpectWhole()
+    {
+        uint64_t bytes = 0, more = 0;
+        binade_stats stats = {};
+        stats.struct_size = sizeof stats;
+        EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, &bytes));
+        pool_test::Synchronize();
+        EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, &more));
+        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        EXPECT_EQ(0u, stats.reserved_bytes_current) << "a pin is left";
+        EXPECT_EQ(0u, stats.allocation_current);
+    }
+
+    std::vector<binade_ipc_handle> handles_;
+    binade_pool *pool_ = nullptr;
+    std::vector<binade_devptr> blocks_;
+    std::vector<binade_devptr> imported_;
+    pool_test::Stream stream_;
+    unsigned turn_ = 0;
+    unsigned failed_count_ = 0;
+};
+
+class IpcFault : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        for (int i = 0; i < 2; i++)
+            handles_.push_back(peer_.Export(peer_.Alloc(2 * kMiB)));
+        allocations_ = Live("allocations");
+        contexts_ = Live("contexts");
+        CountEvents();
+    }
+
+    void ExpectDriverFaultsAreSurvived(const std::string &code)
+    {
+        unsigned n = 0;
+        for (uint64_t calls = 1; n < calls && n < kTooMany && !HasFailure();) {
+            SCOPED_TRACE("call " + std::to_string(++n));
+            Life life(handles_);
+            uint64_t before = pool_test::Calls();
+            pool_test::SetFaults("*:nth=" + std::to_string(n) +
+                                 ":code=" + code);
+            life.Run();
+            pool_test::SetFaults("");
+            calls = pool_test::Calls() - before;
+            life.End();
+            ExpectNothingLeft();
+        }
+        EXPECT_LT(n, kTooMany);
+        std::printf("%u calls, each failed once\n", n);
+    }
+
+    void ExpectNothingLeft()
+    {
+        // An event may be left if its destruction was refused.
+        bool is_refused = pool_test::Calls("cuEventDestroy") - destroyed_ >=
+                          pool_test::Calls("cuEventCreate") - created_;
+        EXPECT_EQ(allocations_, Live("allocations"));
+        EXPECT_LE(Live("events"), events_ + (is_refused ? 1 : 0));
+        EXPECT_EQ(contexts_, Live("contexts"));
+        EXPECT_EQ(pool_test::PrimaryContext(), pool_test::Current());
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+        pool_test::Get<CUresult(CUstreamCaptureMode *)>(
+            "cuThreadExchangeStreamCaptureMode")(&mode);
+        EXPECT_EQ(CU_STREAM_CAPTURE_MODE_GLOBAL, mode);
+        CountEvents();
+    }
+
+    Peer peer_;
+    std::vector<binade_ipc_handle> handles_;
+
+  private:
+    void CountEvents()
+    {
+        events_ = Live("events");
+        created_ = pool_test::Calls("cuEventCreate");
+        destroyed_ = pool_test::Calls("cuEventDestroy");
+    }
+
+    int64_t allocations_, events_, contexts_;
+    uint64_t created_ = 0, destroyed_ = 0;
+};
+
+TEST_F(IpcFault, EveryCallOfTheDriver)
+{
+    ExpectDriverFaultsAreSurvived("CUDA_ERROR_UNKNOWN");
+}
+
+TEST_F(IpcFault, EveryCallOfTheDriverByABadValue)
+{
+    ExpectDriverFaultsAreSurvived("CUDA_ERROR_INVALID_VALUE");
+}
+
+TEST_F(IpcFault, EveryAllocationOfHostMemory)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        Life life(handles_);
+        failing_memory_arm(n);
+        life.Run();
+        is_over = failing_memory_disarm();
+        if (is_over) {
+            EXPECT_EQ(0u, life.failed_count());
+        }
+        life.End();
+        ExpectNothingLeft();
+    }
+    EXPECT_LT(n, kTooMany);
+    std::printf("%u allocations, each failed once\n", n - 1);
+}
+
+// A segment may be listed, and the block that was to be the first not noted:
+// then nothing but the pin keeps the segment where the list says it is.
+TEST_F(IpcFault, SegmentsAreWhereTheListSaysAfterAnExportThatFailed)
+{
+    bool is_over = false;
+    for (unsigned n = 1; !is_over && n < kTooMany && !HasFailure(); n++) {
+        SCOPED_TRACE("allocation " + std::to_string(n));
+        binade_pool_options options = pool_test::Defaults();
+        options.flags = BINADE_POOL_EXPORTABLE;
+        options.largest_segment_bytes = options.first_segment_bytes;
+        pool_test::Pool pool(options);
+        binade_devptr block = pool.Alloc(64 * kKiB), address = 0;
+        binade_ipc_handle handle;
+        failing_memory_arm(n);
+        binade_status status = binade_ipc_export(pool, block, &handle);
+        is_over = failing_memory_disarm();
+        EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_NO_HOST_MEMORY);
+        pool.Free(block);
+        pool.TrimAll();
+        block = pool.Alloc(64 * kKiB);
+        pool_test::Fill(block, 64 * kKiB, n);
+        pool_test::Synchronize();
+        ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, block, &handle));
+        EXPECT_EQ(BINADE_OK, peer_.Import(handle, &address)) << peer_.message();
+        if (address) {
+            EXPECT_TRUE(peer_.Holds(address, 64 * kKiB, n));
+            EXPECT_EQ(BINADE_OK, peer_.Close(address));
+        }
+        EXPECT_EQ(0u, peer_.Trim(0));
+        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+        pool.Free(block);
+    }
+    EXPECT_TRUE(is_over);
+}
+
+} // namespace

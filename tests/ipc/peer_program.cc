@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The process at the other end: does what it is told over its socket, and ends
+// when that is closed.
+#include <sys/socket.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "pool/driver/cuda_abi.h"
+#include "tests/ipc/peer_protocol.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using ipc_test::Command;
+using ipc_test::Do;
+using ipc_test::kPeerDescriptor;
+using ipc_test::On;
+using ipc_test::Reply;
+
+binade_pool *own_pool = nullptr; // made when it is first needed
+
+binade_pool *ThePool()
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_EXPORTABLE;
+    options.first_segment_bytes = 2 * pool_test::kMiB;
+    options.largest_segment_bytes = 2 * pool_test::kMiB;
+    if (!own_pool && binade_pool_create(&options, &own_pool) != BINADE_OK)
+        std::abort();
+    return own_pool;
+}
+
+pool_test::Stream &HeldStream()
+{
+    static pool_test::Stream *stream = new pool_test::Stream;
+    return *stream;
+}
+
+binade_stream StreamOf(On on)
+{
+    switch (on) {
+    case On::kLegacy:
+        return BINADE_STREAM_LEGACY;
+    case On::kHeld:
+        return HeldStream();
+    case On::kAny:
+        return BINADE_STREAM_ANY;
+    default:
+        return BINADE_STREAM_DONE;
+    }
+}
+
+binade_context ContextOf(int64_t device)
+{
+    CUcontext context = nullptr;
+    if (device == 0)
+        return pool_test::PrimaryContext();
+    pool_test::Get<CUresult(CUcontext *, CUdevice)>("cuDevicePrimaryCtxRetain")(
+        &context, static_cast<CUdevice>(device));
+    return context;
+}
+
+binade_status Import(const Command &command, Reply *reply)
+{
+    binade_devptr address = 0;
+    binade_status status =
+        binade_ipc_import(&command.handle, command.handle_bytes,
+                          ContextOf(command.device), &address);
+    reply->address = address;
+    return status;
+}
+
+binade_status Trim(const Command &command, Reply *reply)
+{
+    uint32_t open_count = 0;
+    binade_status status =
+        binade_ipc_trim(static_cast<uint32_t>(command.value), &open_count);
+    reply->value = open_count;
+    return status;
+}
+
+binade_status Alloc(const Command &command, Reply *reply)
+{
+    binade_devptr address = 0;
+    binade_status status = binade_alloc(ThePool(), command.size_bytes,
+                                        BINADE_STREAM_LEGACY, &address);
+    reply->address = address;
+    return status;
+}
+
+// What returns a status.
+binade_status Obey(const Command &command, Reply *reply)
+{
+    switch (command.what) {
+    case Do::kImport:
+        return Import(command, reply);
+    case Do::kClose:
+        return binade_ipc_close(command.address, StreamOf(command.stream),
+                                &reply->value);
+    case Do::kCloseAndWait:
+        return binade_ipc_close(command.address, StreamOf(command.stream),
+                                nullptr);
+    case Do::kWait:
+        return binade_ipc_wait(command.address,
+                               static_cast<uint32_t>(command.size_bytes));
+    case Do::kTrim:
+        return Trim(command, reply);
+    case Do::kAlloc:
+        return Alloc(command, reply);
+    case Do::kFree:
+        return binade_free(ThePool(), command.address,
+                           StreamOf(command.stream));
+    case Do::kExport:
+        return binade_ipc_export(ThePool(), command.address, &reply->handle);
+    case Do::kRelease:
+        return binade_ipc_release_exports(ThePool(), command.address);
+    case Do::kTrimPool: {
+        uint64_t bytes = 0;
+        binade_status status = binade_pool_trim(ThePool(), 0, &bytes);
+        reply->value = bytes;
+        return status;
+    }
+    default:
+        return BINADE_E_UNSUPPORTED;
+    }
+}
+
+// What is the memory's and the stand-in's. False: it is none of these.
+bool ObeyElse(const Command &command, Reply *reply)
+{
+    switch (command.what) {
+    case Do::kFill:
+    case Do::kFillLater:
+        pool_test::Fill(command.address, command.size_bytes,
+                        static_cast<uint32_t>(command.value));
+        if (command.what == Do::kFill)
+            pool_test::Synchronize();
+        return true;
+    case Do::kQueue:
+        pool_test::Get<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>(
+            "cuMemsetD8Async")(command.address,
+                               static_cast<unsigned char>(command.value),
+                               command.size_bytes, HeldStream());
+        return true;
+    case Do::kHolds:
+        reply->value = pool_test::Holds(command.address, command.size_bytes,
+                                        static_cast<uint32_t>(command.value));
+        return true;
+    case Do::kHold:
+        HeldStream().Hold();
+        return true;
+    case Do::kReleaseHold:
+        HeldStream().Release();
+        return true;
+    case Do::kOpens:
+        reply->value = pool_test::Calls("cuIpcOpenMemHandle");
+        return true;
+    case Do::kCloses:
+        reply->value = pool_test::Calls("cuIpcCloseMemHandle");
+        return true;
+    case Do::kLiveImports:
+        reply->value = static_cast<uint64_t>(pool_test::Live("ipc"));
+        return true;
+    default:
+        return false;
+    }
+}
+
+} // namespace
+
+int main()
+{
+    Command command;
+    pool_test::UseStandin();
+    while (recv(kPeerDescriptor, &command, sizeof command, MSG_WAITALL) ==
+           static_cast<ssize_t>(sizeof command)) {
+        Reply reply = {};
+        if (!ObeyElse(command, &reply))
+            reply.status = Obey(command, &reply);
+        std::snprintf(reply.message, sizeof reply.message, "%.255s",
+                      binade_last_error_message());
+        if (send(kPeerDescriptor, &reply, sizeof reply, MSG_NOSIGNAL) !=
+            static_cast<ssize_t>(sizeof reply))
+            return 1;
+    }
+    return binade_pool_destroy(own_pool, nullptr) == BINADE_OK ? 0 : 1;
+}

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each model is searched with: README.md."""
+
+def _broken(weakenings, base = ""):
+    return ["broken:%s-D%s" % (base, weakening) for weakening in weakenings]
+
+_TWICE = "-DTHREADS=2,-DROUNDS=2,"
+
+# By model: the arguments of check_model.sh.
+MODELS = {
+    "batches": [
+        "holds:-DTHREADS=2,-DROUNDS=3",
+        "holds:-DTHREADS=2,-DROUNDS=2,-DLAST_SLOT=0",
+        "holds:-DTHIRD_ROUNDS=0,-DLAST_SLOT=0",
+    ] + _broken([
+        "RECORD_LATE",
+        "FAILED_RECORD",
+        "NO_RECORD",
+        "OWN_RECORD",
+        "NO_QUERY",
+        "OTHER_SLOT",
+        "TAKE_BY_LOAD",
+        "POP_ONE",
+        "CUT_CHAIN",
+        "BACK_BY_STORE",
+        "DROP_NEWER",
+        "SPARE_EARLY",
+        "SPARE_CHAINED",
+    ], _TWICE) + _broken([
+        "JOIN_FIRST",
+    ], "-DTHIRD_ROUNDS=0,-DLAST_SLOT=0,"),
+    "depot": [
+        "holds:-DROUNDS=3",
+        "holds:-DTHREADS=2,-DROUNDS=4",
+    ] + _broken([
+        "TAKE_BY_STORE",
+        "TAKE_BY_LOAD",
+        "PUT_BY_STORE",
+        "PUT_BY_EXCHANGE",
+        "FILL_LATE",
+        "EMPTY_LATE",
+        "SPARE_BY_STORE",
+        "SPARE_DROPPED",
+    ], "-DROUNDS=3,"),
+    "exhaustion": [
+        "holds",
+        "holds:-DIMPATIENT",
+    ] + _broken([
+        "ONE_PASS",
+        "ONE_PASS,-DTWO_PASSES",
+        "NO_REST",
+        "NO_RECOUNT",
+        "GIVES_FREE",
+        "TAKES_FREE",
+        "ENTER_LATE",
+        "LEAVE_EARLY",
+        "NO_GATE",
+        "REOPENED",
+    ]),
+    "guards": [
+        "holds:-DROUNDS=2",
+    ] + _broken([
+        "RECORDER_BUFFERED",
+        "GUARD_BUFFERED",
+        "CHECK_FIRST",
+        "WAIT_FIRST",
+        "NO_WAIT",
+        "LEAVE_EARLY",
+        "ONE_FLAG",
+        "CLEAR_UNLOCKED",
+        "MARK_UNLOCKED",
+    ]),
+    "idle": [
+        "holds",
+        "holds:-DFENCED",
+        "holds:-DCALLS=4,-DPASSES=3",
+    ] + _broken([
+        "NO_BARRIER",
+        "FENCED,-DNO_BARRIER",
+        "LOOK_FIRST",
+        "NO_LOOK",
+        "TAKE_ANYWAY",
+        "NOT_SERVING",
+        "SERVING_FIRST",
+        "BACK_BLINDLY",
+        "KEEP_ROUTES",
+    ]),
+    "orphans": [
+        "holds:-DEXITS=3",
+        "holds:-DEXITS=2,-DADOPTERS=3",
+    ] + _broken([
+        "EXIT_UNLOCKED",
+        "KEEP_ON_LIST",
+        "ADOPT_BY_LOAD",
+        "ADOPT_ONE",
+        "LOSE_REFUSED",
+        "BACK_BY_STORE",
+        "NEXT_LATE",
+    ], "-DEXITS=3,"),
+    "runs": [
+        "holds:-DRUNNERS=2,-DSINGLES=1",
+        "holds:-DRUNNERS=1,-DSINGLES=2,-DROUNDS=2",
+        "holds:-DKEEP,-DSINGLES=2",
+        "holds:-DNO_LOCK",
+    ] + _broken([
+        "NO_UNDO",
+        "UNDO_ALL",
+        "UNDO_NEXT",
+        "CLAIM_SOME",
+        "CLAIM_BY_STORE",
+        "GIVE_BY_STORE",
+        "LIMIT_LATE",
+        "KEEP,-DNO_LOCK",
+    ]),
+    "segment": [
+        "holds:-DGROWERS=2,-DROUNDS=2",
+        "holds:-DHOLDERS=2,-DGROWERS=1,-DROUNDS=3",
+    ] + _broken([
+        "ADD_FIRST",
+        "ENTRY_FIRST",
+        "UNLINK_FIRST",
+        "RELEASE_FIRST",
+        "CLAIM_SOME",
+        "NO_UNLINK",
+        "PLACE_UNLOCKED",
+    ]),
+    "stream_retire": [
+        "holds",
+    ] + _broken([
+        "PIN_BUFFERED",
+        "CLOSE_BUFFERED",
+        "LOOK_FIRST",
+        "NO_WAIT",
+        "FINAL_FIRST",
+        "NO_ATTENTION",
+        "ATTENTION_FIRST",
+        "REMEMBER_LATE",
+        "NOT_COUNTED",
+        "KEEP_DEPOT",
+        "IGNORE_BATCHES",
+    ]),
+    "summary": [
+        "holds:-DTHREADS=2,-DROUNDS=2",
+        "holds:-DTHREADS=3,-DROUNDS=1",
+    ] + _broken([
+        "NO_RECHECK_LOWER",
+        "NO_RECHECK_UPPER",
+        "NO_RECHECK_PAGE",
+        "RECHECK_FIRST",
+        "RAISE_FIRST",
+        "UPPER_RETURNS",
+        "RERAISE_LOWER",
+        "RAISE_FROM_ZERO",
+        "CROSSED_BY_LOAD",
+        "LOOK_EARLY",
+        "UPPER_LOOK_EARLY",
+        "RECHECK_ONE",
+        "OPEN_UNRAISED",
+    ], _TWICE),
+    "words": [
+        "holds:-DTHREADS=2,-DROUNDS=3",
+        "holds:-DTHREADS=3,-DROUNDS=1",
+        "holds:-DPAGES=2,-DROUNDS=1",
+    ] + _broken([
+        "RETIRE_BY_STORE",
+        "RETIRE_LATE",
+        "GIVE_BY_STORE",
+        "TAKE_BY_STORE",
+        "PUBLISH_FULL",
+        "TRIM_BY_STORE",
+        "TRIM_TWICE",
+        "DROP_REMAINDER",
+        "CLASS_AFTER_GIVE",
+        "MERGE_TOO_EARLY",
+    ]),
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every n-th call of the driver, of the host's memory and of the source fails
+// once in a life that visits all that a pool does. Whatever the calls then
+// answer: no block is lost or given out twice, the next calls work, and at the
+// end everything is back where it came from.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "pool/driver/cuda_abi.h"
+#include "tests/pool/pool_life.h"
+#include "tests/pool/pool_under_test.h"
+#include "tests/segment/fake_source.h"
+#include "tests/support/failing_memory.h"
+
+// An event that the stand-in was told not to destroy is its own leak. That
+// there is no other is what the tests count.
+extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+    return "leak:libcuda.so.1\n";
+}
+
+namespace
+{
+
+using pool_test::Life;
+using pool_test::Live;
+using segment_test::FakeSource;
+
+constexpr unsigned kTooMany = 5000; // calls that no life below makes
+
+class PoolFault : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        allocations_ = Live("allocations");
+        CountEvents();
+        contexts_ = Live("contexts");
+    }
+
+    // For every n: the n-th call of a life fails, or of its end.
+    void ExpectDriverFaultsAreSurvived(const char *code, bool at_the_end)
+    {
+        unsigned n = 0;
+        while (!HasFailure() && n < kTooMany) {
+            SCOPED_TRACE("call " + std::to_string(++n));
+            uint64_t calls =
+                at_the_end ? EndBadly(n, code) : LiveBadly(n, code);
+            ExpectNothingLeft();
+            if (n > calls)
+                break;
+        }
+        EXPECT_LT(n, kTooMany);
+        std::printf("%u calls, each failed once\n", n - 1);
+    }
+
+    // These return how many calls there were.
+    uint64_t LiveBadly(unsigned n, const char *code)
+    {
+        Life life(nullptr);
+        Arm(n, code);
+        life.Run();
+        uint64_t calls = Disarm();
+        life.ExpectHealth();
+        EXPECT_EQ(BINADE_OK, life.End());
+        return calls;
+    }
+
+    uint64_t EndBadly(unsigned n, const char *code)
+    {
+        Life life(nullptr);
+        life.Run();
+        Arm(n, code);
+        (void)life.End();
+        return Disarm();
+    }
+
+    void Arm(unsigned n, const char *code)
+    {
+        calls_before_ = pool_test::Calls();
+        pool_test::SetFaults("*:nth=" + std::to_string(n) + ":code=" + code);
+    }
+
+    uint64_t Disarm()
+    {
+        pool_test::SetFaults("");
+        return pool_test::Calls() - calls_before_;
+    }
+
+    // An event may be left if its destruction was refused: then there were as
+    // many destructions as creations.
+    void ExpectNothingLeft()
+    {
+        bool is_refused = pool_test::Calls("cuEventDestroy") - destroyed_ >=
+                          pool_test::Calls("cuEventCreate") - created_;
+        EXPECT_EQ(allocations_, Live("allocations"));
+        EXPECT_LE(Live("events"), events_ + (is_refused ? 1 : 0));
+        CountEvents();
+        EXPECT_EQ(contexts_, Live("contexts"));
+        EXPECT_EQ(pool_test::PrimaryContext(), pool_test::Current());
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+        pool_test::Get<CUresult(CUstreamCaptureMode *)>(
+            "cuThreadExchangeStreamCaptureMode")(&mode);
+        EXPECT_EQ(CU_STREAM_CAPTURE_MODE_GLOBAL, mode);
+    }
+
+  private:
+    void CountEvents()
+    {
+        events_ = Live("events");
+        created_ = pool_test::Calls("cuEventCreate");
+        destroyed_ = pool_test::Calls("cuEventDestroy");
+    }
+
+    int64_t allocations_, events_, contexts_;
+    uint64_t created_ = 0, destroyed_ = 0;
+    uint64_t calls_before_ = 0;
+};
+
+TEST_F(PoolFault, EveryCallOfTheDriver)
+{
+    ExpectDriverFaultsAreSurvived("CUDA_ERROR_UNKNOWN", false);
+}
+
+TEST_F(PoolFault, EveryCallOfTheDriverByExhaustion)
+{
+    ExpectDriverFaultsAreSurvived("CUDA_ERROR_OUT_OF_MEMORY", false);
+}
+
+TEST_F(PoolFault, EveryCallOfTheDriverAtTheEnd)
+{
+    ExpectDriverFaultsAreSurvived("CUDA_ERROR_UNKNOWN", true);
+}
+
+TEST_F(PoolFault, EveryAllocationOfHostMemory)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        {
+            Life life(nullptr);
+            failing_memory_arm(n);
+            life.Run();
+            is_over = failing_memory_disarm();
+            if (is_over) {
+                EXPECT_EQ(0u, life.failed_count());
+            }
+            life.ExpectHealth();
+            EXPECT_EQ(BINADE_OK, life.End());
+        }
+        ExpectNothingLeft();
+    }
+    EXPECT_LT(n, kTooMany);
+    std::printf("%u allocations, each failed once\n", n - 1);
+}
+
+// `failing` counts down to the call that fails.
+void FailEachCallOnce(unsigned FakeSource::*failing)
+{
+    unsigned n = 0, left;
+    do {
+        SCOPED_TRACE("call " + std::to_string(n + 1));
+        FakeSource source;
+        binade_source table = source.Table();
+        Life life(&table);
+        source.*failing = ++n;
+        life.Run();
+        left = source.*failing;
+        source.*failing = 0;
+        life.ExpectHealth();
+        EXPECT_EQ(BINADE_OK, life.End());
+        EXPECT_TRUE(source.Live().empty());
+        EXPECT_EQ("", source.Complaint());
+    } while (!left && n < kTooMany);
+    EXPECT_GT(n, 3u);
+}
+
+TEST_F(PoolFault, EveryReserveOfTheSource)
+{
+    FailEachCallOnce(&FakeSource::failing_reserve);
+}
+
+TEST_F(PoolFault, EveryReleaseOfTheSource)
+{
+    FailEachCallOnce(&FakeSource::failing_release);
+}
+
+} // namespace

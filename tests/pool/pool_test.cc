@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of a pool: what it is made with, and what its end gives back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::Current;
+using pool_test::Defaults;
+using pool_test::kGiB;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Live;
+using pool_test::Pool;
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+class PoolTest : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        setenv("BINADE_STANDIN_DEVICES", "2", 1);
+        pool_test::UseStandin();
+    }
+};
+
+std::string Message()
+{
+    return binade_last_error_message();
+}
+
+class PoolCreate : public PoolTest
+{
+  protected:
+    void TearDown() override
+    {
+        unsetenv("BINADE_CONF");
+    }
+    binade_pool *pool = nullptr;
+};
+
+TEST_F(PoolCreate, WithoutAPlaceForThePoolIsInvalid)
+{
+    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(nullptr, nullptr));
+}
+
+TEST_F(PoolCreate, TakesTheDefaultsForNoOptions)
+{
+    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool)) << Message();
+    binade_devptr block = 0;
+    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 512, kStream, &block));
+    EXPECT_EQ(BINADE_OK, binade_free(pool, block, kStream));
+    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+}
+
+TEST_F(PoolCreate, ReservesNothing)
+{
+    int64_t before = Live("allocations");
+    Pool own;
+    EXPECT_EQ(0u, own.Stats().reserved_bytes_current);
+    EXPECT_EQ(before, Live("allocations"));
+}
+
+TEST_F(PoolCreate, RefusesAnOptionAndMakesNothing)
+{
+    binade_pool_options options = Defaults();
+    options.first_segment_bytes = 3 * kMiB;
+    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+    EXPECT_EQ(nullptr, pool);
+    EXPECT_EQ("option first_segment_bytes is 3145728; accepted are multiples "
+              "of 2M up to 1024G",
+              Message());
+}
+
+TEST_F(PoolCreate, RefusesADeviceThatIsNotThere)
+{
+    binade_pool_options options = Defaults();
+    for (int32_t device : {2, -1, INT32_MIN}) {
+        options.device = device;
+        EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+        EXPECT_EQ("device " + std::to_string(device) +
+                      ": accepted values are 0 to 1",
+                  Message());
+    }
+    EXPECT_EQ(nullptr, pool);
+}
+
+TEST_F(PoolCreate, ObeysTheEnvironmentOverTheProgram)
+{
+    setenv("BINADE_CONF", "limit:4M,first_segment:2M", 1);
+    binade_pool_options options = Defaults();
+    options.limit_bytes = kGiB;
+    Pool own(options);
+    EXPECT_EQ(4 * kMiB, own.Stats().limit_bytes);
+    binade_devptr block = own.Alloc(1);
+    EXPECT_EQ(2 * kMiB, own.Stats().reserved_bytes_current);
+    EXPECT_EQ(BINADE_E_TOO_LARGE, binade_alloc(own, 5 * kMiB, kStream, &block));
+    own.Free(block);
+}
+
+TEST_F(PoolCreate, RefusesAKeyOfTheEnvironmentByName)
+{
+    setenv("BINADE_CONF", "limits:4M", 1);
+    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(nullptr, &pool));
+    EXPECT_EQ(nullptr, pool);
+    EXPECT_EQ(0u, Message().find("BINADE_CONF: key 'limits' is not known"))
+        << Message();
+}
+
+class PoolOptions : public PoolTest
+{
+};
+
+TEST_F(PoolOptions, GiveTheSizesOfSegments)
+{
+    binade_pool_options options = Defaults();
+    options.first_segment_bytes = 4 * kMiB;
+    options.largest_segment_bytes = 8 * kMiB;
+    Pool pool(options);
+    std::vector<binade_devptr> blocks;
+    std::vector<uint64_t> reserved;
+    while (reserved.size() < 4) {
+        blocks.push_back(pool.Alloc(kMiB));
+        uint64_t now_bytes = pool.Stats().reserved_bytes_current;
+        if (reserved.empty() || reserved.back() != now_bytes)
+            reserved.push_back(now_bytes);
+    }
+    EXPECT_EQ(
+        (std::vector<uint64_t>{4 * kMiB, 12 * kMiB, 20 * kMiB, 28 * kMiB}),
+        reserved);
+    for (binade_devptr block : blocks)
+        pool.Free(block);
+}
+
+TEST_F(PoolOptions, WithoutCachesKeepNothingInThem)
+{
+    binade_pool_options options = Defaults();
+    options.thread_cache_bytes = 0;
+    Pool pool(options);
+    for (int i = 0; i < 100; i++)
+        pool.Free(pool.Alloc(64 * kKiB), BINADE_STREAM_DONE);
+    binade_stats stats = pool.Stats();
+    EXPECT_EQ(0u, stats.cached_bytes);
+    EXPECT_EQ(0u, stats.cache_hits);
+    EXPECT_EQ(stats.reserved_bytes_current,
+              stats.free_bytes + stats.retiring_bytes);
+}
+
+TEST_F(PoolOptions, BoundWhatCachesHold)
+{
+    binade_pool_options options = Defaults();
+    options.thread_cache_bytes = 4 * kMiB;
+    options.cache_bytes = 4 * kMiB;
+    Pool pool(options);
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < 400; i++)
+        blocks.push_back(pool.Alloc(kKiB << (i % 10)));
+    uint64_t most_bytes = 0;
+    for (binade_devptr block : blocks) {
+        pool.Free(block, BINADE_STREAM_DONE);
+        most_bytes = std::max(most_bytes, pool.Stats().cached_bytes);
+    }
+    EXPECT_GT(most_bytes, 0u);
+    EXPECT_LE(most_bytes, 5 * kMiB);
+}
+
+// 2.083 GiB.
+TEST_F(PoolOptions, ReserveForALargeRequestLittleMoreThanIt)
+{
+    Pool pool;
+    binade_devptr block = pool.Alloc(2133 * kMiB + 17);
+    EXPECT_LT(pool.Stats().reserved_bytes_current, 209 * kGiB / 100);
+    pool.Free(block);
+}
+
+class PoolContext : public PoolTest
+{
+};
+
+binade_context ContextOf(binade_devptr address)
+{
+    binade_context context = nullptr;
+    constexpr int kAttributeContext = 1;
+    EXPECT_EQ(
+        0, pool_test::Get<int(void *, int, binade_devptr)>(
+               "cuPointerGetAttribute")(&context, kAttributeContext, address));
+    return context;
+}
+
+bool IsPrimaryActive(int device)
+{
+    unsigned flags = 0;
+    int is_active = 0;
+    EXPECT_EQ(0, pool_test::Get<int(int, unsigned *, int *)>(
+                     "cuDevicePrimaryCtxGetState")(device, &flags, &is_active));
+    return is_active != 0;
+}
+
+TEST_F(PoolContext, IsThePrimaryOneOfItsDeviceKeptAlive)
+{
+    ASSERT_FALSE(IsPrimaryActive(1));
+    {
+        binade_pool_options options = Defaults();
+        options.device = 1;
+        Pool pool(options);
+        EXPECT_TRUE(IsPrimaryActive(1));
+        binade_devptr block = pool.Alloc(512);
+        EXPECT_NE(pool_test::PrimaryContext(), ContextOf(block));
+        pool.Free(block);
+    }
+    EXPECT_FALSE(IsPrimaryActive(1));
+}
+
+TEST_F(PoolContext, OfARefusedPoolIsNotKept)
+{
+    binade_source source = {};
+    binade_pool_options options = Defaults();
+    options.device = 1;
+    options.source = &source;
+    binade_pool *pool = nullptr;
+    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+    EXPECT_EQ(nullptr, pool);
+    EXPECT_FALSE(IsPrimaryActive(1));
+}
+
+TEST_F(PoolContext, MayBeTheCallersOwnWhateverTheDeviceSays)
+{
+    binade_context context = pool_test::NewContext();
+    {
+        binade_pool_options options = Defaults();
+        options.context = context;
+        options.device = 99;
+        Pool pool(options);
+        binade_devptr block = pool.Alloc(512);
+        EXPECT_EQ(context, ContextOf(block));
+        pool.Free(block);
+    }
+    pool_test::DestroyContext(context);
+}
+
+void UseAPoolThoroughly(binade_context expected)
+{
+    Pool pool;
+    EXPECT_EQ(expected, Current());
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < 300; i++)
+        blocks.push_back(pool.Alloc(64 * kKiB));
+    EXPECT_EQ(expected, Current());
+    for (binade_devptr block : blocks)
+        pool.Free(block, BINADE_STREAM_ANY);
+    EXPECT_EQ(expected, Current());
+    pool.Trim();
+    EXPECT_EQ(expected, Current());
+    pool.End();
+    EXPECT_EQ(expected, Current());
+}
+
+TEST_F(PoolContext, NeedNotBeCurrentAndDoesNotBecomeSo)
+{
+    binade_context other = pool_test::NewContext();
+    for (binade_context context : {binade_context{nullptr}, other}) {
+        pool_test::SetCurrent(context);
+        UseAPoolThoroughly(context);
+    }
+    pool_test::SetCurrent(pool_test::PrimaryContext());
+    pool_test::DestroyContext(other);
+}
+
+class PoolDestroy : public PoolTest
+{
+};
+
+TEST_F(PoolDestroy, OfNoPoolDoesNothing)
+{
+    EXPECT_EQ(BINADE_OK, binade_pool_destroy(nullptr, nullptr));
+}
+
+TEST_F(PoolDestroy, GivesEverythingBack)
+{
+    int64_t allocations = Live("allocations"), events = Live("events"),
+            streams = Live("streams");
+    Pool pool;
+    pool_test::Stream stream;
+    for (int i = 0; i < 500; i++) {
+        pool.Free(pool.Alloc(8 * kKiB, stream), stream);
+        pool.Free(pool.Alloc(8 * kKiB), BINADE_STREAM_ANY);
+    }
+    pool.End();
+    EXPECT_EQ(allocations, Live("allocations"));
+    EXPECT_EQ(events, Live("events"));
+    EXPECT_EQ(streams + 1, Live("streams")) << "the test's own";
+}
+
+TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
+{
+    binade_pool *pool = nullptr;
+    binade_devptr block = 0;
+    size_t size_bytes = 0;
+    uint64_t bytes = 0;
+    binade_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    pool_test::Stream stream;
+    binade_event event = pool_test::NewEvent();
+    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 512, kStream, &block));
+    ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+
+    const binade_status statuses[] = {
+        binade_alloc(pool, 512, kStream, &block),
+        binade_alloc(pool, 5 * kMiB, kStream, &block),
+        binade_try_alloc(pool, 512, kStream, &block),
+        binade_alloc_aligned(pool, 512, 4096, kStream, &block),
+        binade_alloc_batch(pool, 512, kStream, 1, &block),
+        binade_free(pool, block, kStream),
+        binade_free_sized(pool, block, 512, kStream),
+        binade_free_batch(pool, &block, 1, kStream, nullptr),
+        binade_free_after(pool, block, event),
+        binade_record_use(pool, block, kStream),
+        binade_usable_size(pool, block, &size_bytes),
+        binade_pool_trim(pool, 0, &bytes),
+        binade_pool_stats(pool, &stats),
+        binade_stream_retire(pool, stream),
+        binade_pool_add_context(pool, pool_test::PrimaryContext()),
+        binade_pool_destroy(pool, nullptr),
+    };
+    for (size_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++)
+        EXPECT_EQ(BINADE_E_INVALID, statuses[i]) << "call " << i;
+    pool_test::DestroyEvent(event);
+}
+
+TEST_F(PoolDestroy, LeavesOtherPoolsAlone)
+{
+    Pool other;
+    binade_devptr block = other.Alloc(4096);
+    pool_test::Fill(block, 4096, 7);
+    {
+        Pool pool;
+        pool.Free(pool.Alloc(4096));
+    }
+    EXPECT_TRUE(pool_test::Holds(block, 4096, 7));
+    other.Free(block);
+    EXPECT_EQ(block, other.Alloc(4096)) << "from this thread's cache";
+    other.Free(block);
+}
+
+TEST_F(PoolDestroy, WhileAGuardIsHeldIsRefusedAndChangesNothing)
+{
+    binade_pool *pool = nullptr;
+    binade_devptr block = 0;
+    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 512, kStream, &block));
+    EXPECT_EQ(BINADE_OK, binade_free(pool, block, kStream));
+    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+}
+
+} // namespace

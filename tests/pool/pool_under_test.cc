@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/pool/pool_under_test.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "pool/driver/cuda_abi.h"
+#include "tests/support/driver_probe.h"
+
+namespace pool_test
+{
+namespace
+{
+
+void EndUnless(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    std::fprintf(stderr, "cannot use the stand-in: %s: %s\n", what,
+                 binade_last_error_message());
+    std::abort();
+}
+
+template <typename... Parameters, typename... Arguments>
+void MustCall(CUresult (*entry)(Parameters...), const char *what,
+              Arguments... arguments)
+{
+    EndUnless(entry(arguments...) == CUDA_SUCCESS, what);
+}
+
+#define MUST(name, parameters, ...)                                            \
+    MustCall(Get<CUresult parameters>(name), name, __VA_ARGS__)
+
+} // namespace
+
+void UseStandin()
+{
+    // Tests run in the root of their runfiles.
+    char folder[4096];
+    EndUnless(getcwd(folder, sizeof(folder)), "getcwd");
+    std::string library = std::string(folder) + "/pool/standin/libcuda.so.1";
+    setenv("BINADE_DRIVER", library.c_str(), 1);
+    unsetenv("BINADE_CONF");
+    binade_caps caps = {};
+    caps.struct_size = sizeof(caps);
+    EndUnless(binade_probe(0, &caps) == BINADE_OK, "the probe");
+    SetCurrent(PrimaryContext());
+}
+
+void *Symbol(const char *name)
+{
+    void *found = driver_probe_symbol(name);
+    EndUnless(found, name);
+    return found;
+}
+
+void SetFaults(const std::string &plan)
+{
+    EndUnless(
+        Get<int(const char *)>("binade_standin_set_faults")(plan.c_str()) == 0,
+        plan.c_str());
+}
+
+uint64_t Calls(const char *entry)
+{
+    return Get<uint64_t(const char *)>("binade_standin_calls")(entry);
+}
+
+int64_t Live(const char *kind)
+{
+    return Get<int64_t(const char *)>("binade_standin_live")(kind);
+}
+
+binade_context PrimaryContext()
+{
+    static binade_context context = [] {
+        CUcontext retained = nullptr;
+        MUST("cuDevicePrimaryCtxRetain", (CUcontext *, CUdevice), &retained, 0);
+        return retained;
+    }();
+    return context;
+}
+
+binade_context NewContext()
+{
+    CUcontext context = nullptr, popped = nullptr;
+    MUST("cuCtxCreate_v2", (CUcontext *, unsigned, CUdevice), &context, 0u, 0);
+    MUST("cuCtxPopCurrent_v2", (CUcontext *), &popped);
+    return context;
+}
+
+void DestroyContext(binade_context context)
+{
+    MUST("cuCtxDestroy_v2", (CUcontext), context);
+}
+
+binade_context Current()
+{
+    CUcontext context = nullptr;
+    MUST("cuCtxGetCurrent", (CUcontext *), &context);
+    return context;
+}
+
+void SetCurrent(binade_context context)
+{
+    MUST("cuCtxSetCurrent", (CUcontext), context);
+}
+
+Stream::Stream()
+{
+    MUST("cuStreamCreate", (CUstream *, unsigned), &own_,
+         static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+}
+
+Stream::~Stream()
+{
+    while (hold_count_)
+        Release();
+    MUST("cuStreamDestroy_v2", (CUstream), own_);
+}
+
+void Stream::Hold()
+{
+    EndUnless(Get<int(void *)>("binade_standin_hold")(own_) == 0, "hold");
+    hold_count_++;
+}
+
+void Stream::Release()
+{
+    EndUnless(Get<int(void *)>("binade_standin_release")(own_) == 0, "release");
+    hold_count_--;
+}
+
+void Synchronize()
+{
+    binade_context before = Current();
+    SetCurrent(PrimaryContext());
+    EndUnless(Get<CUresult()>("cuCtxSynchronize")() == CUDA_SUCCESS,
+              "cuCtxSynchronize");
+    SetCurrent(before);
+}
+
+binade_event NewEvent()
+{
+    CUevent event = nullptr;
+    MUST("cuEventCreate", (CUevent *, unsigned), &event,
+         static_cast<unsigned>(CU_EVENT_DISABLE_TIMING));
+    return event;
+}
+
+void DestroyEvent(binade_event event)
+{
+    MUST("cuEventDestroy_v2", (CUevent), event);
+}
+
+void Fill(binade_devptr address, size_t size_bytes, uint32_t word)
+{
+    MUST("cuMemsetD32_v2", (CUdeviceptr, unsigned, size_t), address, word,
+         size_bytes / 4);
+}
+
+bool Holds(binade_devptr address, size_t size_bytes, uint32_t word)
+{
+    std::vector<uint32_t> words(size_bytes / 4);
+    MUST("cuMemcpyDtoH_v2", (void *, CUdeviceptr, size_t),
+         static_cast<void *>(words.data()), address, words.size() * 4);
+    return std::all_of(words.begin(), words.end(),
+                       [word](uint32_t found) { return found == word; });
+}
+
+binade_pool_options Defaults()
+{
+    return BINADE_POOL_OPTIONS_INIT;
+}
+
+Pool::Pool(const binade_pool_options &options)
+{
+    EndUnless(binade_pool_create(&options, &own_) == BINADE_OK, "a pool");
+}
+
+Pool::~Pool()
+{
+    if (!own_)
+        return;
+    binade_leaks leaks = End();
+    EXPECT_EQ(0u, leaks.block_count);
+    EXPECT_EQ(0u, leaks.bytes);
+}
+
+binade_leaks Pool::End()
+{
+    binade_leaks leaks = {};
+    leaks.struct_size = sizeof(leaks);
+    EXPECT_EQ(BINADE_OK, binade_pool_destroy(own_, &leaks))
+        << binade_last_error_message();
+    own_ = nullptr;
+    return leaks;
+}
+
+binade_devptr Pool::Alloc(size_t size_bytes, binade_stream stream)
+{
+    binade_devptr address = 0;
+    EXPECT_EQ(BINADE_OK, binade_alloc(own_, size_bytes, stream, &address))
+        << binade_last_error_message();
+    return address;
+}
+
+void Pool::Free(binade_devptr address, binade_stream stream)
+{
+    EXPECT_EQ(BINADE_OK, binade_free(own_, address, stream))
+        << binade_last_error_message();
+}
+
+size_t Pool::UsableSize(binade_devptr address)
+{
+    size_t size_bytes = 0;
+    EXPECT_EQ(BINADE_OK, binade_usable_size(own_, address, &size_bytes))
+        << binade_last_error_message();
+    return size_bytes;
+}
+
+uint64_t Pool::Trim(uint64_t keep_bytes)
+{
+    uint64_t bytes = 0;
+    EXPECT_EQ(BINADE_OK, binade_pool_trim(own_, keep_bytes, &bytes))
+        << binade_last_error_message();
+    return bytes;
+}
+
+uint64_t Pool::TrimAll()
+{
+    uint64_t bytes = Trim();
+    Synchronize();
+    return bytes + Trim();
+}
+
+binade_stats Pool::Stats()
+{
+    binade_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    EXPECT_EQ(BINADE_OK, binade_pool_stats(own_, &stats))
+        << binade_last_error_message();
+    return stats;
+}
+
+bool Ranges::Add(uint64_t address, uint64_t size_bytes)
+{
+    auto next = end_of_.lower_bound(address);
+    if (next != end_of_.end() && next->first < address + size_bytes)
+        return false;
+    if (next != end_of_.begin() && std::prev(next)->second > address)
+        return false;
+    end_of_.emplace(address, address + size_bytes);
+    return true;
+}
+
+void Ranges::Remove(uint64_t address)
+{
+    end_of_.erase(address);
+}
+
+uint64_t Seed(uint64_t otherwise)
+{
+    const char *text = std::getenv("BINADE_TEST_SEED");
+    uint64_t seed = text ? std::strtoull(text, nullptr, 0) : otherwise;
+    std::printf("seed %llu; BINADE_TEST_SEED sets it\n",
+                static_cast<unsigned long long>(seed));
+    return seed;
+}
+
+} // namespace pool_test

@@ -1,0 +1,128 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Pools through the public interface, on the stand-in as the driver of this
+ * process, and the few entries and controls of it that these tests need.
+ */
+#ifndef BINADE_TESTS_POOL_POOL_UNDER_TEST_H_
+#define BINADE_TESTS_POOL_POOL_UNDER_TEST_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "binade/binade.h"
+
+namespace pool_test
+{
+
+constexpr uint64_t kKiB = UINT64_C(1) << 10;
+constexpr uint64_t kMiB = UINT64_C(1) << 20;
+constexpr uint64_t kGiB = UINT64_C(1) << 30;
+
+// Makes the stand-in the driver, and the primary context of device 0 current
+// in this thread. The process ends with a message when that fails.
+void UseStandin();
+
+// A symbol of the stand-in: an entry by its full name, or a control.
+void *Symbol(const char *name);
+template <typename T> T *Get(const char *name)
+{
+    return reinterpret_cast<T *>(Symbol(name));
+}
+
+void SetFaults(const std::string &plan);
+uint64_t Calls(const char *entry = "*");
+// "events", "allocations", "contexts", ...
+int64_t Live(const char *kind);
+
+binade_context PrimaryContext();
+binade_context NewContext();
+void DestroyContext(binade_context context);
+binade_context Current();
+void SetCurrent(binade_context context);
+
+// A stream of the current context.
+class Stream
+{
+  public:
+    Stream();
+    ~Stream();
+    Stream(const Stream &) = delete;
+    Stream &operator=(const Stream &) = delete;
+    operator binade_stream() const
+    {
+        return own_;
+    }
+    // Holds are counted; the end releases them.
+    void Hold();
+    void Release();
+
+  private:
+    binade_stream own_ = nullptr;
+    unsigned hold_count_ = 0;
+};
+
+// Waits for all work of the primary context.
+void Synchronize();
+
+binade_event NewEvent();
+void DestroyEvent(binade_event event);
+
+// Writes every 32-bit word, and tells whether each still has that value. Both
+// wait for the legacy stream alone.
+void Fill(binade_devptr address, size_t size_bytes, uint32_t word);
+bool Holds(binade_devptr address, size_t size_bytes, uint32_t word);
+
+binade_pool_options Defaults();
+
+// A pool that expects to be whole at its end.
+class Pool
+{
+  public:
+    explicit Pool(const binade_pool_options &options = Defaults());
+    ~Pool();
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+    operator binade_pool *() const
+    {
+        return own_;
+    }
+
+    // Destroys it; what is left in it is no failure.
+    binade_leaks End();
+
+    // These expect BINADE_OK; Alloc() is 0 otherwise.
+    binade_devptr Alloc(size_t size_bytes,
+                        binade_stream stream = BINADE_STREAM_LEGACY);
+    void Free(binade_devptr address,
+              binade_stream stream = BINADE_STREAM_LEGACY);
+    size_t UsableSize(binade_devptr address);
+    uint64_t Trim(uint64_t keep_bytes = 0);
+    // Trims, waits for the device, trims again: what was freed with work behind
+    // it needs both.
+    uint64_t TrimAll();
+    binade_stats Stats();
+
+  private:
+    binade_pool *own_ = nullptr;
+};
+
+// Which addresses are in use.
+class Ranges
+{
+  public:
+    // False if a part of it is in use already.
+    bool Add(uint64_t address, uint64_t size_bytes);
+    void Remove(uint64_t address);
+
+  private:
+    std::map<uint64_t, uint64_t> end_of_;
+};
+
+// The seed of a random test: BINADE_TEST_SEED, or `otherwise`; printed.
+uint64_t Seed(uint64_t otherwise);
+
+} // namespace pool_test
+
+#endif

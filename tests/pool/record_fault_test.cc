@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events that cannot be recorded: what waits for them keeps waiting, and is
+// had when they can be.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::Defaults;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+class RecordFault : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        options = Defaults();
+        options.limit_bytes = 8 * kMiB;
+        options.wait_ms = 0;
+    }
+
+    void TearDown() override
+    {
+        pool_test::SetFaults("");
+    }
+
+    // Queues work that uses the block, and holds it back.
+    static void Use(binade_devptr block, Stream &stream)
+    {
+        stream.Hold();
+        EXPECT_EQ(
+            0,
+            pool_test::Get<int(binade_devptr, unsigned, size_t, binade_stream)>(
+                "cuMemsetD32Async")(block, 1, 128, stream));
+    }
+
+    binade_pool_options options;
+    binade_devptr address = 77;
+};
+
+TEST_F(RecordFault, KeepsWhatAStreamFreedFromOthers)
+{
+    Pool pool(options);
+    Stream held, other;
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < 128; i++)
+        blocks.push_back(pool.Alloc(64 * kKiB, held));
+    Use(blocks[0], held);
+    pool_test::SetFaults("cuEventRecord:every=1:code=CUDA_ERROR_UNKNOWN");
+    for (binade_devptr block : blocks)
+        pool.Free(block, held);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 64 * kKiB, other, &address));
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 8 * kMiB, other, &address));
+    pool_test::SetFaults("");
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 8 * kMiB, other, &address));
+    held.Release();
+    EXPECT_EQ(8 * kMiB, pool.TrimAll());
+}
+
+TEST_F(RecordFault, KeepsWhatAnyStreamMayUseFromAll)
+{
+    Pool pool(options);
+    Stream held, other;
+    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    Use(block, held);
+    pool_test::SetFaults("cuCtxRecordEvent:every=1:code=CUDA_ERROR_UNKNOWN");
+    pool.Free(block, BINADE_STREAM_ANY);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, kMiB, held, &address));
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, kMiB, other, &address));
+    pool_test::SetFaults("");
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, kMiB, other, &address));
+    held.Release();
+    EXPECT_EQ(8 * kMiB, pool.TrimAll());
+}
+
+TEST_F(RecordFault, LeavesABlockWithItsUsesToTheCaller)
+{
+    Pool pool(options);
+    Stream held, other;
+    binade_devptr block = pool.Alloc(8 * kMiB, other);
+    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, held));
+    Use(block, held);
+    pool_test::SetFaults("cuEventRecord:nth=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_EQ(BINADE_E_DRIVER, binade_free(pool, block, other));
+    pool_test::SetFaults("");
+    EXPECT_EQ(1u, pool.Stats().allocation_current);
+    pool.Free(block, other);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, kMiB, other, &address))
+        << "the other stream's use was forgotten";
+    held.Release();
+    EXPECT_EQ(8 * kMiB, pool.TrimAll());
+}
+
+// An event that says an error says nothing of the work.
+TEST_F(RecordFault, OfTheQueryKeepsTheMemory)
+{
+    Pool pool(options);
+    Stream held, other;
+    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    Use(block, held);
+    pool.Free(block, held);
+    pool_test::SetFaults("cuEventQuery:every=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, kMiB, other, &address));
+    pool_test::SetFaults("");
+    held.Release();
+    EXPECT_EQ(8 * kMiB, pool.TrimAll());
+}
+
+} // namespace

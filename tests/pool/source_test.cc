@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pools whose memory comes from a program's own source, also from a bad one.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+#include "tests/segment/fake_source.h"
+
+namespace
+{
+
+using pool_test::Defaults;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using segment_test::FakeSource;
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+class OwnSource : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        options = Defaults();
+        options.source = &table;
+        options.wait_ms = 0;
+        table = source.Table();
+    }
+
+    void TearDown() override
+    {
+        EXPECT_TRUE(source.Live().empty()) << "not released";
+        EXPECT_EQ("", source.Complaint());
+    }
+
+    FakeSource source;
+    binade_source table;
+    binade_pool_options options;
+    binade_devptr address = 77;
+};
+
+TEST_F(OwnSource, ServesThePool)
+{
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(40 * kKiB);
+    EXPECT_GE(block, source.first_address);
+    EXPECT_LT(block, source.first_address + 64 * kMiB);
+    EXPECT_EQ(1u, source.Live().size());
+    pool.Free(block);
+}
+
+TEST_F(OwnSource, IsCopied)
+{
+    Pool pool(options);
+    table = binade_source();
+    pool.Free(pool.Alloc(512));
+}
+
+TEST_F(OwnSource, IsRefusedWithoutItsFunctions)
+{
+    table.reserve = nullptr;
+    binade_pool *pool = nullptr;
+    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
+    EXPECT_EQ(nullptr, pool);
+}
+
+TEST_F(OwnSource, ThatReturnsOverlappingMemoryIsFoundOut)
+{
+    options.first_segment_bytes = 2 * kMiB;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(2 * kMiB);
+    for (uint64_t offset : {uint64_t{0}, 2 * kMiB - 512}) {
+        source.has_forced = true;
+        source.forced_address = block + offset;
+        EXPECT_EQ(BINADE_E_INVALID,
+                  binade_alloc(pool, 2 * kMiB, kStream, &address));
+        EXPECT_NE(std::string::npos,
+                  std::string(binade_last_error_message()).find("overlaps"))
+            << binade_last_error_message();
+    }
+    EXPECT_EQ(77u, address);
+    EXPECT_EQ(2 * kMiB, pool.UsableSize(block));
+    binade_devptr second = pool.Alloc(2 * kMiB);
+    pool.Free(block);
+    pool.Free(second);
+}
+
+TEST_F(OwnSource, ThatReturnsNothingIsFoundOut)
+{
+    Pool pool(options);
+    source.has_forced = true;
+    source.forced_address = 0;
+    EXPECT_EQ(BINADE_E_INVALID, binade_alloc(pool, 512, kStream, &address));
+    pool.Free(pool.Alloc(512));
+}
+
+TEST_F(OwnSource, ThatReturnsUnalignedMemoryServesWithItsAlignedPart)
+{
+    source.misaligned_bytes = 12345;
+    Pool pool(options);
+    for (size_t size_bytes : {size_t{1}, 40 * kKiB, 5 * kMiB, 64 * kMiB}) {
+        binade_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(0u, block % (size_bytes > kMiB ? 2 * kMiB : 512));
+        pool.Free(block, BINADE_STREAM_DONE);
+    }
+}
+
+TEST_F(OwnSource, ThatIsExhaustedIsAskedForLess)
+{
+    source.capacity_bytes = 6 * kMiB;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(512);
+    EXPECT_LE(pool.Stats().reserved_bytes_current, 6 * kMiB);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 8 * kMiB, kStream, &address));
+    pool.Free(block);
+}
+
+TEST_F(OwnSource, OfPinnedMemoryIsExhaustedOfThat)
+{
+    table.flags = BINADE_SOURCE_PINNED;
+    options.limit_bytes = 2 * kMiB;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(2 * kMiB);
+    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY,
+              binade_alloc(pool, 2 * kMiB, kStream, &address));
+    pool.Free(block);
+}
+
+TEST_F(OwnSource, PassesItsOwnFailureOn)
+{
+    source.failing_reserve = 1;
+    source.failure = BINADE_E_UNSUPPORTED;
+    Pool pool(options);
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_alloc(pool, 512, kStream, &address));
+    EXPECT_EQ(77u, address);
+    pool.Free(pool.Alloc(512));
+}
+
+TEST_F(OwnSource, MayUseAnotherPool)
+{
+    struct Inner {
+        Pool pool;
+        binade_status status = BINADE_E_BUSY;
+    } inner;
+    source.in_reserve_argument = &inner;
+    source.in_reserve = [](void *argument) {
+        auto *self = static_cast<Inner *>(argument);
+        binade_devptr block = 0;
+        self->status = binade_alloc(self->pool, 5 * kMiB, kStream, &block);
+        if (self->status == BINADE_OK)
+            self->status = binade_free(self->pool, block, kStream);
+    };
+    Pool pool(options);
+    pool.Free(pool.Alloc(100 * kMiB));
+    EXPECT_EQ(BINADE_OK, inner.status);
+}
+
+TEST_F(OwnSource, GetsEverythingBackAlsoWhatIsLeaked)
+{
+    options.first_segment_bytes = 2 * kMiB;
+    options.largest_segment_bytes = 2 * kMiB;
+    Pool pool(options);
+    for (int i = 0; i < 10; i++)
+        pool.Alloc(2 * kMiB);
+    EXPECT_EQ(10u, source.Live().size());
+    pool.End();
+}
+
+TEST_F(OwnSource, ThatRefusesToTakeMemoryBackIsAskedAgainAtTheEnd)
+{
+    Pool pool(options);
+    pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+    source.failing_release = 1;
+    EXPECT_EQ(BINADE_E_DRIVER, binade_pool_trim(pool, 0, nullptr));
+    EXPECT_EQ(64 * kMiB, pool.Stats().unreleased_bytes);
+    EXPECT_EQ(64 * kMiB, pool.Stats().reserved_bytes_current);
+    pool.End();
+}
+
+} // namespace

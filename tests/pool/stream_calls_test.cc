@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The statuses of what a pool is told about streams, contexts and captures.
+// What that does to memory is in tests/streams.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::kMiB;
+using pool_test::Pool;
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+class StreamCalls : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+};
+
+class RecordUse : public StreamCalls
+{
+};
+
+TEST_F(RecordUse, NeedsAPool)
+{
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_use(nullptr, 512, kStream));
+}
+
+TEST_F(RecordUse, OfTheNullAddressIsIgnored)
+{
+    Pool pool;
+    EXPECT_EQ(BINADE_OK, binade_record_use(pool, 0, kStream));
+}
+
+TEST_F(RecordUse, ByNoStreamIsInvalid)
+{
+    Pool pool;
+    binade_devptr block = pool.Alloc(512);
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_record_use(pool, block, BINADE_STREAM_DONE));
+    pool.Free(block);
+}
+
+TEST_F(RecordUse, InsideABlockIsInvalid)
+{
+    Pool pool;
+    for (size_t size_bytes : {size_t{4096}, size_t{5} * kMiB}) {
+        binade_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(BINADE_E_INVALID,
+                  binade_record_use(pool, block + 512, kStream));
+        EXPECT_EQ(BINADE_E_INVALID,
+                  binade_record_use(pool, block + 1, kStream));
+        pool.Free(block);
+    }
+}
+
+TEST_F(RecordUse, OfAnothersMemoryIsForeign)
+{
+    Pool pool, other;
+    binade_devptr block = other.Alloc(512);
+    EXPECT_EQ(BINADE_E_FOREIGN, binade_record_use(pool, block, kStream));
+    EXPECT_EQ(BINADE_E_FOREIGN, binade_record_use(pool, 512, kStream));
+    other.Free(block);
+}
+
+TEST_F(RecordUse, IsAcceptedTwiceAndByEveryStream)
+{
+    Pool pool;
+    pool_test::Stream created;
+    const binade_stream streams[] = {
+        nullptr, BINADE_STREAM_LEGACY, BINADE_STREAM_PER_THREAD,
+        created, BINADE_STREAM_ANY,    created};
+    for (size_t size_bytes : {size_t{512}, size_t{5} * kMiB}) {
+        binade_devptr block = pool.Alloc(size_bytes);
+        for (binade_stream stream : streams)
+            EXPECT_EQ(BINADE_OK, binade_record_use(pool, block, stream))
+                << binade_last_error_message();
+        EXPECT_GE(pool.UsableSize(block), size_bytes);
+        pool.Free(block);
+    }
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+}
+
+TEST_F(RecordUse, LeavesTheBlocksSizeAsItWas)
+{
+    Pool pool;
+    for (size_t size_bytes : {size_t{512}, size_t{70000}, size_t{5} * kMiB}) {
+        binade_devptr block = pool.Alloc(size_bytes);
+        size_t before = pool.UsableSize(block);
+        ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, BINADE_STREAM_ANY));
+        EXPECT_EQ(before, pool.UsableSize(block));
+        EXPECT_EQ(BINADE_E_INVALID,
+                  binade_free_sized(pool, block, 2 * size_bytes, kStream));
+        EXPECT_EQ(BINADE_OK,
+                  binade_free_sized(pool, block, size_bytes, kStream));
+    }
+}
+
+class FreeAfter : public StreamCalls
+{
+  protected:
+    void SetUp() override
+    {
+        event = pool_test::NewEvent();
+    }
+    void TearDown() override
+    {
+        pool_test::DestroyEvent(event);
+    }
+    binade_event event;
+};
+
+TEST_F(FreeAfter, NeedsAPool)
+{
+    EXPECT_EQ(BINADE_E_INVALID, binade_free_after(nullptr, 512, event));
+}
+
+TEST_F(FreeAfter, OfTheNullAddressDoesNothing)
+{
+    Pool pool;
+    EXPECT_EQ(BINADE_OK, binade_free_after(pool, 0, event));
+    EXPECT_EQ(0u, pool.Stats().allocation_freed);
+}
+
+TEST_F(FreeAfter, TakesTheBlock)
+{
+    Pool pool;
+    for (size_t size_bytes : {size_t{512}, size_t{5} * kMiB}) {
+        binade_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event))
+            << binade_last_error_message();
+    }
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+    EXPECT_EQ(2u, pool.Stats().allocation_freed);
+}
+
+TEST_F(FreeAfter, InsideABlockIsInvalid)
+{
+    Pool pool;
+    binade_devptr block = pool.Alloc(4096);
+    EXPECT_EQ(BINADE_E_INVALID, binade_free_after(pool, block + 512, event));
+    pool.Free(block);
+}
+
+TEST_F(FreeAfter, OfAnothersMemoryIsForeign)
+{
+    Pool pool, other;
+    binade_devptr block = other.Alloc(512);
+    EXPECT_EQ(BINADE_E_FOREIGN, binade_free_after(pool, block, event));
+    other.Free(block);
+}
+
+TEST_F(FreeAfter, AnEventThatTheDriverRefusesLeavesTheBlockToTheCaller)
+{
+    Pool pool;
+    binade_devptr block = pool.Alloc(4096);
+    pool_test::SetFaults("cuStreamWaitEvent:nth=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_EQ(BINADE_E_DRIVER, binade_free_after(pool, block, event));
+    pool_test::SetFaults("");
+    EXPECT_EQ(1u, pool.Stats().allocation_current);
+    EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event));
+}
+
+class StreamRetire : public StreamCalls
+{
+};
+
+TEST_F(StreamRetire, NeedsAPool)
+{
+    pool_test::Stream stream;
+    EXPECT_EQ(BINADE_E_INVALID, binade_stream_retire(nullptr, stream));
+}
+
+TEST_F(StreamRetire, OfWhatIsNoCreatedStreamIsInvalid)
+{
+    Pool pool;
+    const binade_stream streams[] = {nullptr, BINADE_STREAM_LEGACY,
+                                     BINADE_STREAM_PER_THREAD,
+                                     BINADE_STREAM_ANY, BINADE_STREAM_DONE};
+    for (binade_stream stream : streams)
+        EXPECT_EQ(BINADE_E_INVALID, binade_stream_retire(pool, stream))
+            << stream;
+}
+
+TEST_F(StreamRetire, OfAStreamThatThePoolHasNotSeenIsFine)
+{
+    Pool pool;
+    pool_test::Stream stream;
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+}
+
+TEST_F(StreamRetire, EndsAStreamAndASecondTimeDoesNothing)
+{
+    Pool pool;
+    pool_test::Stream stream;
+    pool.Free(pool.Alloc(4096, stream), stream);
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream))
+        << binade_last_error_message();
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+}
+
+TEST_F(StreamRetire, WithoutAnEventLosesNothing)
+{
+    Pool pool;
+    pool_test::Stream stream;
+    for (int i = 0; i < 100; i++)
+        pool.Free(pool.Alloc(4096, stream), stream);
+    pool_test::SetFaults("cuEventRecord:nth=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_EQ(BINADE_E_DRIVER, binade_stream_retire(pool, stream));
+    pool_test::SetFaults("");
+    EXPECT_EQ(64 * kMiB, pool.TrimAll());
+}
+
+class CaptureGuard : public StreamCalls
+{
+};
+
+TEST_F(CaptureGuard, CannotEndBeforeItBegan)
+{
+    EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+}
+
+TEST_F(CaptureGuard, IsCounted)
+{
+    EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
+    EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
+    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+    EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+}
+
+TEST_F(CaptureGuard, MayBeHeldAroundEverythingElse)
+{
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    binade_pool *pool = nullptr;
+    binade_devptr block = 0;
+    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    for (int i = 0; i < 1000; i++) {
+        ASSERT_EQ(BINADE_OK, binade_alloc(pool, 64 << 10, kStream, &block));
+        ASSERT_EQ(BINADE_OK, binade_free(pool, block, BINADE_STREAM_ANY));
+    }
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
+    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+}
+
+class AddContext : public StreamCalls
+{
+};
+
+TEST_F(AddContext, NeedsAPoolAndAContext)
+{
+    Pool pool;
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_pool_add_context(nullptr, pool_test::PrimaryContext()));
+    EXPECT_EQ(BINADE_E_INVALID, binade_pool_add_context(pool, nullptr));
+}
+
+TEST_F(AddContext, TakesEachOnceAndThePoolsOwnNever)
+{
+    Pool pool;
+    binade_context context = pool_test::NewContext();
+    // More often than there is room for contexts.
+    for (int i = 0; i < 40; i++) {
+        EXPECT_EQ(BINADE_OK, binade_pool_add_context(pool, context));
+        EXPECT_EQ(BINADE_OK,
+                  binade_pool_add_context(pool, pool_test::PrimaryContext()));
+    }
+    pool.End();
+    pool_test::DestroyContext(context);
+}
+
+TEST_F(AddContext, KnowsSixteen)
+{
+    Pool pool;
+    std::vector<binade_context> contexts;
+    for (int i = 0; i < 17; i++)
+        contexts.push_back(pool_test::NewContext());
+    for (size_t i = 0; i < 16; i++)
+        EXPECT_EQ(BINADE_OK, binade_pool_add_context(pool, contexts[i])) << i;
+    EXPECT_EQ(BINADE_E_TOO_LARGE, binade_pool_add_context(pool, contexts[16]));
+    EXPECT_EQ(BINADE_OK, binade_pool_add_context(pool, contexts[3]));
+    pool.End();
+    for (binade_context context : contexts)
+        pool_test::DestroyContext(context);
+}
+
+} // namespace

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The progress test itself: linked with a buddy whose summaries are raised
+// under a lock that no name tells of, it must say so.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/progress/buddy_subject.h"
+#include "tests/progress/progress.h"
+
+namespace
+{
+
+TEST(BuddySpin, IsFoundWhenAThreadStopsInside)
+{
+    progress_case test = {&buddy_subject, "summary.chunk_raised", 1, 3};
+    char message[PROGRESS_MESSAGE_BYTES];
+    EXPECT_FALSE(progress_run(&test, message));
+    EXPECT_NE(std::string(message).find("a worker waits"), std::string::npos)
+        << message;
+}
+
+TEST(BuddySpin, IsNoMatterWhenAThreadStopsOutside)
+{
+    progress_case test = {&buddy_subject, "chunk.taken", 1, 10};
+    char message[PROGRESS_MESSAGE_BYTES];
+    EXPECT_TRUE(progress_run(&test, message)) << message;
+}
+
+} // namespace

@@ -1,0 +1,61 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/progress/freeze.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "pool/base/step.h"
+
+/* NULL in all threads but one. */
+static _Thread_local struct freeze_wish *followed;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+/* Written under the lock; read by anybody, relaxed, since nothing else is
+ * concluded from it. */
+static _Atomic bool is_on;
+
+static void stand_still(void)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&is_on, true, memory_order_relaxed);
+    while (freeze_is_on())
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+void binadei_step(const char *name)
+{
+    struct freeze_wish *wish = followed;
+    if (!wish || !wish->visits_left || strcmp(name, wish->step) != 0)
+        return;
+    if (--wish->visits_left == 0)
+        stand_still();
+}
+
+void freeze_follow(struct freeze_wish *wish)
+{
+    followed = wish;
+}
+
+struct freeze_wish *freeze_followed(void)
+{
+    return followed;
+}
+
+bool freeze_is_on(void)
+{
+    return atomic_load_explicit(&is_on, memory_order_relaxed);
+}
+
+void freeze_release(void)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&is_on, false, memory_order_relaxed);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}

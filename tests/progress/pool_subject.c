@@ -1,0 +1,263 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/progress/pool_subject.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "binade/pool.h"
+#include "tests/progress/freeze.h"
+#include "tests/support/stage.h"
+
+#define MIB (UINT64_C(1) << 20)
+/* One segment, and room for one more that only the roaming thread asks for. */
+#define SEGMENT_BYTES (128 * MIB)
+#define LIMIT_BYTES (3 * SEGMENT_BYTES)
+#define HAND_MAX 160U
+#define BATCH_MAX 16U
+#define SHARED_STREAMS 2U
+/* The stream that the roaming thread retires. */
+#define MORTAL_STREAM 2U
+
+struct player {
+    uint64_t random;
+    binade_devptr hand[HAND_MAX];
+    uint32_t hand_count;
+    bool is_giving; /* until the hand is empty: bursts pass every cache */
+};
+
+struct game {
+    binade_pool *pool;
+    struct stage stage;
+    struct player players[PROGRESS_THREADS];
+};
+
+/* Calls whose success is not what is asked here. */
+static void attempt(binade_status status)
+{
+    (void)status;
+}
+
+static uint32_t choose(struct player *player, uint32_t bound)
+{
+    player->random =
+        player->random * UINT64_C(6364136223846793005) + UINT64_C(1442695);
+    return (uint32_t)(player->random >> 33) % bound;
+}
+
+static binade_stream choose_stream(struct game *game, struct player *player)
+{
+    return game->stage.streams[choose(player, SHARED_STREAMS)].handle;
+}
+
+/* Any will do, since nothing is ever queued. */
+static binade_stream choose_end(struct game *game, struct player *player)
+{
+    switch (choose(player, 16)) {
+    case 0:
+        return BINADE_STREAM_ANY;
+    case 1:
+        return BINADE_STREAM_DONE;
+    default:
+        return choose_stream(game, player);
+    }
+}
+
+static bool fill_hand(struct game *game, struct player *player)
+{
+    size_t bytes = (size_t)512 << (choose(player, 3) * 2);
+    binade_stream stream = choose_stream(game, player);
+    uint32_t count = choose(player, 4) ? 1 : BATCH_MAX;
+    if (binade_alloc_batch(game->pool, bytes, stream, count,
+                           player->hand + player->hand_count) != BINADE_OK)
+        return false;
+    player->hand_count += count;
+    player->is_giving = player->hand_count + BATCH_MAX > HAND_MAX;
+    return true;
+}
+
+static bool give_one(struct game *game, struct player *player)
+{
+    binade_devptr address = player->hand[--player->hand_count];
+    player->is_giving = player->is_giving && player->hand_count;
+    return binade_free(game->pool, address, choose_end(game, player)) ==
+           BINADE_OK;
+}
+
+static bool work(void *state, unsigned worker, bool is_locked)
+{
+    struct game *game = state;
+    struct player *player = &game->players[worker];
+    (void)is_locked;
+    if (player->is_giving || (player->hand_count && choose(player, 3) == 0))
+        return give_one(game, player);
+    return fill_hand(game, player);
+}
+
+/* A stream comes, is used and goes; for a while it is held back, so that
+ * batches are found waiting. */
+static void use_mortal_stream(struct game *game)
+{
+    binade_stream stream = game->stage.streams[MORTAL_STREAM].handle;
+    binade_devptr blocks[HAND_MAX];
+    if (binade_alloc_batch(game->pool, 512, stream, HAND_MAX, blocks))
+        return;
+    (void)stage_hold(&game->stage, MORTAL_STREAM);
+    attempt(binade_free_batch(game->pool, blocks, HAND_MAX, stream, NULL));
+    /* Keeps every segment: to give one back waits for all streams. */
+    attempt(binade_pool_trim(game->pool, LIMIT_BYTES, NULL));
+    (void)stage_release(&game->stage, MORTAL_STREAM);
+    attempt(binade_stream_retire(game->pool, stream));
+    (void)stage_replace(&game->stage, MORTAL_STREAM);
+}
+
+struct child {
+    struct game *game;
+    unsigned thread;
+    struct freeze_wish *wish;
+};
+
+static void *live_shortly(void *argument)
+{
+    const struct child *child = argument;
+    (void)stage_enter();
+    freeze_follow(child->wish);
+    for (unsigned i = 0; i < 600; i++)
+        (void)work(child->game, child->thread, false);
+    return NULL;
+}
+
+/* A thread comes and goes, and may stop in its parent's place. */
+static void raise_child(struct game *game, unsigned thread)
+{
+    struct child child = {game, thread, freeze_followed()};
+    pthread_t id;
+    freeze_follow(NULL);
+    if (pthread_create(&id, NULL, live_shortly, &child) == 0)
+        (void)pthread_join(id, NULL);
+    freeze_follow(child.wish);
+}
+
+static void use_twice(struct game *game, struct player *player)
+{
+    binade_devptr block;
+    binade_stream first = game->stage.streams[0].handle;
+    if (binade_alloc(game->pool, 512, first, &block))
+        return;
+    attempt(
+        binade_record_use(game->pool, block, game->stage.streams[1].handle));
+    binade_event event =
+        choose(player, 2) ? stage_record(&game->stage, 0) : NULL;
+    if (event)
+        attempt(binade_free_after(game->pool, block, event));
+    else
+        attempt(binade_free(game->pool, block, first));
+    if (event)
+        stage_forget(event);
+}
+
+/* More than there is room for: the pool grows, and shrinks again. */
+static void use_much(struct game *game)
+{
+    binade_devptr block;
+    if (binade_alloc(game->pool, SEGMENT_BYTES, BINADE_STREAM_ANY, &block))
+        return;
+    attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
+}
+
+/* More than there can be while others hold some: their caches are asked for. A
+ * thread that has lost them begins anew, which takes locks. */
+static void ask_for_all(struct game *game)
+{
+    binade_devptr block;
+    if (binade_try_alloc(game->pool, LIMIT_BYTES, game->stage.streams[0].handle,
+                         &block) == BINADE_OK)
+        attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
+}
+
+static void roam(void *state, unsigned thread, bool is_locked)
+{
+    struct game *game = state;
+    struct player *player = &game->players[thread];
+    switch (choose(player, 256)) {
+    case 0:
+        use_mortal_stream(game);
+        break;
+    case 1:
+    case 6:
+    case 7:
+        raise_child(game, thread);
+        break;
+    case 2:
+        use_twice(game, player);
+        break;
+    case 3:
+        use_much(game);
+        break;
+    case 4:
+        attempt(binade_pool_trim(game->pool, SEGMENT_BYTES, NULL));
+        break;
+    case 5:
+        attempt(binade_capture_guard_begin());
+        attempt(binade_capture_guard_end());
+        break;
+    case 8:
+        if (!is_locked)
+            ask_for_all(game);
+        break;
+    default:
+        (void)work(game, thread, false);
+    }
+}
+
+static void *create_game(void)
+{
+    struct game *game = calloc(1, sizeof(*game));
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.first_segment_bytes = SEGMENT_BYTES;
+    options.limit_bytes = LIMIT_BYTES;
+    options.thread_cache_bytes = MIB / 4;
+    if (!game || !stage_open() || !stage_init(&game->stage) ||
+        binade_pool_create(&options, &game->pool)) {
+        free(game);
+        return NULL;
+    }
+    for (unsigned i = 0; i < PROGRESS_THREADS; i++)
+        game->players[i].random = i;
+    return game;
+}
+
+/* Meets every stream once, and every way to free. */
+static void enter(void *state, unsigned thread)
+{
+    (void)stage_enter();
+    for (unsigned i = 0; i < 500; i++)
+        (void)work(state, thread, false);
+}
+
+static void leave(void *state, unsigned thread)
+{
+    struct game *game = state;
+    struct player *player = &game->players[thread];
+    while (player->hand_count)
+        (void)give_one(game, player);
+}
+
+static const char *destroy_game(void *state)
+{
+    struct game *game = state;
+    binade_leaks leaks = {.struct_size = sizeof(leaks)};
+    const char *damage = NULL;
+    if (binade_pool_destroy(game->pool, &leaks))
+        damage = "the pool cannot be destroyed";
+    else if (leaks.block_count)
+        damage = "blocks are lost";
+    stage_fini(&game->stage);
+    free(game);
+    return damage;
+}
+
+const struct progress_subject pool_subject = {
+    create_game, enter, work, roam, leave, destroy_game,
+};

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Captures that go on while the pool works: none is broken.
+#include <atomic>
+#include <future>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/streams/device.h"
+#include "tests/streams/pool_under_test.h"
+
+namespace streams_test
+{
+
+struct Mode {
+    const char *name;
+    CUstreamCaptureMode value;
+};
+
+[[maybe_unused]] static void PrintTo(const Mode &mode, std::ostream *out)
+{
+    *out << mode.name;
+}
+
+static std::string NameOfMode(const ::testing::TestParamInfo<Mode> &mode)
+{
+    return mode.param.name;
+}
+
+// A capture in another thread, in each mode.
+class DuringACapture : public ::testing::TestWithParam<Mode>
+{
+  protected:
+    // Only the thread that began a capture can end it.
+    void TearDown() override
+    {
+        capturer_.Do([this] { capture_.reset(); });
+    }
+
+    void Begin()
+    {
+        capturer_.Do([this] {
+            capture_.reset(new Capture(captured_, GetParam().value));
+        });
+    }
+
+    CUresult End()
+    {
+        CUresult code = CUDA_SUCCESS;
+        capturer_.Do([&] { code = capture_->End(); });
+        return code;
+    }
+
+    Stream captured_, freed_, next_;
+    TightPool pool_{kMany};
+    std::unique_ptr<Capture> capture_;
+    Worker capturer_;
+};
+INSTANTIATE_TEST_SUITE_P(
+    Modes, DuringACapture,
+    ::testing::Values(Mode{"Global", CU_STREAM_CAPTURE_MODE_GLOBAL},
+                      Mode{"ThreadLocal", CU_STREAM_CAPTURE_MODE_THREAD_LOCAL},
+                      Mode{"Relaxed", CU_STREAM_CAPTURE_MODE_RELAXED}),
+    NameOfMode);
+
+TEST_P(DuringACapture, WhatIsFreedWithoutAStreamWaitsForTheGuardsEnd)
+{
+    Guard guard;
+    Begin();
+    pool_.Free(BINADE_STREAM_ANY);
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    ASSERT_EQ(pool_.Stats().context_events_recorded, 0u);
+    EXPECT_GT(pool_.Stats().batches_guarded, 0u);
+    EXPECT_EQ(End(), CUDA_SUCCESS);
+    guard.End();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    EXPECT_GT(pool_.Stats().context_events_recorded, 0u);
+    EXPECT_EQ(pool_.Stats().captures_disturbed, 0u);
+}
+
+TEST_P(DuringACapture, WhatAThreadThatEndedFreedWaitsForTheGuardsEnd)
+{
+    TightPool pool(kFew);
+    Guard guard;
+    Begin();
+    Worker worker;
+    worker.Do([&] { pool.Free(BINADE_STREAM_PER_THREAD); });
+    worker.End();
+    ASSERT_TRUE(pool.ServesNothing(next_));
+    EXPECT_EQ(pool.Stats().context_events_recorded, 0u);
+    EXPECT_EQ(End(), CUDA_SUCCESS);
+    guard.End();
+    EXPECT_TRUE(pool.ServesInTheEnd(next_));
+}
+
+TEST_P(DuringACapture, OtherStreamsBlocksAreRetiredAndReusedWithoutAGuard)
+{
+    Begin();
+    pool_.Free(freed_);
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    EXPECT_EQ(End(), CUDA_SUCCESS);
+}
+
+TEST_P(DuringACapture, PoolsGrow)
+{
+    std::unique_ptr<TightPool> growing;
+    Begin();
+    growing.reset(new TightPool(kFew));
+    EXPECT_EQ(End(), CUDA_SUCCESS);
+}
+
+TEST_P(DuringACapture, UsesAreRecordedAndEventsWaitedFor)
+{
+    Event event;
+    MUST(cu.EventRecord(event, freed_));
+    binade_devptr block = pool_.last();
+    Begin();
+    EXPECT_EQ(binade_record_use(pool_, block, next_), BINADE_OK);
+    pool_.FreeAfter(event);
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    EXPECT_EQ(End(), CUDA_SUCCESS);
+}
+
+TEST_P(DuringACapture, StreamsAreRetired)
+{
+    Begin();
+    pool_.Free(freed_);
+    EXPECT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    EXPECT_EQ(End(), CUDA_SUCCESS);
+}
+
+// The capture is lost, the memory is not.
+TEST_P(DuringACapture, AMissingGuardIsNoticed)
+{
+    Begin();
+    pool_.Free(BINADE_STREAM_ANY);
+    (void)pool_.Take(next_);
+    EXPECT_NE(End(), CUDA_SUCCESS);
+    EXPECT_GT(pool_.Stats().captures_disturbed, 0u);
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+using FreedOnACapturingStream = RuleTest;
+FOR_EACH_LOAD(FreedOnACapturingStream);
+
+TEST_P(FreedOnACapturingStream, IsRefused)
+{
+    Guard guard;
+    Capture capture(freed_);
+    EXPECT_EQ(pool_.FreeLast(freed_), BINADE_E_BUSY);
+    size_t usable = 0;
+    EXPECT_EQ(binade_usable_size(pool_, pool_.last(), &usable), BINADE_OK);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    guard.End();
+    EXPECT_EQ(pool_.FreeLast(freed_), BINADE_OK);
+}
+
+TEST_P(FreedOnACapturingStream, BreaksNoCaptureWithoutAGuardEither)
+{
+    Capture capture(freed_);
+    (void)pool_.TryToFree(freed_);
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    // An event of the graph would never be over.
+    (void)pool_.TryToFree(freed_);
+    EXPECT_TRUE(pool_.IsTrimmedInTheEnd());
+}
+
+using CaptureGuard = RuleTest;
+FOR_EACH_LOAD(CaptureGuard);
+
+TEST_P(CaptureGuard, IsCounted)
+{
+    Guard outer, inner;
+    pool_.Free(BINADE_STREAM_ANY);
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    inner.End();
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    outer.End();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+TEST_P(CaptureGuard, HoldsForPoolsThatAreMadeMeanwhile)
+{
+    Guard guard;
+    std::unique_ptr<TightPool> made(new TightPool(GetParam()));
+    made->Free(BINADE_STREAM_ANY);
+    ASSERT_TRUE(made->ServesNothing(next_));
+    Hold hold(freed_);
+    guard.End();
+    ASSERT_TRUE(made->ServesNothing(next_));
+    hold.Release();
+    EXPECT_TRUE(made->ServesInTheEnd(next_));
+}
+
+TEST_P(CaptureGuard, KeepsAPoolFromBeingDestroyed)
+{
+    Guard guard;
+    EXPECT_EQ(binade_pool_destroy(pool_, nullptr), BINADE_E_BUSY);
+}
+
+// What was cached before the guard is still cached after it.
+TEST_P(CaptureGuard, LeavesCachesAsTheyWere)
+{
+    Hold hold(freed_);
+    pool_.Free(freed_);
+    {
+        Guard guard;
+    }
+    EXPECT_TRUE(pool_.ServesAtOnce(freed_));
+}
+
+// A guard that began waits for context events that are being recorded.
+TEST(CaptureGuardRace, RecordersVsGuards)
+{
+    Stream captured;
+    TightPool pool(kMany);
+    Worker worker;
+    std::atomic<bool> is_over{false};
+    std::future<void> churn = worker.Start([&] {
+        while (!is_over.load()) {
+            pool.Free(BINADE_STREAM_ANY);
+            while (pool.Take(BINADE_STREAM_ANY) == BINADE_OK) {
+            }
+        }
+    });
+    int broken = 0;
+    for (int round = 0; round < 300; round++) {
+        Guard guard;
+        Capture capture(captured);
+        if (capture.End() != CUDA_SUCCESS)
+            broken++;
+    }
+    is_over = true;
+    churn.get();
+    EXPECT_EQ(broken, 0);
+    EXPECT_EQ(pool.Stats().captures_disturbed, 0u);
+}
+
+} // namespace streams_test

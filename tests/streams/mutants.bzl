@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are the rule tests on a pool with one change for the worse."""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary")
+
+def _headers_of_impl(ctx):
+    headers = [file for file in ctx.files.srcs if file.extension == "h"]
+    return [DefaultInfo(files = depset(headers))]
+
+_headers_of = rule(
+    implementation = _headers_of_impl,
+    attrs = {"srcs": attr.label_list(allow_files = True)},
+    doc = "The headers among some files.",
+)
+
+# $(SRCS) are all files of the folder. A change that does not apply, or no
+# longer, fails the build.
+_CHANGE = """
+for file in $(SRCS); do
+    case $$file in */{file}) break ;; esac
+done
+sed -E '{change}' $$file >$@
+if cmp -s $$file $@; then
+    echo '{name}: the change does not apply to {file}' >&2
+    exit 1
+fi
+"""
+
+def mutant(name, file, change, tests = ":rows"):
+    """The program `name`.
+
+    Everything but the changed file is what the tests link anyway: of two
+    definitions the linker takes the first, and a program's own come first.
+
+    Args:
+      name: of the program
+      file: a .c file of the pool
+      change: a script for sed -E, without single quotes
+      tests: what it runs
+    """
+    folder, base = file.rsplit("/", 1)
+    sources = "//%s:source_files" % folder
+    native.genrule(
+        name = name + "_source",
+        testonly = True,
+        srcs = [sources],
+        outs = [name + ".c"],
+        cmd = _CHANGE.format(
+            name = name,
+            file = base,
+            change = change.replace("$", "$$"),
+        ),
+    )
+    _headers_of(
+        name = name + "_headers",
+        testonly = True,
+        srcs = [sources],
+    )
+    cc_binary(
+        name = name,
+        testonly = True,
+        srcs = [
+            name + ".c",
+            name + "_headers",
+        ],
+        # Whatever is unused now need not be mentioned.
+        copts = ["-w"],
+        # It includes what the file that it replaces includes.
+        features = ["-layering_check"],
+        linkopts = ["-Wl,--allow-multiple-definition"],
+        deps = [
+            tests,
+            "//pool:binade",
+        ],
+    )

@@ -1,0 +1,154 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A pool of 2 MiB of which a test holds all. What it then frees is all that
+ * can serve the next allocation, so that every refusal and every success says
+ * something about these blocks, and a test cannot pass by never reusing them.
+ */
+#ifndef BINADE_TESTS_STREAMS_POOL_UNDER_TEST_H_
+#define BINADE_TESTS_STREAMS_POOL_UNDER_TEST_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "binade/pool.h"
+#include "binade/stats.h"
+#include "binade/stream.h"
+#include "tests/streams/device.h"
+
+namespace streams_test
+{
+
+constexpr size_t kPoolBytes = size_t{2} << 20;
+
+// How the 2 MiB are cut.
+struct Load {
+    const char *name;
+    size_t size_bytes;
+};
+
+// They stay in the magazine.
+constexpr Load kFew = {"Few", kPoolBytes / 4};
+// They stay in magazine and depot.
+constexpr Load kSome = {"Some", kPoolBytes / 256};
+// They fill magazine and depot, and more than one batch is retired.
+constexpr Load kMany = {"Many", kPoolBytes / 2048};
+// One block above the size classes.
+constexpr Load kRun = {"Run", kPoolBytes};
+
+inline void PrintTo(const Load &load, std::ostream *out)
+{
+    *out << load.name;
+}
+
+inline std::string NameOf(const ::testing::TestParamInfo<Load> &info)
+{
+    return info.param.name;
+}
+
+#define FOR_EACH_LOAD(suite)                                                   \
+    INSTANTIATE_TEST_SUITE_P(                                                  \
+        Blocks, suite, ::testing::Values(kFew, kSome, kMany, kRun), NameOf)
+
+// What the device writes as the first and as the second owner of a block.
+constexpr uint32_t kOld = 0x01dd1e57u;
+constexpr uint32_t kNew = 0x5eed5eedu;
+
+class TightPool
+{
+  public:
+    // `flags` and `wait_ms` as in binade_pool_options.
+    explicit TightPool(const Load &load, uint32_t flags = 0,
+                       uint32_t wait_ms = 0);
+    // Nothing may be held any more, and no guard.
+    ~TightPool();
+    TightPool(const TightPool &) = delete;
+    TightPool &operator=(const TightPool &) = delete;
+    operator binade_pool *() const
+    {
+        return pool_;
+    }
+
+    // Everything that the test holds, as one range.
+    void WriteAll(CUstream stream, uint32_t word) const;
+    bool AllHold(CUstream stream, uint32_t word) const;
+
+    // Frees everything that the test holds.
+    void Free(binade_stream stream);
+    // Frees what it can; what is refused stays the test's. The last refusal.
+    binade_status TryToFree(binade_stream stream);
+    void FreeAfter(binade_event event);
+    void RecordUse(binade_stream stream);
+
+    // One block; another size than that of the load if that is not 0.
+    binade_status Take(binade_stream stream, size_t size_bytes = 0);
+    // The block that was served last goes back, or stays if it is refused.
+    binade_status FreeLast(binade_stream stream);
+    // The first attempt to get a block succeeds.
+    ::testing::AssertionResult ServesAtOnce(binade_stream stream);
+    // No attempt does: the first retires what the thread's caches hold, and
+    // the others find it retired.
+    ::testing::AssertionResult ServesNothing(binade_stream stream,
+                                             size_t size_bytes = 0);
+    // An attempt succeeds when the device has had the time.
+    ::testing::AssertionResult ServesInTheEnd(binade_stream stream,
+                                              size_t size_bytes = 0);
+
+    // Everything is given back to the driver when the device has had the time.
+    ::testing::AssertionResult IsTrimmedInTheEnd();
+
+    // The block that was served last.
+    binade_devptr last() const
+    {
+        return blocks_.back();
+    }
+    size_t size_bytes() const
+    {
+        return size_bytes_;
+    }
+    binade_stats Stats() const;
+
+  private:
+    void Fill();
+
+    size_t size_bytes_;
+    binade_pool *pool_ = nullptr;
+    binade_devptr base_ = 0;
+    std::vector<binade_devptr> blocks_;
+};
+
+// A capture guard for a scope.
+class Guard
+{
+  public:
+    Guard();
+    ~Guard();
+    Guard(const Guard &) = delete;
+    Guard &operator=(const Guard &) = delete;
+    void End();
+
+  private:
+    bool is_held_ = true;
+};
+
+// Two or three streams, and a pool that is destroyed before they are.
+class RuleTest : public ::testing::TestWithParam<Load>
+{
+  protected:
+    explicit RuleTest(uint32_t flags = 0, uint32_t wait_ms = 0)
+        : pool_(GetParam(), flags, wait_ms)
+    {
+    }
+
+    Stream freed_, next_, other_;
+    TightPool pool_;
+};
+
+} // namespace streams_test
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/support/ipc_probe.h"
+
+#include <string.h>
+
+#include "pool/ipc/handle.h"
+#include "pool/ipc/process.h"
+
+void ipc_probe_seal(binade_ipc_handle *handle)
+{
+    binadei_handle_seal(handle);
+}
+
+binade_status ipc_probe_read(const void *bytes, size_t handle_bytes)
+{
+    binade_ipc_handle handle;
+    return binadei_handle_read(bytes, handle_bytes, &handle);
+}
+
+enum ipc_probe_state ipc_probe_exporter(const binade_ipc_handle *handle)
+{
+    struct binadei_process process = {
+        .pid_namespace = handle->pid_namespace,
+        .start_ticks = handle->start_ticks,
+        .pid = handle->pid,
+    };
+    memcpy(process.machine, handle->machine, sizeof(process.machine));
+    switch (binadei_process_state(&process)) {
+    case BINADEI_PROCESS_LIVES:
+        return IPC_PROBE_LIVES;
+    case BINADEI_PROCESS_GONE:
+        return IPC_PROBE_GONE;
+    default:
+        return IPC_PROBE_UNSEEN;
+    }
+}
+
+bool ipc_probe_make_own(binade_ipc_handle *handle)
+{
+    const struct binadei_process *self;
+    if (binadei_process_self(&self) != BINADE_OK)
+        return false;
+    memcpy(handle->machine, self->machine, sizeof(handle->machine));
+    handle->pid_namespace = self->pid_namespace;
+    handle->start_ticks = self->start_ticks;
+    handle->pid = (uint32_t)self->pid;
+    return true;
+}

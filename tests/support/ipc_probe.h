@@ -1,0 +1,34 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Lets tests in C++ make up handles that look genuine, and ask who lives. Calls
+ * and reads; asserts nothing.
+ */
+#ifndef BINADE_TESTS_SUPPORT_IPC_PROBE_H_
+#define BINADE_TESTS_SUPPORT_IPC_PROBE_H_
+
+#include <stdbool.h>
+
+#include "binade/ipc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Makes the checksum right, version and size too. */
+void ipc_probe_seal(binade_ipc_handle *handle);
+/* What the library makes of the bytes by themselves. */
+binade_status ipc_probe_read(const void *bytes, size_t handle_bytes);
+
+enum ipc_probe_state { IPC_PROBE_LIVES, IPC_PROBE_GONE, IPC_PROBE_UNSEEN };
+
+/* Of the process that a handle says it is from. */
+enum ipc_probe_state ipc_probe_exporter(const binade_ipc_handle *handle);
+/* The handle says from now on that it is from this process. */
+bool ipc_probe_make_own(binade_ipc_handle *handle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * How a worker gets blocks, and what it expects of them.
+ */
+#include <stdlib.h>
+
+#include "tests/truth/kit.h"
+#include "tests/truth/worker.h"
+
+#define BATCH_MAX 8
+#define GREED_BYTES 32768
+#define GREED_ODDS 1024
+#define ALIGNED_BYTES ((size_t)512)
+#define PAGE_BYTES ((size_t)2 << 20)
+#define LARGE_BYTES ((size_t)1 << 20)
+
+/* A few sizes again and again, so that blocks fit the next request, and any. */
+static size_t choose_size(struct worker *worker)
+{
+    static const size_t often[] = {512,   1024,  4096,   4100,
+                                   10000, 32768, 100000, 262144};
+    uint64_t *random = &worker->random;
+    if (random_below(random, 2))
+        return often[random_below(random, 8)];
+    uint32_t order = 9 + random_below(random, 8); /* up to 128 KiB */
+    if (random_once_in(random, 32))
+        order = 17 + random_below(random, 6); /* up to 8 MiB */
+    size_t size_bytes =
+        ((size_t)1 << order) + random_below(random, (uint32_t)1 << order);
+    return size_bytes >> random_below(random, 2);
+}
+
+/* What was got from the pool for `asked` on `on`. */
+struct request {
+    size_t size_bytes;
+    size_t alignment_bytes; /* 0: what the size gives */
+    size_t count;
+    binade_stream on;
+    bool may_be_busy; /* who will not wait may be told so */
+    CUdeviceptr address[BATCH_MAX];
+};
+
+static binade_status allocate(struct worker *worker, struct request *request)
+{
+    binade_pool *pool = worker->world->pool;
+    request->count = 1;
+    switch (random_below(&worker->random, 16)) {
+    case 0:
+        request->alignment_bytes = ALIGNED_BYTES
+                                   << random_below(&worker->random, 8);
+        return binade_alloc_aligned(pool, request->size_bytes,
+                                    request->alignment_bytes, request->on,
+                                    request->address);
+    case 1:
+        request->may_be_busy = true;
+        return binade_try_alloc(pool, request->size_bytes, request->on,
+                                request->address);
+    case 2:
+        if (request->size_bytes > LARGE_BYTES / BATCH_MAX)
+            request->size_bytes = LARGE_BYTES / BATCH_MAX;
+        request->count = 2 + random_below(&worker->random, BATCH_MAX - 1);
+        if (request->count > WORKER_HAND - worker->hand_count)
+            request->count = WORKER_HAND - worker->hand_count;
+        return binade_alloc_batch(pool, request->size_bytes, request->on,
+                                  request->count, request->address);
+    default:
+        return binade_alloc(pool, request->size_bytes, request->on,
+                            request->address);
+    }
+}
+
+/* Every byte that may be used, sometimes, else those that were asked for. */
+static size_t bytes_to_fill(struct worker *worker, const struct block *block)
+{
+    size_t size_bytes = block->size_bytes;
+    if (random_once_in(&worker->random, 8)) {
+        if (binade_usable_size(worker->world->pool, block->address,
+                               &size_bytes) != BINADE_OK ||
+            size_bytes < block->size_bytes)
+            world_fail(worker->world, "binade_usable_size");
+    }
+    return size_bytes & ~(sizeof(block->word) - 1);
+}
+
+static size_t alignment_of(const struct request *request)
+{
+    if (request->alignment_bytes)
+        return request->alignment_bytes;
+    return request->size_bytes > LARGE_BYTES ? PAGE_BYTES : ALIGNED_BYTES;
+}
+
+static void fill(struct worker *worker, const struct request *request,
+                 CUdeviceptr address, struct worker_place place)
+{
+    struct block *block = &worker->hand[worker->hand_count++];
+    uint64_t number = atomic_fetch_add(&worker->allocated, 1);
+    *block = (struct block){
+        .address = address,
+        .size_bytes = request->size_bytes,
+        .stream = place.stream,
+        .place = place.place,
+        .word = (uint32_t)(number * worker->world->options->threads +
+                           worker->index),
+    };
+    if (address % alignment_of(request))
+        world_fail(worker->world, "the alignment of a block");
+    block->filled_bytes = bytes_to_fill(worker, block);
+    MUST(cu.cuMemsetD32Async(address, block->word,
+                             block->filled_bytes / sizeof(block->word),
+                             place.stream));
+    worker_note(worker, block, place.stream,
+                request->on == place.stream ? "filled"
+                                            : "allocated for any, filled");
+}
+
+/* A batch that cannot be had. What was taken for it was the stream's own, and
+ * may be in use there when it goes back. */
+static void ask_for_too_much(struct worker *worker)
+{
+    struct world *world = worker->world;
+    size_t count = world->limit_bytes / GREED_BYTES + 1;
+    CUdeviceptr *address = malloc(count * sizeof(*address));
+    kit_require(address != NULL, "malloc");
+    if (binade_alloc_batch(world->pool, GREED_BYTES,
+                           world->shared[worker->favourite[0]], count,
+                           address) != BINADE_E_NO_DEVICE_MEMORY)
+        world_fail(world, "a batch beyond the limit");
+    free(address);
+}
+
+/* Everyone's memory is short, so what this worker has goes first. */
+static void make_room(struct worker *worker)
+{
+    atomic_fetch_add(&worker->denied, 1);
+    while (worker->hand_count)
+        worker_finish_block(worker, worker->hand_count - 1);
+    worker_settle(worker);
+}
+
+void worker_begin_block(struct worker *worker)
+{
+    if (random_once_in(&worker->random, GREED_ODDS))
+        ask_for_too_much(worker);
+    struct worker_place place = worker_choose_place(worker);
+    struct request request = {
+        .size_bytes = choose_size(worker),
+        .on = place.stream,
+    };
+    /* A block for anybody has no work pending, so any stream may fill it. */
+    if (random_once_in(&worker->random, 10))
+        request.on = random_below(&worker->random, 2) ? BINADE_STREAM_ANY
+                                                      : BINADE_STREAM_DONE;
+    binade_status status = allocate(worker, &request);
+    if (status == BINADE_OK)
+        for (size_t i = 0; i < request.count; i++)
+            fill(worker, &request, request.address[i], place);
+    else if (status == BINADE_E_NO_DEVICE_MEMORY ||
+             (status == BINADE_E_BUSY && request.may_be_busy))
+        make_room(worker);
+    else
+        world_fail(worker->world, "an allocation");
+}

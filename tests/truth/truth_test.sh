@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The truth test on the stand-in, a few seconds of it. TRUTH_SEED says which
+# random numbers, TRUTH_SECONDS how long each of the runs may take.
+set -u
+
+truth=tests/truth/truth
+driver=$PWD/pool/standin/libcuda.so.1
+seed=${TRUTH_SEED:-1}
+failures=0
+unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
+    BINADE_STANDIN_FAULTS
+
+# expect CODE TEXT ARGUMENT...: the exit status, and a text that is printed.
+expect() {
+    local code=$1 text=$2 output actual
+    shift 2
+    output=$("$truth" "$@" 2>&1)
+    actual=$?
+    if [ "$actual" -ne "$code" ] || [[ $output != *"$text"* ]]; then
+        echo "FAILED: $*: exit status $actual (wanted $code), and not" \
+            "\"$text\" in:"
+        echo "$output"
+        failures=$((failures + 1))
+    fi
+}
+
+common=(--driver="$driver" --operations=20000 --seed="$seed"
+    --seconds="${TRUTH_SECONDS:-2}")
+right=" operations, 0 wrong bytes"
+expect 0 "$right" "${common[@]}" --threads=4 --streams=6
+# So little memory that most of it is always waiting for an event.
+expect 0 "$right" "${common[@]}" --threads=4 --streams=12 --limit=16 \
+    --wait=0
+expect 0 "$right" "${common[@]}" --threads=3 --streams=4 --limit=16 --handover=1
+# Nobody to share with: one thread, one stream and its own.
+expect 0 "$right" "${common[@]}" --threads=1 --streams=1
+
+expect 2 "--threads=0: accepted values are 1 to 256" --threads=0
+expect 2 "--fast is not accepted" --fast
+expect 3 "/no/such.so" --driver=/no/such.so
+
+[ "$failures" -eq 0 ] && echo "no word was wrong"
+exit "$failures"
