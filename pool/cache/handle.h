@@ -19,17 +19,16 @@
 struct binadei_engine;
 struct binadei_pool_body;
 
-/* What `attention` holds, from the lowest bit up: two flags, how many threads
- * climb, and a count of retired streams. While one of the first three is not 0
- * there are no hits. */
+/* What `attention` holds, from the lowest bit up: eight places for flags, how
+ * many threads climb, and a count of retired streams. While one of the first
+ * two is not 0 there are no hits. */
 #define BINADEI_ATTENTION_GUARD UINT64_C(1) /* a capture guard is held */
 #define BINADEI_ATTENTION_DEAD UINT64_C(2)  /* the pool was destroyed */
-#define BINADEI_ATTENTION_CLIMBER UINT64_C(4)
+#define BINADEI_ATTENTION_CLIMBER (UINT64_C(1) << 8)
 #define BINADEI_ATTENTION_STEP (UINT64_C(1) << 24)
 #define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)
 #define BINADEI_ATTENTION_CLIMBERS                                             \
-    (BINADEI_ATTENTION_FLAGS &                                                 \
-     ~(BINADEI_ATTENTION_GUARD | BINADEI_ATTENTION_DEAD))
+    (BINADEI_ATTENTION_FLAGS & ~(BINADEI_ATTENTION_CLIMBER - 1))
 
 struct binade_pool {
     /* Edge AT: retire of a stream (release) -> the making of a route (acquire).

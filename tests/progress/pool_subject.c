@@ -11,9 +11,11 @@
 #include "tests/support/stage.h"
 
 #define MIB (UINT64_C(1) << 20)
-/* One segment, and room for one more that only the roaming thread asks for. */
+/* One segment, and room for those that only the roaming thread asks for: it has
+ * so many at a time that every later visit to growing is reached. */
 #define SEGMENT_BYTES (128 * MIB)
-#define LIMIT_BYTES (3 * SEGMENT_BYTES)
+#define SEGMENTS_ROAMED 40U
+#define LIMIT_BYTES ((SEGMENTS_ROAMED + 2) * SEGMENT_BYTES)
 #define HAND_MAX 160U
 #define BATCH_MAX 16U
 #define SHARED_STREAMS 2U
@@ -31,6 +33,8 @@ struct game {
     binade_pool *pool;
     struct stage stage;
     struct player players[PROGRESS_THREADS];
+    binade_devptr roamed[SEGMENTS_ROAMED]; /* the roaming thread's */
+    uint32_t roamed_count;
 };
 
 /* Calls whose success is not what is asked here. */
@@ -157,13 +161,23 @@ static void use_twice(struct game *game, struct player *player)
         stage_forget(event);
 }
 
-/* More than there is room for: the pool grows, and shrinks again. */
+static void give_roamed(struct game *game)
+{
+    while (game->roamed_count)
+        attempt(binade_free(game->pool, game->roamed[--game->roamed_count],
+                            BINADE_STREAM_DONE));
+}
+
+/* More than there is room for: the pool grows. Then nothing of it is used, and
+ * the pool may shrink again. */
 static void use_much(struct game *game)
 {
-    binade_devptr block;
-    if (binade_alloc(game->pool, SEGMENT_BYTES, BINADE_STREAM_ANY, &block))
-        return;
-    attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
+    if (game->roamed_count == SEGMENTS_ROAMED ||
+        binade_alloc(game->pool, SEGMENT_BYTES, BINADE_STREAM_ANY,
+                     &game->roamed[game->roamed_count]))
+        give_roamed(game);
+    else
+        game->roamed_count++;
 }
 
 /* More than there can be while others hold some: their caches are asked for. A
@@ -216,6 +230,7 @@ static void *create_game(void)
     struct game *game = calloc(1, sizeof(*game));
     binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
     options.first_segment_bytes = SEGMENT_BYTES;
+    options.largest_segment_bytes = SEGMENT_BYTES;
     options.limit_bytes = LIMIT_BYTES;
     options.thread_cache_bytes = MIB / 4;
     if (!game || !stage_open() || !stage_init(&game->stage) ||
@@ -242,6 +257,8 @@ static void leave(void *state, unsigned thread)
     struct player *player = &game->players[thread];
     while (player->hand_count)
         (void)give_one(game, player);
+    if (thread == PROGRESS_WORKERS)
+        give_roamed(game);
 }
 
 static const char *destroy_game(void *state)
