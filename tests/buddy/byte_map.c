@@ -83,12 +83,24 @@ uint32_t byte_map_best_run(const struct byte_map *map, uint32_t length,
             page++;
         uint32_t run = page - first;
         bool fits = run && run >= length;
-        bool is_better =
-            length ? length > 1 && run < *out_length : run > *out_length;
+        bool is_better = length ? run < *out_length : run > *out_length;
         if (fits && (best == UINT32_MAX || is_better)) {
             best = first;
             *out_length = run;
         }
     }
     return best;
+}
+
+uint32_t byte_map_first_page(const struct byte_map *map, uint32_t group)
+{
+    uint32_t pages = (uint32_t)(map->grains / PAGE_GRAINS);
+    uint32_t base = group * BYTE_MAP_GROUP_PAGES;
+    for (uint32_t i = 0; i < BYTE_MAP_GROUP_PAGES && base + i < pages; i++)
+        if (is_page_free(map, base + i))
+            return base + i;
+    for (uint32_t page = 0; page < pages; page++)
+        if (is_page_free(map, page))
+            return page;
+    return UINT32_MAX;
 }

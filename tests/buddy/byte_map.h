@@ -16,6 +16,8 @@ enum byte_map_state {
     BYTE_MAP_HELD = 2,
 };
 
+#define BYTE_MAP_GROUP_PAGES 64U
+
 struct byte_map {
     uint8_t *states;
     uint64_t grains;
@@ -36,9 +38,11 @@ void byte_map_set(struct byte_map *map, uint64_t start, uint64_t grains,
 bool byte_map_has_place(const struct byte_map *map, uint32_t grains,
                         uint32_t alignment);
 
-/* The shortest run of at least `length` free pages, the lowest of these; of a
- * single page just the lowest; `length` 0: the longest. Returns its first page, or UINT32_MAX. */
+/* The shortest run of at least `length` free pages, the lowest of these;
+ * `length` 0: the longest. Returns its first page, or UINT32_MAX. */
 uint32_t byte_map_best_run(const struct byte_map *map, uint32_t length,
                            uint32_t *out_length);
+/* The lowest free page of a group, or else of all; or UINT32_MAX. */
+uint32_t byte_map_first_page(const struct byte_map *map, uint32_t group);
 
 #endif

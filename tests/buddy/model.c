@@ -150,6 +150,19 @@ static void step_take(struct model *model)
         take_or_prove(model, home, grains, alignment);
 }
 
+/* The page that a run of `pages` is to begin at, or UINT32_MAX. A single page
+ * comes from where the searcher's newest home is. */
+static uint32_t place_of_run(const struct model *model,
+                             const struct buddy_probe_home *home,
+                             uint32_t pages)
+{
+    uint32_t length;
+    return pages == 1
+               ? byte_map_first_page(&model->map, buddy_probe_home_page(home) /
+                                                      BYTE_MAP_GROUP_PAGES)
+               : byte_map_best_run(&model->map, pages, &length);
+}
+
 static void step_take_run(struct model *model)
 {
     if (model->held_count == HELD_MAX)
@@ -157,12 +170,11 @@ static void step_take_run(struct model *model)
     uint32_t chunks =
         33 + choose(model, PROBE_PAGE_CHUNKS * (1 + choose(model, 4)));
     uint32_t pages = (chunks + PROBE_PAGE_CHUNKS - 1) / PROBE_PAGE_CHUNKS;
-    uint32_t length;
-    uint32_t best = byte_map_best_run(&model->map, pages, &length);
+    const struct buddy_probe_home *home = choose_home(model);
     buddy_probe_trim(model->buddy);
+    uint32_t best = place_of_run(model, home, pages);
     uint64_t start = 0;
-    bool is_taken =
-        buddy_probe_take_run(model->buddy, choose_home(model), chunks, &start);
+    bool is_taken = buddy_probe_take_run(model->buddy, home, chunks, &start);
     if (is_taken != (best != UINT32_MAX))
         fail(model, "a run of %u chunks: fits %d, taken %d", chunks,
              best != UINT32_MAX, is_taken);

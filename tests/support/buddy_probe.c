@@ -114,6 +114,14 @@ void buddy_probe_leave_home(struct binadei_buddy *buddy,
     copy_home_back(&own, home);
 }
 
+uint32_t buddy_probe_home_page(const struct buddy_probe_home *home)
+{
+    if (!home)
+        return 0;
+    struct binadei_home own = home_of_probe(home);
+    return own.pages_plus_one[0] ? own.pages_plus_one[0] - 1 : 0;
+}
+
 void buddy_probe_trim(struct binadei_buddy *buddy)
 {
     binadei_buddy_trim(buddy);

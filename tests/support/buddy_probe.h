@@ -53,6 +53,8 @@ bool buddy_probe_give(struct binadei_buddy *buddy,
                       uint64_t grains);
 void buddy_probe_leave_home(struct binadei_buddy *buddy,
                             struct buddy_probe_home *home);
+/* The newest of a home's pages; 0 where there is none. */
+uint32_t buddy_probe_home_page(const struct buddy_probe_home *home);
 void buddy_probe_trim(struct binadei_buddy *buddy);
 
 uint64_t buddy_probe_free_grains(const struct binadei_buddy *buddy);
