@@ -64,6 +64,10 @@ static enum binadei_verdict look(struct binadei_climb *climb, uint64_t end_ns)
     if (search(climb))
         return BINADEI_FOUND;
     binadei_oom_look(climb);
+    /* IN: where the search found a word empty because somebody inside moved what
+     * was in it, the next look finds that one's counter moved. The search reads
+     * words relaxed, so this is what acquires from the mover's swap. */
+    atomic_thread_fence(memory_order_acquire);
     bool is_over =
         binadei_operations_are_over(call->engine, call->member, &after);
     return is_resting && is_over && before == after &&

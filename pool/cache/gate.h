@@ -19,7 +19,7 @@
  * Nobody waits here for good: who has waited at the gate for long opens it, and
  * who closed it finds out and has proved nothing.
  *
- * tests/models/exhaustion.pml is this protocol.
+ * tests/models/exhaustion.pml is this protocol, gate_mo.c its memory orders.
  */
 #ifndef BINADE_POOL_CACHE_GATE_H_
 #define BINADE_POOL_CACHE_GATE_H_

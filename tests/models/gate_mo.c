@@ -6,15 +6,18 @@
  * in the hands of a thread that takes it out of one and gives it to the other
  * within one operation. So it is never exhausted, and who says so is wrong. The
  * searcher looks at the words in the order in which the unit passes it by.
- * With -DIMPATIENT who finds the gate closed opens it.
+ * With -DIMPATIENT who finds the gate closed opens it. With -DMERGE the thread
+ * that moves the unit gives a neighbour of it, which closes a word and so moves
+ * it: frees do not ask the gate.
  *
  * Weakenings: -DMO_BEGIN=memory_order_acq_rel,
  * -DMO_GATE_LOOK=memory_order_acquire, -DMO_CLOSE=memory_order_acq_rel,
  * -DMO_COUNT_LOOK=memory_order_acquire, -DMO_COUNT_LOOK=memory_order_relaxed,
  * -DMO_END=memory_order_relaxed, -DMO_GIVE=memory_order_acquire,
- * -DMO_TAKE=memory_order_relaxed, -DONE_LOOK (the counters are not read again),
- * -DNO_GATE (who takes does not look at it) and, with -DIMPATIENT,
- * -DOPEN_BY_STORE.
+ * -DMO_TAKE=memory_order_relaxed, -DNO_GATE (who takes does not look at it);
+ * with -DIMPATIENT, -DOPEN_BY_STORE; with -DMERGE, -DONE_LOOK (the counters are
+ * not read again), -DNO_FENCE (between the search and that) and
+ * -DMO_CLOSING=memory_order_acquire (of who closes the word).
  */
 #include <assert.h>
 #include <pthread.h>
@@ -43,6 +46,9 @@
 #ifndef MO_TAKE
 #define MO_TAKE memory_order_acquire
 #endif
+#ifndef MO_CLOSING
+#define MO_CLOSING memory_order_acq_rel
+#endif
 #define RELAXED memory_order_relaxed
 #define MOVERS 2U
 
@@ -62,6 +68,7 @@ static void end(atomic_uint *operation)
     atomic_store_explicit(operation, before + 1, MO_END);
 }
 
+#ifndef MERGE
 static bool is_gate_open(void)
 {
 #ifdef NO_GATE
@@ -95,11 +102,12 @@ static bool pass_gate(atomic_uint *operation)
     return false;
 #endif
 }
+#endif
 
-static bool try_take(atomic_uint *word)
+static bool try_take(atomic_uint *word, memory_order order)
 {
     unsigned seen = 1;
-    return atomic_compare_exchange_strong_explicit(word, &seen, 0, MO_TAKE,
+    return atomic_compare_exchange_strong_explicit(word, &seen, 0, order,
                                                    RELAXED);
 }
 
@@ -109,7 +117,12 @@ static void *move(void *argument)
     atomic_uint *operation = argument;
     size_t from = (size_t)(operation - operations);
     begin(operation);
-    if (pass_gate(operation) && try_take(&words[from]))
+#ifdef MERGE
+    bool is_moved = try_take(&words[from], MO_CLOSING);
+#else
+    bool is_moved = pass_gate(operation) && try_take(&words[from], MO_TAKE);
+#endif
+    if (is_moved)
         atomic_fetch_or_explicit(&words[1 - from], 1, MO_GIVE);
     end(operation);
     return NULL;
@@ -151,6 +164,9 @@ static void *search(void *unused)
     bool is_resting = are_over(&before);
     bool is_found = atomic_load_explicit(&words[1], RELAXED) ||
                     atomic_load_explicit(&words[0], RELAXED);
+#ifndef NO_FENCE
+    atomic_thread_fence(memory_order_acquire);
+#endif
 #ifdef ONE_LOOK
     bool is_over = is_resting;
     after = before;
