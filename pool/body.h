@@ -11,8 +11,8 @@
 #include "binade/pool.h"
 #include "pool/cache/cache.h"
 #include "pool/callbacks.h"
+#include "pool/driver/context.h"
 #include "pool/ipc/exports.h"
-#include "pool/segment/device_source.h"
 #include "pool/segment/segment.h"
 
 struct binadei_pool_body {
@@ -22,7 +22,7 @@ struct binadei_pool_body {
     CUdevice device;
     bool has_primary; /* the context is retained */
     CUcontext context;
-    struct binadei_device_source device_source;
+    struct binadei_context home; /* the same, and whether it is lost */
     struct binade_pool *pool;
     binade_source source; /* the caller's, if it has one */
     struct binadei_buddy *buddy;

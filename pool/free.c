@@ -33,7 +33,8 @@ static binade_status put(struct binadei_call *call,
 {
     struct binadei_exports *exports = call->pool->body->exports;
     enum binadei_export_free found =
-        exports && block->byte & BINADEI_BYTE_SPECIAL
+        exports && block->byte & BINADEI_BYTE_SPECIAL &&
+                !binadei_is_lost(call->pool)
             ? binadei_exports_free(exports, address)
             : BINADEI_EXPORT_NONE;
     if (found == BINADEI_EXPORT_NONE)

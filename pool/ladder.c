@@ -343,9 +343,20 @@ climb_up(struct binadei_call *call, const struct binadei_request *request,
     return status;
 }
 
-binade_status binadei_climb(struct binadei_call *call,
-                            const struct binadei_request *request,
-                            bool may_wait, binade_devptr *out)
+/* The context was found lost while a block of it was looked for. */
+static binade_status give_lost(struct binadei_call *call, binade_devptr address)
+{
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK)
+        status = binadei_put(call, &block, address);
+    return status == BINADE_OK ? binadei_context_refuse(call->engine->home)
+                               : status;
+}
+
+static binade_status climb(struct binadei_call *call,
+                           const struct binadei_request *request, bool may_wait,
+                           binade_devptr *out)
 {
     if (may_wait) {
         binadei_call_pass_gate(call);
@@ -363,4 +374,20 @@ binade_status binadei_climb(struct binadei_call *call,
     if (status != BINADE_OK && call->has_missed)
         binadei_count(call->member, BINADEI_COUNT_MISSES, (uint64_t)-1);
     return status;
+}
+
+binade_status binadei_climb(struct binadei_call *call,
+                            const struct binadei_request *request,
+                            bool may_wait, binade_devptr *out)
+{
+    binade_devptr address;
+    if (binadei_is_lost(call->pool))
+        return binadei_context_refuse(call->engine->home);
+    binade_status status = climb(call, request, may_wait, &address);
+    if (status != BINADE_OK)
+        return status;
+    if (binadei_is_lost(call->pool))
+        return give_lost(call, address);
+    *out = address;
+    return BINADE_OK;
 }

@@ -112,7 +112,7 @@ void binadei_oom_look(struct binadei_climb *climb)
 }
 
 /* What it does not tell stays 0. */
-static void fill_device(const struct binadei_pool_body *body,
+static void fill_device(struct binadei_pool_body *body,
                         binade_oom_report *report)
 {
     struct binadei_section section;
@@ -122,8 +122,7 @@ static void fill_device(const struct binadei_pool_body *body,
     /* First: asking may fail and become the last error. */
     if (binade_last_driver_error(&error) == BINADE_OK)
         report->driver_code = error.code;
-    if (binadei_section_enter(body->driver, body->context, &section) !=
-        BINADE_OK)
+    if (binadei_context_enter(&body->home, &section) != BINADE_OK)
         return;
     if (body->driver->cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS) {
         report->device_free_bytes = free_bytes;

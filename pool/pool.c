@@ -15,6 +15,7 @@
 #include "pool/cache/thread.h"
 #include "pool/driver/section.h"
 #include "pool/options.h"
+#include "pool/segment/device_source.h"
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
@@ -65,8 +66,7 @@ static binade_status find_limit(struct binadei_pool_body *body)
         body->limit_bytes = BINADEI_CAPACITY_BYTES;
     if (body->limit_bytes)
         return BINADE_OK;
-    binade_status status =
-        binadei_section_enter(body->driver, body->context, &section);
+    binade_status status = binadei_context_enter(&body->home, &section);
     if (status != BINADE_OK)
         return status;
     status =
@@ -143,11 +143,9 @@ static binade_source wrap(struct binadei_pool_body *body)
 
 static binade_status make_segments(struct binadei_pool_body *body)
 {
-    const binade_source source =
-        body->options.source
-            ? wrap(body)
-            : binadei_device_source_init(&body->device_source, body->driver,
-                                         body->context);
+    const binade_source source = body->options.source
+                                     ? wrap(body)
+                                     : binadei_device_source_init(&body->home);
     const struct binadei_segments_options options = {
         .source = &source,
         .page_capacity =
@@ -182,7 +180,7 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .driver = body->driver,
         .segments = body->segments,
         .buddy = body->buddy,
-        .context = body->context,
+        .home = &body->home,
         .thread_cache_bytes = body->options.thread_cache_bytes,
         .cache_bytes = cache_bytes(body),
     };
@@ -193,7 +191,7 @@ static binade_status make_exports(struct binadei_pool_body *body)
 {
     const struct binadei_exports_options options = {
         .driver = body->driver,
-        .context = body->context,
+        .home = &body->home,
         .segments = body->segments,
         .buddy = body->buddy,
     };
@@ -216,6 +214,9 @@ static binade_status make(struct binadei_pool_body *body,
     if (status == BINADE_OK)
         status = open_context(body);
     if (status == BINADE_OK)
+        status = binadei_context_init(&body->home, body->driver, body->context,
+                                      &pool->attention, BINADEI_ATTENTION_LOST);
+    if (status == BINADE_OK)
         status = find_limit(body);
     if (status == BINADE_OK)
         status = make_segments(body);
@@ -235,7 +236,8 @@ static binade_status unmake(struct binadei_pool_body *body)
     binadei_callbacks_fini(&body->callbacks);
     if (body->buddy)
         binadei_buddy_destroy(body->buddy);
-    if (body->has_primary) {
+    /* A context that was reset is not ours to release any more. */
+    if (body->has_primary && !binadei_context_is_lost(&body->home)) {
         binade_status released = BINADEI_CALL(
             body->driver, cuDevicePrimaryCtxRelease, (body->device));
         if (status == BINADE_OK)

@@ -10,6 +10,17 @@
 #include "pool/body.h"
 #include "pool/cache/guard.h"
 
+/* On no stream is anything pending on memory that went with its context. */
+static binade_status note(struct binadei_call *call,
+                          const struct binadei_block *block,
+                          binade_devptr address, binade_stream stream)
+{
+    if (binadei_is_lost(call->pool))
+        return BINADE_OK;
+    binade_status status = binadei_use(call, block, address, stream);
+    return binadei_is_lost(call->pool) ? BINADE_OK : status;
+}
+
 binade_status binade_record_use(binade_pool *pool, binade_devptr address,
                                 binade_stream stream)
 {
@@ -24,7 +35,7 @@ binade_status binade_record_use(binade_pool *pool, binade_devptr address,
     if (address) {
         status = binadei_block_at(call.engine, address, &block);
         if (status == BINADE_OK)
-            status = binadei_use(&call, &block, address, stream);
+            status = note(&call, &block, address, stream);
     }
     binadei_call_end(&call);
     return status;
@@ -34,7 +45,8 @@ static binade_status put_after(struct binadei_call *call, binade_devptr address,
                                binade_event event)
 {
     struct binadei_exports *exports = call->pool->body->exports;
-    if (exports && binadei_exports_has(exports, address)) {
+    if (exports && !binadei_is_lost(call->pool) &&
+        binadei_exports_has(exports, address)) {
         return binadei_fail(BINADE_E_BUSY,
                             "the block at 0x%llx is exported: free it on a "
                             "stream, or release its exports first",
@@ -108,9 +120,13 @@ binade_status binade_pool_add_context(binade_pool *pool, binade_context context)
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    status = context ? binadei_engine_add_context(call.engine, context)
-                     : binadei_fail(BINADE_E_INVALID,
-                                    "binade_pool_add_context: context is NULL");
+    if (!context)
+        status = binadei_fail(BINADE_E_INVALID,
+                              "binade_pool_add_context: context is NULL");
+    else if (binadei_is_lost(pool))
+        status = binadei_context_refuse(call.engine->home);
+    else
+        status = binadei_engine_add_context(call.engine, context);
     binadei_call_leave(&call);
     return status;
 }

@@ -237,14 +237,13 @@ void binadei_bundles_free(struct binadei_bundle *bundles)
     }
 }
 
-void binadei_batches_free(const struct binadei_driver *driver,
+void binadei_batches_free(const struct binadei_engine *engine,
                           struct binadei_batch *batches)
 {
     while (batches) {
         struct binadei_batch *next = batches->next;
         for (uint32_t i = 0; i < batches->event_capacity; i++)
-            if (batches->events[i].event)
-                (void)driver->cuEventDestroy(batches->events[i].event);
+            binadei_event_destroy(engine, batches->events[i].event);
         binadei_bundles_free(batches->bundles);
         free(batches->events);
         free(batches);
@@ -257,7 +256,7 @@ void binadei_spares_destroy(struct binadei_engine *engine)
     /* relaxed: nobody else is left. */
     binadei_bundles_free(atomic_exchange_explicit(&engine->spare_bundles, NULL,
                                                   memory_order_relaxed));
-    binadei_batches_free(engine->driver,
+    binadei_batches_free(engine,
                          atomic_exchange_explicit(&engine->spare_batches, NULL,
                                                   memory_order_relaxed));
 }

@@ -31,7 +31,7 @@ void binadei_spares_leave(struct binadei_member *member);
 /* Frees all; events too. For an engine that ends. */
 void binadei_spares_destroy(struct binadei_engine *engine);
 void binadei_bundles_free(struct binadei_bundle *bundles);
-void binadei_batches_free(const struct binadei_driver *driver,
+void binadei_batches_free(const struct binadei_engine *engine,
                           struct binadei_batch *batches);
 
 #endif

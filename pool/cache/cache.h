@@ -22,7 +22,7 @@ struct binadei_engine_options {
     const struct binadei_driver *driver;
     struct binadei_segments *segments; /* outlive the engine */
     struct binadei_buddy *buddy;
-    CUcontext context;
+    struct binadei_context *home; /* outlives the engine */
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
 };

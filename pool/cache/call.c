@@ -47,8 +47,8 @@ static binade_status named_cache(struct binadei_member *member,
 {
     struct binadei_slot *slot;
     struct binadei_section section;
-    binade_status status = binadei_section_enter(
-        member->engine->driver, member->engine->contexts[0], &section);
+    binade_status status =
+        binadei_context_enter(member->engine->home, &section);
     if (status != BINADE_OK)
         return status;
     status = binadei_slot_use(member, stream, &slot);
@@ -151,8 +151,7 @@ static binade_status look_for_capture(struct binadei_call *call,
     if (!(binadei_attention(call->pool) & BINADEI_ATTENTION_GUARD) ||
         !is_named(stream))
         return BINADE_OK;
-    binade_status status = binadei_section_enter(
-        call->engine->driver, call->engine->contexts[0], &section);
+    binade_status status = binadei_context_enter(call->engine->home, &section);
     if (status != BINADE_OK)
         return status;
     call->is_capturing = binadei_is_capturing(
@@ -174,7 +173,7 @@ static bool is_wanted(struct binadei_member *member)
     return true;
 }
 
-static binade_status begin(struct binadei_call *call, binade_stream stream)
+static binade_status begin_on(struct binadei_call *call, binade_stream stream)
 {
     binade_status status;
     struct binadei_route *route =
@@ -192,6 +191,19 @@ static binade_status begin(struct binadei_call *call, binade_stream stream)
     if (looked != BINADE_OK)
         binadei_operation_end(call->member);
     return looked;
+}
+
+/* In a pool whose context is gone no stream is left to be found; that it is
+ * gone may be found out here. */
+static binade_status begin(struct binadei_call *call, binade_stream stream)
+{
+    binade_status status = BINADE_OK;
+    bool is_lost = binadei_is_lost(call->pool);
+    if (!is_lost)
+        status = begin_on(call, stream);
+    if (is_lost || (status != BINADE_OK && binadei_is_lost(call->pool)))
+        status = begin_on(call, BINADE_STREAM_DONE);
+    return status;
 }
 
 binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
@@ -243,8 +255,7 @@ static binade_status record_final(struct binadei_engine *engine,
                                   struct binadei_slot *slot)
 {
     struct binadei_section section;
-    binade_status status =
-        binadei_section_enter(engine->driver, engine->contexts[0], &section);
+    binade_status status = binadei_context_enter(engine->home, &section);
     if (status != BINADE_OK)
         return status;
     status = binadei_record_final(engine, slot);
@@ -274,5 +285,5 @@ binade_status binadei_stream_close(struct binadei_call *call,
     binade_status status = record_final(engine, slot);
     binadei_depot_drain(call->member, cache);
     sweep(call->member, attention & ~BINADEI_ATTENTION_FLAGS);
-    return status;
+    return binadei_is_lost(call->pool) ? BINADE_OK : status;
 }

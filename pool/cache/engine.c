@@ -57,7 +57,8 @@ static void fill(struct binadei_engine *engine,
     engine->lookup = binadei_segments_lookup(options->segments);
     engine->thread_cache_bytes = options->thread_cache_bytes;
     engine->cache_bytes = options->cache_bytes;
-    engine->contexts[0] = options->context;
+    engine->home = options->home;
+    engine->contexts[0] = options->home->handle;
     atomic_init(&engine->context_count, 1);
     pthread_mutex_init(&engine->slots_lock, NULL);
     pthread_mutex_init(&engine->uses_lock, NULL);
@@ -155,12 +156,16 @@ binade_status binadei_engine_drain(struct binadei_engine *engine)
 {
     /* Nobody's, so that it needs no memory. */
     struct binadei_member by = {.engine = engine};
-    if (!binadei_guard_recorder_begin())
+    binade_status status = BINADE_OK;
+    bool is_lost = binadei_context_is_lost(engine->home);
+    if (!is_lost && !binadei_guard_recorder_begin())
         return binadei_fail(BINADE_E_BUSY,
                             "a capture guard is held: waiting for the "
                             "context's work would break the capture");
-    binade_status status = binadei_synchronise(engine);
-    binadei_guard_recorder_end();
+    if (!is_lost) {
+        status = binadei_synchronise(engine);
+        binadei_guard_recorder_end();
+    }
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
     withdraw(engine);
@@ -173,7 +178,7 @@ binade_status binadei_engine_drain(struct binadei_engine *engine)
         give_slot(
             &by, atomic_load_explicit(&engine->slots[i], memory_order_relaxed));
     binadei_spares_leave(&by);
-    return status;
+    return binadei_context_is_lost(engine->home) ? BINADE_OK : status;
 }
 
 static void destroy_helpers(struct binadei_engine *engine)
@@ -181,7 +186,7 @@ static void destroy_helpers(struct binadei_engine *engine)
     for (unsigned i = 0; i < BINADEI_HELPERS; i++) {
         CUstream stream =
             atomic_load_explicit(&engine->helpers[i], memory_order_relaxed);
-        if (stream)
+        if (stream && !binadei_context_is_lost(engine->home))
             (void)engine->driver->cuStreamDestroy(stream);
     }
 }

@@ -24,6 +24,7 @@ struct binadei_pool_body;
  * two is not 0 there are no hits. */
 #define BINADEI_ATTENTION_GUARD UINT64_C(1) /* a capture guard is held */
 #define BINADEI_ATTENTION_DEAD UINT64_C(2)  /* the pool was destroyed */
+#define BINADEI_ATTENTION_LOST UINT64_C(8)  /* the context is gone */
 #define BINADEI_ATTENTION_CLIMBER (UINT64_C(1) << 8)
 #define BINADEI_ATTENTION_STEP (UINT64_C(1) << 24)
 #define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)
@@ -47,6 +48,14 @@ struct binade_pool {
 static inline uint64_t binadei_attention(const struct binade_pool *pool)
 {
     return atomic_load_explicit(&pool->attention, memory_order_relaxed);
+}
+
+/* Whether the pool's context is gone, and all its memory with it. */
+static inline bool binadei_is_lost(const struct binade_pool *pool)
+{
+    /* relaxed: who comes later in the program's own order sees it; who does not
+     * yet finds out from the context before it calls the driver. */
+    return (binadei_attention(pool) & BINADEI_ATTENTION_LOST) != 0;
 }
 
 /* Whether a thread is on its way out of memory: caches gain nothing then. */

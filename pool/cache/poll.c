@@ -164,8 +164,7 @@ static void poll_slot(struct binadei_poll *poll, struct binadei_slot *slot,
     struct binadei_section section;
     struct binadei_batch *batch = take_all(slot);
     /* A query outside of a section would break a capture in global mode. */
-    if (batch &&
-        binadei_section_enter(engine->driver, NULL, &section) == BINADE_OK) {
+    if (batch && binadei_context_watch(engine->home, &section) == BINADE_OK) {
         batch = sift(poll, batch, patience);
         (void)binadei_section_leave(&section);
     }
@@ -248,8 +247,7 @@ static bool wait_on(struct binadei_poll *poll,
     const struct binadei_engine *engine = poll->member->engine;
     struct binadei_section section;
     if (batch->needs_synchronise ||
-        binadei_section_enter(engine->driver, engine->contexts[0], &section) !=
-            BINADE_OK)
+        binadei_context_enter(engine->home, &section) != BINADE_OK)
         return false;
     bool is_waiting = true;
     for (uint32_t i = 0; i < batch->event_count && is_waiting; i++) {

@@ -66,9 +66,19 @@ static binade_status put_plain(struct binadei_cache *cache,
                               "no memory to keep the freed block in");
 }
 
-binade_status binadei_put(struct binadei_call *call,
-                          const struct binadei_block *block,
-                          binade_devptr address)
+/* The memory went with its context: nobody will be given it again. */
+static binade_status put_lost(struct binadei_call *call,
+                              const struct binadei_block *block,
+                              binade_devptr address)
+{
+    binadei_give_block(call->member, address);
+    count_free(call->push, block);
+    return BINADE_OK;
+}
+
+static binade_status put(struct binadei_call *call,
+                         const struct binadei_block *block,
+                         binade_devptr address)
 {
     if (call->is_capturing) {
         return binadei_fail(BINADE_E_BUSY,
@@ -84,14 +94,31 @@ binade_status binadei_put(struct binadei_call *call,
     return status;
 }
 
+binade_status binadei_put(struct binadei_call *call,
+                          const struct binadei_block *block,
+                          binade_devptr address)
+{
+    if (binadei_is_lost(call->pool))
+        return put_lost(call, block, address);
+    binade_status status = put(call, block, address);
+    return status != BINADE_OK && binadei_is_lost(call->pool)
+               ? put_lost(call, block, address)
+               : status;
+}
+
 binade_status binadei_put_after(struct binadei_call *call,
                                 binade_devptr address, CUevent event)
 {
     struct binadei_block block;
     binade_status status = binadei_block_at(call->engine, address, &block);
-    if (status == BINADE_OK)
-        status = binadei_put_used(call, &block, address, event);
+    if (status != BINADE_OK)
+        return status;
+    if (binadei_is_lost(call->pool))
+        return put_lost(call, &block, address);
+    status = binadei_put_used(call, &block, address, event);
     if (status == BINADE_OK)
         count_free(call->push, &block);
-    return status;
+    return status != BINADE_OK && binadei_is_lost(call->pool)
+               ? put_lost(call, &block, address)
+               : status;
 }

@@ -235,8 +235,7 @@ binade_status binadei_batch_record(struct binadei_member *member,
 {
     struct binadei_engine *engine = member->engine;
     struct binadei_section section;
-    binade_status status =
-        binadei_section_enter(engine->driver, engine->contexts[0], &section);
+    binade_status status = binadei_context_enter(engine->home, &section);
     if (status != BINADE_OK)
         return status;
     status = binadei_record_slot(member, slot, batch);
@@ -265,8 +264,7 @@ void binadei_record_stock(struct binadei_engine *engine, unsigned count)
 {
     struct binadei_section section;
     struct binadei_batch *stock = NULL;
-    if (binadei_section_enter(engine->driver, engine->contexts[0], &section) !=
-        BINADE_OK)
+    if (binadei_context_enter(engine->home, &section) != BINADE_OK)
         return;
     while (count--) {
         struct binadei_batch *batch = make_batch(engine);
@@ -298,6 +296,12 @@ binade_status binadei_record_final(struct binadei_engine *engine,
     return BINADE_OK;
 }
 
+void binadei_event_destroy(const struct binadei_engine *engine, CUevent event)
+{
+    if (event && !binadei_context_is_lost(engine->home))
+        (void)engine->driver->cuEventDestroy(event);
+}
+
 bool binadei_batch_is_done(struct binadei_member *member,
                            struct binadei_batch *batch)
 {
@@ -324,8 +328,10 @@ binade_status binadei_synchronise(const struct binadei_engine *engine)
         atomic_load_explicit(&engine->context_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         struct binadei_section section;
-        binade_status status = binadei_section_enter(
-            engine->driver, engine->contexts[i], &section);
+        binade_status status =
+            i ? binadei_section_enter(engine->driver, engine->contexts[i],
+                                      &section)
+              : binadei_context_enter(engine->home, &section);
         if (status == BINADE_OK) {
             status = BINADEI_CALL(engine->driver, cuCtxSynchronize, ());
             (void)binadei_section_leave(&section);

@@ -38,6 +38,9 @@ void binadei_record_stock(struct binadei_engine *engine, unsigned count);
 binade_status binadei_record_final(struct binadei_engine *engine,
                                    struct binadei_slot *slot);
 
+/* NULL is fine. An event of a context that is lost went with it. */
+void binadei_event_destroy(const struct binadei_engine *engine, CUevent event);
+
 /* True when all that was recorded for the batch is over. Never waits. */
 bool binadei_batch_is_done(struct binadei_member *member,
                            struct binadei_batch *batch);

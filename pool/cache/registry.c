@@ -198,7 +198,7 @@ void binadei_members_destroy(struct binadei_engine *engine)
             free_cache(cache);
         }
         binadei_bundles_free(member->bundles);
-        binadei_batches_free(engine->driver, member->batches);
+        binadei_batches_free(engine, member->batches);
         free(member);
     }
 }

@@ -12,6 +12,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
+#include "pool/cache/record.h"
 
 static struct binadei_slot **bucket_of(struct binadei_engine *engine,
                                        CUstream stream)
@@ -131,14 +132,6 @@ static binade_status context_of(const struct binadei_engine *engine,
                : BINADE_OK;
 }
 
-/* The final event of the stream that had the slot before, if any: it may be
- * destroyed only now that nobody refers to the slot. No lock held. */
-static void destroy_event(const struct binadei_engine *engine, CUevent event)
-{
-    if (event)
-        (void)engine->driver->cuEventDestroy(event);
-}
-
 binade_status binadei_slot_use(struct binadei_member *member,
                                binade_stream stream, struct binadei_slot **out)
 {
@@ -164,7 +157,9 @@ binade_status binadei_slot_use(struct binadei_member *member,
     }
     count_user(slot);
     pthread_mutex_unlock(&engine->slots_lock);
-    destroy_event(engine, left);
+    /* Of the stream that had the slot before, if any: it may be destroyed only
+     * now that nobody refers to the slot. */
+    binadei_event_destroy(engine, left);
     *out = slot;
     return BINADE_OK;
 }
@@ -258,8 +253,9 @@ void binadei_slots_destroy(struct binadei_engine *engine)
     for (unsigned i = 0; i < count; i++) {
         struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
-        destroy_event(engine, atomic_load_explicit(&slot->final_event,
-                                                   memory_order_relaxed));
+        binadei_event_destroy(
+            engine,
+            atomic_load_explicit(&slot->final_event, memory_order_relaxed));
         free(slot);
     }
 }

@@ -26,6 +26,7 @@
 #include "pool/base/atomics.h"
 #include "pool/cache/classes.h"
 #include "pool/cache/handle.h"
+#include "pool/driver/context.h"
 #include "pool/driver/driver_table.h"
 #include "pool/segment/segment.h"
 
@@ -257,6 +258,8 @@ struct binadei_engine {
      * wait for others' events; made when first needed. */
     _Atomic(CUstream) helpers[BINADEI_HELPERS];
     atomic_uint helper_turn; /* relaxed */
+    /* The pool's own context, contexts[0]: every section is entered by it. */
+    struct binadei_context *home;
 };
 
 static inline void binadei_count_add(binadei_counter *counter, uint64_t more)

@@ -103,8 +103,7 @@ static binade_status slot_of(struct binadei_call *call, binade_stream stream,
         (void)binadei_slot_use_slot(call->engine, *out);
         return BINADE_OK;
     }
-    binade_status status = binadei_section_enter(
-        call->engine->driver, call->engine->contexts[0], &section);
+    binade_status status = binadei_context_enter(call->engine->home, &section);
     if (status != BINADE_OK)
         return status;
     status = binadei_slot_use(call->member, stream, out);
@@ -202,8 +201,7 @@ static binade_status record(struct binadei_call *call,
                             struct binadei_batch *batch, bool *out_is_later)
 {
     struct binadei_section section;
-    binade_status status = binadei_section_enter(
-        call->engine->driver, call->engine->contexts[0], &section);
+    binade_status status = binadei_context_enter(call->engine->home, &section);
     if (status != BINADE_OK)
         return status;
     status = record_all(call, use, event, batch, out_is_later);

@@ -19,8 +19,7 @@ static binade_status ask_uuid(const struct binadei_exports_options *options,
 {
     struct binadei_section section;
     CUdevice device;
-    binade_status status =
-        binadei_section_enter(options->driver, options->context, &section);
+    binade_status status = binadei_context_enter(options->home, &section);
     if (status != BINADE_OK)
         return status;
     status = BINADEI_CALL(options->driver, cuCtxGetDevice, (&device));

@@ -12,18 +12,17 @@
 static binade_status reserve(void *context, size_t size_bytes,
                              binade_devptr *out)
 {
-    const struct binadei_device_source *source = context;
+    struct binadei_context *home = context;
     struct binadei_section section;
     CUdeviceptr address = 0;
-    binade_status status =
-        binadei_section_enter(source->driver, source->context, &section);
+    binade_status status = binadei_context_enter(home, &section);
     if (status != BINADE_OK)
         return status;
-    status = BINADEI_CALL(source->driver, cuMemAlloc, (&address, size_bytes));
+    status = BINADEI_CALL(home->driver, cuMemAlloc, (&address, size_bytes));
     binade_status left = binadei_section_leave(&section);
     if (status == BINADE_OK && left != BINADE_OK) {
         /* The driver needs no current context to free. */
-        (void)source->driver->cuMemFree(address);
+        (void)home->driver->cuMemFree(address);
         status = left;
     }
     if (status == BINADE_OK)
@@ -34,29 +33,25 @@ static binade_status reserve(void *context, size_t size_bytes,
 static binade_status release(void *context, binade_devptr address,
                              size_t size_bytes)
 {
-    const struct binadei_device_source *source = context;
+    struct binadei_context *home = context;
     struct binadei_section section;
     (void)size_bytes;
-    binade_status status =
-        binadei_section_enter(source->driver, source->context, &section);
+    binade_status status = binadei_context_enter(home, &section);
     if (status != BINADE_OK)
         return status;
-    status = BINADEI_CALL(source->driver, cuMemFree, (address));
+    status = BINADEI_CALL(home->driver, cuMemFree, (address));
     /* The memory is free, whatever becomes of the context. */
     (void)binadei_section_leave(&section);
     return status;
 }
 
-binade_source binadei_device_source_init(struct binadei_device_source *source,
-                                         const struct binadei_driver *driver,
-                                         CUcontext context)
+binade_source binadei_device_source_init(struct binadei_context *context)
 {
-    *source = (struct binadei_device_source){driver, context};
     return (binade_source){
         .struct_size = sizeof(binade_source),
         .flags = BINADE_SOURCE_LEGACY_IPC | BINADEI_SOURCE_EXPLAINS,
         .name = "cuMemAlloc",
-        .context = source,
+        .context = context,
         .reserve = reserve,
         .release = release,
     };

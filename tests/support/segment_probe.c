@@ -122,7 +122,8 @@ void segment_probe_unlink(struct binadei_segments *segments, uint32_t page,
 
 binade_status segment_probe_device_source(void *context, binade_source *out)
 {
-    static struct binadei_device_source storage;
+    static struct binadei_context storage;
+    static _Atomic uint64_t mark;
     static CUcontext primary;
     const struct binadei_driver *driver;
     binade_status status = binadei_driver_open(&driver);
@@ -130,7 +131,9 @@ binade_status segment_probe_device_source(void *context, binade_source *out)
         status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&primary, 0));
     if (status != BINADE_OK)
         return status;
-    *out = binadei_device_source_init(&storage, driver,
-                                      context ? context : primary);
-    return BINADE_OK;
+    status = binadei_context_init(&storage, driver, context ? context : primary,
+                                  &mark, 1);
+    if (status == BINADE_OK)
+        *out = binadei_device_source_init(&storage);
+    return status;
 }

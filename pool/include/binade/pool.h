@@ -7,7 +7,10 @@
  *
  * Statuses that every function below can return, besides those it names:
  * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
- * handler that interrupted another call of the library in the same thread.
+ * handler that interrupted another call of the library in the same thread. And
+ * those that want something of the pool: BINADE_E_CONTEXT_DESTROYED once its
+ * context is gone, BINADE_E_DEINITIALIZED once the driver is; frees and other
+ * calls that only give something up are BINADE_OK then.
  */
 #ifndef BINADE_POOL_H_
 #define BINADE_POOL_H_
@@ -120,6 +123,7 @@ typedef struct binade_leaks {
  * Destroys a pool and gives its memory back to the source: all of it, also
  * what was never freed. Waits until the work of the pool's contexts is over.
  * The handle stays recognisable: later calls with it return BINADE_E_INVALID.
+ * Where the context is gone, only the pool's own records are freed.
  * What was exported from it must not be open in other processes any more
  * (docs/ipc.md).
  *
@@ -318,6 +322,32 @@ binade_usable_size(binade_pool *pool, binade_devptr address, size_t *out);
 BINADE_API BINADE_MUST_USE binade_status binade_pool_trim(binade_pool *pool,
                                                           uint64_t keep_bytes,
                                                           uint64_t *out_bytes);
+
+/**
+ * Says that the pool's context is gone or about to go: cuCtxDestroy() of it, or
+ * cuDevicePrimaryCtxReset() of its device. All of the pool's memory goes with
+ * it. From then on nothing of the pool calls the driver; allocations return
+ * BINADE_E_CONTEXT_DESTROYED, and late frees are taken and ignored.
+ *
+ * A pool finds out by itself at the first call that needs the driver, if the
+ * driver can tell contexts apart (CUDA 12.0); but a call that a thread's cache
+ * serves needs none. So a program that resets says so, and before it does.
+ * docs/process.md has the whole.
+ *
+ * @param pool  The pool. Said twice is as good as once.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID         `pool` is NULL or destroyed.
+ * @return BINADE_E_NO_HOST_MEMORY  The thread's first call.
+ *
+ * Ownership: the pool is still to be destroyed.
+ * Threads:   any, concurrently. Calls that are under way in other threads may
+ *            still call the driver. The first call of a thread takes a lock.
+ * Streams:   none.
+ * Context:   any may be current; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_context_lost(binade_pool *pool);
 
 /* Callers compiled so mean their own default stream by a null stream. */
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)

@@ -1,0 +1,99 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "pool/driver/context.h"
+
+#include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+
+binade_status binadei_context_init(struct binadei_context *context,
+                                   const struct binadei_driver *driver,
+                                   CUcontext handle, _Atomic uint64_t *mark,
+                                   uint64_t mark_bit)
+{
+    context->driver = driver;
+    context->handle = handle;
+    context->id = 0;
+    context->mark = mark;
+    context->mark_bit = mark_bit;
+    atomic_init(&context->why, BINADE_OK);
+    return driver->cuCtxGetId
+               ? BINADEI_CALL(driver, cuCtxGetId, (handle, &context->id))
+               : BINADE_OK;
+}
+
+void binadei_context_lose(struct binadei_context *context, binade_status why)
+{
+    int alive = BINADE_OK;
+    (void)atomic_compare_exchange_strong_explicit(
+        &context->why, &alive, why, memory_order_relaxed, memory_order_relaxed);
+    atomic_fetch_or_explicit(context->mark, context->mark_bit,
+                             memory_order_relaxed);
+}
+
+binade_status binadei_context_refuse(const struct binadei_context *context)
+{
+    binade_status why = (binade_status)atomic_load_explicit(
+        &context->why, memory_order_relaxed);
+    return binadei_fail(why, why == BINADE_E_DEINITIALIZED
+                                 ? "the driver is shutting down"
+                                 : "the pool's CUDA context was reset or "
+                                   "destroyed, and its memory with it");
+}
+
+/* What an answer about the context itself means; BINADE_OK where it says
+ * nothing of its end. */
+static binade_status end_of(CUresult code)
+{
+    switch (code) {
+    case CUDA_ERROR_INVALID_HANDLE:
+    case CUDA_ERROR_INVALID_CONTEXT:
+    case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+        return BINADE_E_CONTEXT_DESTROYED;
+    case CUDA_ERROR_DEINITIALIZED:
+        return BINADE_E_DEINITIALIZED;
+    default:
+        return BINADE_OK;
+    }
+}
+
+/* An old driver tells the dead from the living, but not one that took the place
+ * of another. What else it may answer, the section's own calls will say. */
+static binade_status ask(const struct binadei_context *context)
+{
+    const struct binadei_driver *driver = context->driver;
+    unsigned long long id = 0;
+    unsigned version = 0;
+    if (!driver->cuCtxGetId)
+        return end_of(driver->cuCtxGetApiVersion(context->handle, &version));
+    CUresult code = driver->cuCtxGetId(context->handle, &id);
+    return code == CUDA_SUCCESS && id != context->id
+               ? BINADE_E_CONTEXT_DESTROYED
+               : end_of(code);
+}
+
+static binade_status enter(struct binadei_context *context, CUcontext current,
+                           struct binadei_section *out)
+{
+    /* The section refuses in a child, and says so. */
+    if (!binadei_is_forked() && !binadei_context_is_lost(context)) {
+        binade_status why = ask(context);
+        if (why != BINADE_OK)
+            binadei_context_lose(context, why);
+    }
+    return binadei_context_is_lost(context)
+               ? binadei_context_refuse(context)
+               : binadei_section_enter(context->driver, current, out);
+}
+
+binade_status binadei_context_enter(struct binadei_context *context,
+                                    struct binadei_section *out)
+{
+    return enter(context, context->handle, out);
+}
+
+binade_status binadei_context_watch(struct binadei_context *context,
+                                    struct binadei_section *out)
+{
+    return enter(context, NULL, out);
+}
