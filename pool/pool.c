@@ -12,6 +12,7 @@
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/body.h"
+#include "pool/cache/gate.h"
 #include "pool/cache/thread.h"
 #include "pool/driver/section.h"
 #include "pool/options.h"
@@ -19,6 +20,13 @@
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
+
+static binade_status refuse_child(void)
+{
+    return binadei_fail(BINADE_E_FORKED,
+                        "this process was forked from one that used the "
+                        "library; a CUDA driver does not survive a fork");
+}
 
 static binade_status no_memory(void)
 {
@@ -254,6 +262,10 @@ binade_status binade_pool_create(const binade_pool_options *options,
     if (!out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_pool_create: out is NULL");
+    /* Before memory is asked for: a lock of it may be held by a thread that the
+     * child does not have. */
+    if (binadei_is_forked())
+        return refuse_child();
     binade_status status =
         binadei_options_resolve(options, getenv("BINADE_CONF"), &resolved);
     if (status != BINADE_OK)
@@ -309,15 +321,35 @@ static void bury(struct binade_pool *pool)
         &gone, &seen, pool, memory_order_relaxed, memory_order_relaxed));
 }
 
+static binade_status refuse_used(void)
+{
+    return binadei_fail(BINADE_E_BUSY,
+                        "a call on the pool is under way in some thread");
+}
+
+/* Late calls find the pool dead. BINADE_E_BUSY: it is as it was. */
+static binade_status close_and_drain(struct binade_pool *pool)
+{
+    struct binadei_engine *engine = pool->body->engine;
+    /* First without the mark, which a call that goes on may run into. */
+    if (binadei_engine_is_used(engine))
+        return refuse_used();
+    /* IN: of a call that begins and us, one sees the other. */
+    (void)atomic_fetch_or(&pool->attention, BINADEI_ATTENTION_DEAD);
+    binade_status status = binadei_engine_is_used(engine)
+                               ? refuse_used()
+                               : binadei_engine_drain(engine);
+    if (status == BINADE_E_BUSY)
+        (void)atomic_fetch_and(&pool->attention, ~BINADEI_ATTENTION_DEAD);
+    return status;
+}
+
 static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
 {
     struct binadei_pool_body *body = pool->body;
-    binade_status drained = binadei_engine_drain(body->engine);
+    binade_status drained = close_and_drain(pool);
     if (drained == BINADE_E_BUSY)
         return drained;
-    /* AT: nobody else is in the pool; late calls find it dead. */
-    atomic_store_explicit(&pool->attention, BINADEI_ATTENTION_DEAD,
-                          memory_order_relaxed);
     binadei_exports_drain(body->exports, body->engine);
     binadei_leaks_find(body, leaks);
     if (body->options.flags & BINADE_POOL_REPORT_LEAKS)
@@ -338,9 +370,7 @@ binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
     if (!pool)
         return BINADE_OK;
     if (binadei_is_forked())
-        return binadei_fail(BINADE_E_FORKED,
-                            "this process was forked from one that used the "
-                            "library; a CUDA driver does not survive a fork");
+        return refuse_child();
     if (out_leaks && out_leaks->struct_size < sizeof(leaks)) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_pool_destroy: struct_size is %u, must be "

@@ -185,6 +185,11 @@ static binade_status begin_on(struct binadei_call *call, binade_stream stream)
     call->push = route->push;
     call->member = route->push->member;
     binadei_operation_begin(call->member);
+    /* IN: once more, now that who destroys the pool can see the operation. */
+    if (atomic_load(&call->pool->attention) & BINADEI_ATTENTION_DEAD) {
+        binadei_operation_end(call->member);
+        return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
+    }
     if (is_wanted(call->member))
         binadei_member_empty(call->member);
     binade_status looked = look_for_capture(call, stream);

@@ -5,6 +5,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/cache/registry.h"
+#include "pool/cache/thread.h"
 
 /* Longer than a look takes, unless its thread is stopped. */
 #define PATIENCE_NS UINT64_C(100000000)
@@ -30,6 +31,28 @@ bool binadei_operations_are_over(struct binadei_engine *engine,
     binadei_registry_unlock();
     *out_sum = sum;
     return are_over;
+}
+
+static bool is_used_by(const struct binadei_member *member)
+{
+    const struct binade_pool *pool = member->engine->pool;
+    /* IN: after the pool was marked; who begins later sees the mark. */
+    return atomic_load(&member->operation) % 2 ||
+           atomic_load_explicit(&member->is_calling_back,
+                                memory_order_acquire) ||
+           (member->thread && binadei_thread_serving(member->thread) == pool);
+}
+
+bool binadei_engine_is_used(struct binadei_engine *engine)
+{
+    bool is_used = binadei_is_climbed(engine->pool) ||
+                   binadei_segments_are_growing(engine->segments);
+    binadei_registry_lock();
+    for (const struct binadei_member *member = engine->members;
+         member && !is_used; member = member->of_pool)
+        is_used = is_used_by(member);
+    binadei_registry_unlock();
+    return is_used;
 }
 
 void binadei_gate_wait(struct binadei_engine *engine)

@@ -53,6 +53,10 @@ bool binadei_operations_are_over(struct binadei_engine *engine,
                                  const struct binadei_member *except,
                                  uint64_t *out_sum);
 
+/* Whether a thread is seen inside: an operation, a callback, or the source's
+ * work. Takes the registry's lock. Hits are not seen. */
+bool binadei_engine_is_used(struct binadei_engine *engine);
+
 /* Inside an operation that is to take memory: whether the gate is open. */
 static inline bool binadei_gate_is_open(struct binadei_engine *engine)
 {

@@ -159,6 +159,14 @@ binadei_segments_reserved_bytes(const struct binadei_segments *segments)
     return binadei_load_relaxed(&segments->reserved_bytes);
 }
 
+bool binadei_segments_are_growing(struct binadei_segments *segments)
+{
+    pthread_mutex_lock(&segments->lock);
+    bool are_growing = segments->is_growing;
+    pthread_mutex_unlock(&segments->lock);
+    return are_growing;
+}
+
 void binadei_segments_stats(struct binadei_segments *segments,
                             struct binadei_segments_stats *out)
 {

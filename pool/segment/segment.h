@@ -88,6 +88,10 @@ binade_status binadei_segments_trim(struct binadei_segments *segments,
 uint64_t
 binadei_segments_reserved_bytes(const struct binadei_segments *segments);
 
+/* Whether a thread is asking the source for more right now. Any thread; blocks on
+ * the lock. */
+bool binadei_segments_are_growing(struct binadei_segments *segments);
+
 struct binadei_segments_stats {
     uint64_t reserved_bytes;
     uint64_t peak_bytes;       /* the most that ever were reserved */

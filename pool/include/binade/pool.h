@@ -134,13 +134,15 @@ typedef struct binade_leaks {
  * @return BINADE_OK         The pool is gone.
  * @return BINADE_E_INVALID  `pool` was destroyed before, or
  *         `out_leaks->struct_size` is too small.
- * @return BINADE_E_BUSY     A capture guard is held: the pool is as it was.
+ * @return BINADE_E_BUSY     A capture guard is held, or a call on the pool was
+ *         seen under way in some thread: the pool is as it was.
  * @return any other status  The pool is gone; the source or the driver said
  *         this of memory that it did not take back.
  *
  * Ownership: ends. 128 bytes stay behind for each pool.
- * Threads:   one; no other call on this pool may be under way. Threads that
- *            used it may go on to live and to end.
+ * Threads:   one; no other call on this pool may be under way. One that is
+ *            found out is refused, but one that a cache serves is not found
+ *            out. Threads that used it may go on to live and to end.
  * Streams:   work that is queued on any of them is waited for.
  * Context:   any may be current.
  */

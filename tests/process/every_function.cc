@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/process/every_function.h"
+
+#include <cstring>
+
+namespace process_test
+{
+namespace
+{
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+int NeverCalled(binade_pool *, size_t, void *)
+{
+    return 0;
+}
+
+using Calls = std::map<std::string, std::function<bool()>>;
+
+#define FORKED(name, call)                                                     \
+    calls[#name] = [&a] {                                                      \
+        (void)a;                                                               \
+        return name call == BINADE_E_FORKED;                                   \
+    }
+
+void AddBlocks(const Arguments &a, Calls &calls)
+{
+    static binade_devptr out;
+    static size_t bytes;
+    FORKED(binade_alloc, (a.pool, 4096, kStream, &out));
+    FORKED(binade_alloc_aligned, (a.pool, 9, 4096, kStream, &out));
+    FORKED(binade_try_alloc, (a.pool, 4096, kStream, &out));
+    FORKED(binade_alloc_batch, (a.pool, 4096, kStream, 1, &out));
+    FORKED(binade_free, (a.pool, a.block, kStream));
+    FORKED(binade_free_sized, (a.pool, a.block, 4096, kStream));
+    FORKED(binade_free_batch, (a.pool, &a.block, 1, kStream, nullptr));
+    FORKED(binade_free_after, (a.pool, a.block, a.event));
+    FORKED(binade_record_use, (a.pool, a.block, a.stream));
+    FORKED(binade_usable_size, (a.pool, a.block, &bytes));
+}
+
+void AddPools(const Arguments &a, Calls &calls)
+{
+    static binade_pool *pool;
+    static binade_stats stats;
+    static binade_oom_report report;
+    stats.struct_size = sizeof(stats);
+    report.struct_size = sizeof(report);
+    FORKED(binade_pool_create, (nullptr, &pool));
+    FORKED(binade_pool_destroy, (a.pool, nullptr));
+    FORKED(binade_pool_trim, (a.pool, 0, nullptr));
+    FORKED(binade_pool_stats, (a.pool, &stats));
+    FORKED(binade_pool_context_lost, (a.pool));
+    FORKED(binade_pool_add_context, (a.pool, a.context));
+    FORKED(binade_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
+    FORKED(binade_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
+    FORKED(binade_last_oom, (a.pool, &report));
+    FORKED(binade_stream_retire, (a.pool, a.stream));
+    FORKED(binade_capture_guard_begin, ());
+    FORKED(binade_capture_guard_end, ());
+}
+
+void AddSharing(const Arguments &a, Calls &calls)
+{
+    static binade_ipc_handle handle;
+    static binade_devptr out;
+    FORKED(binade_ipc_export, (a.pool, a.block, &handle));
+    FORKED(binade_ipc_release_exports, (a.pool, 0));
+    FORKED(binade_ipc_import, (&a.handle, sizeof a.handle, a.context, &out));
+    FORKED(binade_ipc_close, (a.block, kStream, nullptr));
+    FORKED(binade_ipc_wait, (0, 0));
+    FORKED(binade_ipc_trim, (0, nullptr));
+}
+
+// What says something of the library itself goes on saying it.
+void AddTexts(const Arguments &a, Calls &calls)
+{
+    static binade_caps caps;
+    caps.struct_size = sizeof(caps);
+    FORKED(binade_probe, (0, &caps));
+    calls["binade_version"] = [] {
+        return std::strcmp(binade_version(), BINADE_VERSION_STRING) == 0;
+    };
+    calls["binade_status_name"] = [] {
+        return std::strcmp(binade_status_name(BINADE_E_FORKED),
+                           "BINADE_E_FORKED") == 0;
+    };
+    calls["binade_status_text"] = [] {
+        return binade_status_text(BINADE_E_FORKED)[0] != '\0';
+    };
+    calls["binade_feature_name"] = [] {
+        return binade_feature_name(1) && !binade_feature_name(3);
+    };
+    calls["binade_stats_entry"] = [] {
+        binade_stats stats = {};
+        uint64_t value = 7;
+        stats.struct_size = sizeof(stats);
+        return binade_stats_entry(&stats, 0, &value) && value == 0;
+    };
+    calls["binade_oom_text"] = [] {
+        binade_oom_report report = {};
+        char text[4096];
+        report.struct_size = sizeof(report);
+        return binade_oom_text(&report, text, sizeof text) > 0;
+    };
+    calls["binade_last_error_message"] = [] {
+        return binade_last_error_message() != nullptr;
+    };
+    calls["binade_last_driver_error"] = [] {
+        binade_driver_error error = {};
+        error.struct_size = sizeof(error);
+        return binade_last_driver_error(&error) == BINADE_OK;
+    };
+}
+
+} // namespace
+
+Calls EveryFunctionInAChild(const Arguments &arguments)
+{
+    Calls calls;
+    AddBlocks(arguments, calls);
+    AddPools(arguments, calls);
+    AddSharing(arguments, calls);
+    AddTexts(arguments, calls);
+    return calls;
+}
+
+} // namespace process_test

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Forks while other threads are in the middle of everything: each child is
+// answered by every public function at once, whatever locks its parent's
+// threads held, and calls no driver; the parent goes on.
+#include <gtest/gtest.h>
+
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+#include "tests/process/every_function.h"
+
+namespace
+{
+
+using pool_test::kKiB;
+using pool_test::kMiB;
+using process_test::Arguments;
+using process_test::EveryFunctionInAChild;
+
+constexpr int kDriverWasCalled = 200;
+constexpr unsigned kSecondsUntilAChildHangs = 60;
+
+unsigned Rounds()
+{
+    const char *text = std::getenv("BINADE_TEST_FORKS");
+    return text ? static_cast<unsigned>(std::atoi(text)) : 1000;
+}
+
+class Forks : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        binade_pool_options options = pool_test::Defaults();
+        options.flags = BINADE_POOL_EXPORTABLE;
+        options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
+        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &arguments_.pool));
+        ASSERT_EQ(BINADE_OK,
+                  binade_alloc(arguments_.pool, 4 * kKiB, BINADE_STREAM_LEGACY,
+                               &arguments_.block));
+        ASSERT_EQ(BINADE_OK,
+                  binade_ipc_export(arguments_.pool, arguments_.block,
+                                    &arguments_.handle));
+        arguments_.stream = stream_;
+        arguments_.event = pool_test::NewEvent();
+        arguments_.context = pool_test::PrimaryContext();
+        calls_ = EveryFunctionInAChild(arguments_);
+        // No look-up of a symbol in a child.
+        driver_calls_ =
+            pool_test::Get<uint64_t(const char *)>("binade_standin_calls");
+    }
+
+    void TearDown() override
+    {
+        pool_test::DestroyEvent(arguments_.event);
+        EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(arguments_.pool, 0));
+        EXPECT_EQ(BINADE_OK, binade_free(arguments_.pool, arguments_.block,
+                                         BINADE_STREAM_DONE));
+        binade_leaks leaks = {};
+        leaks.struct_size = sizeof(leaks);
+        EXPECT_EQ(BINADE_OK, binade_pool_destroy(arguments_.pool, &leaks));
+        EXPECT_EQ(0u, leaks.block_count);
+    }
+
+    // In the child: 0, or which of the calls, counted from 1, was wrong.
+    int CallEverything()
+    {
+        int index = 0;
+        alarm(kSecondsUntilAChildHangs);
+        uint64_t before = driver_calls_("*");
+        for (const auto &call : calls_) {
+            index++;
+            if (!call.second())
+                return index;
+        }
+        return driver_calls_("*") == before ? 0 : kDriverWasCalled;
+    }
+
+    // `by_library`: with handlers of fork, or as bare as the kernel does it.
+    void ForkOnce(bool by_library)
+    {
+        pid_t child =
+            by_library ? fork() : static_cast<pid_t>(syscall(SYS_fork));
+        if (child == 0)
+            _exit(CallEverything());
+        int status = -1;
+        ASSERT_EQ(child, waitpid(child, &status, 0));
+        ASSERT_TRUE(WIFEXITED(status))
+            << "signal " << WTERMSIG(status) << "; 14: it hung";
+        ASSERT_EQ(0, WEXITSTATUS(status))
+            << "which of the calls, in the order of names; 200: the driver was "
+               "called";
+    }
+
+    Arguments arguments_ = {};
+    pool_test::Stream stream_;
+    std::map<std::string, std::function<bool()>> calls_;
+    uint64_t (*driver_calls_)(const char *) = nullptr;
+};
+
+TEST_F(Forks, EveryPublicFunctionIsCalled)
+{
+    std::set<std::string> expected, found;
+    std::ifstream symbols("tests/abi/symbols.txt");
+    for (std::string name; std::getline(symbols, name);)
+        expected.insert(name);
+    for (const auto &call : calls_)
+        found.insert(call.first);
+    EXPECT_EQ(expected, found) << "a function is missing in every_function.cc";
+}
+
+TEST_F(Forks, AtRestAnswerEveryFunction)
+{
+    ForkOnce(true);
+    ForkOnce(false);
+}
+
+// What the other threads are in the middle of. Each returns how often its calls
+// were not answered with BINADE_OK.
+class Load
+{
+  public:
+    explicit Load(binade_pool *pool) : pool_(pool)
+    {
+        threads_.emplace_back([this] { Run(&Load::AllocAndFree); });
+        threads_.emplace_back([this] { Run(&Load::AllocAndTrim); });
+        threads_.emplace_back([this] { Run(&Load::AllocAndRetire); });
+        threads_.emplace_back([this] { Run(&Load::ExportAndImport); });
+    }
+
+    // Returns how many rounds each thread made, at least.
+    unsigned Stop()
+    {
+        is_over_ = true;
+        unsigned least = UINT32_MAX;
+        for (std::thread &thread : threads_)
+            thread.join();
+        for (unsigned rounds : rounds_)
+            least = std::min(least, rounds);
+        return least;
+    }
+
+    unsigned failed_count() const
+    {
+        return failed_count_;
+    }
+
+  private:
+    void Run(void (Load::*body)())
+    {
+        unsigned rounds = 0;
+        pool_test::SetCurrent(pool_test::PrimaryContext());
+        do {
+            (this->*body)();
+            rounds++;
+        } while (!is_over_);
+        std::lock_guard<std::mutex> hold(lock_);
+        rounds_.push_back(rounds);
+    }
+
+    void Try(binade_status status)
+    {
+        failed_count_ += status != BINADE_OK;
+    }
+
+    void AllocAndFree()
+    {
+        binade_devptr addresses[40] = {};
+        for (binade_devptr &address : addresses)
+            Try(binade_alloc(pool_, 20 * kKiB, BINADE_STREAM_LEGACY, &address));
+        for (binade_devptr address : addresses)
+            Try(binade_free(pool_, address, BINADE_STREAM_ANY));
+    }
+
+    void AllocAndTrim()
+    {
+        binade_devptr address = 0;
+        Try(binade_alloc(pool_, 3 * kMiB, BINADE_STREAM_LEGACY, &address));
+        Try(binade_free(pool_, address, BINADE_STREAM_DONE));
+        Try(binade_pool_trim(pool_, 0, nullptr));
+    }
+
+    void AllocAndRetire()
+    {
+        pool_test::Stream stream;
+        binade_devptr address = 0;
+        Try(binade_alloc(pool_, 4 * kKiB, stream, &address));
+        Try(binade_record_use(pool_, address, BINADE_STREAM_LEGACY));
+        Try(binade_free(pool_, address, stream));
+        Try(binade_stream_retire(pool_, stream));
+        binade_stats stats = {};
+        stats.struct_size = sizeof(stats);
+        Try(binade_pool_stats(pool_, &stats));
+    }
+
+    void ExportAndImport()
+    {
+        binade_devptr block = 0, address = 0;
+        binade_ipc_handle handle;
+        Try(binade_alloc(pool_, 64 * kKiB, BINADE_STREAM_LEGACY, &block));
+        Try(binade_ipc_export(pool_, block, &handle));
+        Try(binade_ipc_import(&handle, sizeof handle, nullptr, &address));
+        Try(binade_ipc_close(address, BINADE_STREAM_DONE, nullptr));
+        Try(binade_ipc_release_exports(pool_, block));
+        Try(binade_free(pool_, block, BINADE_STREAM_LEGACY));
+        Try(binade_ipc_trim(0, nullptr));
+    }
+
+    binade_pool *pool_;
+    std::atomic<bool> is_over_{false};
+    std::atomic<unsigned> failed_count_{0};
+    std::mutex lock_;
+    std::vector<unsigned> rounds_;
+    std::vector<std::thread> threads_;
+};
+
+TEST_F(Forks, InTheMiddleOfEverythingAnswerEveryFunction)
+{
+    Load load(arguments_.pool);
+    unsigned rounds = Rounds();
+    for (unsigned i = 0; i < rounds && !HasFatalFailure(); i++)
+        ForkOnce(i % 2);
+    unsigned least = load.Stop();
+    std::printf("%u forks, %zu calls in each child; every thread made %u "
+                "rounds or more\n",
+                rounds, calls_.size(), least);
+    EXPECT_EQ(0u, load.failed_count()) << "calls of the parent";
+}
+
+} // namespace
