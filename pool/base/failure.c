@@ -1,28 +1,72 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Per-thread failure messages. Static thread-local storage: nothing to free
- * when a thread ends, and nothing that can fail while reporting a failure.
+ * Per-thread failure messages. Their room is mapped at a thread's first failure
+ * and not thread-local itself: the library's thread-local storage must be small
+ * enough for what the loader keeps free for libraries that are opened late.
  */
+#define _DEFAULT_SOURCE
 #include "pool/base/failure.h"
 
+#include <pthread.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
-static _Thread_local char last_message[BINADEI_MESSAGE_BYTES];
+#include "pool/base/fork_mark.h"
+
+static _Thread_local char *room;
+static _Thread_local const char *last_message = "";
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;
+static bool is_ready;
+
+static void end_thread(void *own)
+{
+    munmap(own, BINADEI_MESSAGE_BYTES);
+    room = NULL;
+    last_message = "";
+}
+
+static void get_ready(void)
+{
+    is_ready = pthread_key_create(&key, end_thread) == 0;
+}
+
+/* A system call and no lock: this may be the child of a fork. There the room is
+ * not given back, as to say so might need memory. */
+static void make_room(void)
+{
+    void *memory = mmap(NULL, BINADEI_MESSAGE_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return;
+    room = memory;
+    if (!binadei_is_forked() && pthread_once(&once, get_ready) == 0 && is_ready)
+        (void)pthread_setspecific(key, memory);
+}
 
 binade_status binadei_fail(binade_status status, const char *format, ...)
 {
     /* Made aside first: an argument may be the previous message. */
     char message[BINADEI_MESSAGE_BYTES];
     va_list arguments;
+    if (!room)
+        make_room();
+    if (!room) {
+        last_message = "no memory for a message";
+        return status;
+    }
     va_start(arguments, format);
     int written = vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
     if (written < 0)
         message[0] = '\0';
-    memcpy(last_message, message, strlen(message) + 1);
+    memcpy(room, message, strlen(message) + 1);
+    last_message = room;
     return status;
 }
 

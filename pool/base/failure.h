@@ -16,8 +16,8 @@
 
 /* Notes why the calling thread's call fails and returns `status`:
  * `return binadei_fail(BINADE_E_INVALID, "device %d: ...", device);`.
- * Arguments may point into the previous message. Takes no lock and allocates
- * nothing that the C library does not. */
+ * Arguments may point into the previous message. Takes no lock; maps a page at
+ * a thread's first failure, without which the message is a shorter one. */
 binade_status binadei_fail(binade_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

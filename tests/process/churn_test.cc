@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that live for one allocation, and whose block another frees: nothing
+// is lost, and what they leave behind does not pile up.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+#include "tests/support/pool_probe.h"
+
+namespace
+{
+
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+
+constexpr unsigned kThreads = 2000;
+constexpr unsigned kAtATime = 8;
+
+const binade_stream kStreams[] = {BINADE_STREAM_LEGACY, BINADE_STREAM_ANY,
+                                  BINADE_STREAM_PER_THREAD, BINADE_STREAM_DONE};
+const size_t kSizes[] = {512, 20 * kKiB, 900 * kKiB, 3 * kMiB};
+
+class Churn : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    // Each frees the block of the one before it in its place, and leaves one.
+    void LiveBriefly(unsigned first)
+    {
+        std::vector<std::thread> threads;
+        for (unsigned i = 0; i < kAtATime; i++)
+            threads.emplace_back([&, i] {
+                unsigned turn = (first + i) / kAtATime + i;
+                binade_devptr mine = pool_.Alloc(kSizes[turn % 4]);
+                pool_test::SetCurrent(pool_test::PrimaryContext());
+                if (left_[i])
+                    pool_.Free(left_[i], kStreams[turn / 4 % 4]);
+                left_[i] = mine;
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+    }
+
+    Pool pool_;
+    binade_devptr left_[kAtATime] = {};
+};
+
+TEST_F(Churn, LosesNothingAndLeavesNobody)
+{
+    uint64_t most_bytes = 0;
+    for (unsigned i = 0; i < kThreads && !HasFailure(); i += kAtATime) {
+        LiveBriefly(i);
+        // A slow path of a thread that stays: it takes what they left.
+        pool_.Trim(UINT64_MAX);
+        ASSERT_EQ(1u, pool_probe_member_count(pool_)) << "after " << i;
+        binade_stats stats = pool_.Stats();
+        ASSERT_EQ(kAtATime, stats.allocation_current);
+        ASSERT_LE(stats.threads, 1u);
+        most_bytes = std::max(most_bytes, stats.reserved_bytes_current);
+    }
+    for (binade_devptr address : left_)
+        pool_.Free(address, BINADE_STREAM_ANY);
+    EXPECT_EQ(64 * kMiB, most_bytes) << "it lives in the first segment";
+    EXPECT_EQ(64 * kMiB, pool_.TrimAll());
+    EXPECT_EQ(0u, pool_.Stats().double_frees_found);
+}
+
+} // namespace

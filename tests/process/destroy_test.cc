@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A pool that is destroyed while others use it. That is their error; calls that
+// are seen under way have it refused, and calls that come later are told.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+#include "tests/segment/fake_source.h"
+
+namespace
+{
+
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+class Destroy : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+};
+
+void ExpectToBeRefusedAndUsable(Pool &pool, const char *when)
+{
+    SCOPED_TRACE(when);
+    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
+    EXPECT_NE(std::string(), binade_last_error_message());
+}
+
+// A source that tells when it is asked, and answers when told.
+struct SlowSource : segment_test::FakeSource {
+    SlowSource()
+    {
+        in_reserve = [](void *self) {
+            auto *own = static_cast<SlowSource *>(self);
+            own->asked.set_value();
+            own->told.get_future().wait();
+        };
+        in_reserve_argument = this;
+    }
+
+    std::promise<void> asked, told;
+};
+
+TEST_F(Destroy, WhileAThreadWaitsForTheSourceIsRefused)
+{
+    SlowSource source;
+    binade_source table = source.Table();
+    binade_pool_options options = pool_test::Defaults();
+    options.source = &table;
+    Pool pool(options);
+    std::thread thread([&] { pool.Free(pool.Alloc(512)); });
+    source.asked.get_future().wait();
+    ExpectToBeRefusedAndUsable(pool, "in reserve");
+    source.told.set_value();
+    thread.join();
+    source.in_reserve = nullptr;
+    pool.Free(pool.Alloc(512));
+}
+
+// The driver waits for a stream before it takes memory back.
+TEST_F(Destroy, WhileAThreadTrimsIsRefused)
+{
+    Pool pool, other;
+    pool_test::Stream stream;
+    binade_devptr block = other.Alloc(4 * kKiB);
+    stream.Hold();
+    ASSERT_EQ(0, pool_test::Get<int(uint64_t, unsigned, size_t, void *)>(
+                     "cuMemsetD32Async")(block, 1, 1, stream));
+    uint64_t before = pool_test::Calls("cuMemFree");
+    std::thread thread([&] {
+        pool.Free(pool.Alloc(3 * kMiB), BINADE_STREAM_DONE);
+        pool.Trim();
+    });
+    while (pool_test::Calls("cuMemFree") == before)
+        std::this_thread::yield();
+    ExpectToBeRefusedAndUsable(pool, "in trim");
+    stream.Release();
+    thread.join();
+    other.Free(block);
+    pool.Free(pool.Alloc(512));
+}
+
+TEST_F(Destroy, FromItsOwnCallbackIsRefused)
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.limit_bytes = 4 * kMiB;
+    options.first_segment_bytes = 4 * kMiB;
+    options.wait_ms = 0;
+    Pool pool(options);
+    binade_status answer = BINADE_OK;
+    auto callback = [](binade_pool *own, size_t, void *user) {
+        *static_cast<binade_status *>(user) = binade_pool_destroy(own, nullptr);
+        return 0;
+    };
+    ASSERT_EQ(BINADE_OK, binade_pool_add_oom_callback(pool, callback, &answer));
+    binade_devptr all = pool.Alloc(4 * kMiB), more = 0;
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 512, kStream, &more));
+    EXPECT_EQ(BINADE_E_BUSY, answer);
+    pool.Free(all);
+}
+
+TEST_F(Destroy, OfAPoolThatOthersUsedTellsTheirLaterCalls)
+{
+    constexpr int kThreads = 4;
+    std::promise<void> is_gone;
+    std::shared_future<void> gone = is_gone.get_future().share();
+    std::vector<std::promise<void>> has_used(kThreads);
+    std::vector<std::thread> threads;
+    binade_pool *pool = nullptr;
+    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    for (int i = 0; i < kThreads; i++)
+        threads.emplace_back([&, i] {
+            binade_devptr block = 0, out = 0;
+            ASSERT_EQ(BINADE_OK, binade_alloc(pool, 4 * kKiB, kStream, &block));
+            ASSERT_EQ(BINADE_OK, binade_free(pool, block, kStream));
+            has_used[i].set_value();
+            gone.wait();
+            EXPECT_EQ(BINADE_E_INVALID,
+                      binade_alloc(pool, 4 * kKiB, kStream, &out));
+            EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
+            EXPECT_EQ(BINADE_E_INVALID,
+                      binade_free_sized(pool, block, 4 * kKiB, kStream));
+            EXPECT_EQ(BINADE_E_INVALID, binade_pool_trim(pool, 0, nullptr));
+            EXPECT_EQ(BINADE_E_INVALID, binade_pool_destroy(pool, nullptr));
+        });
+    for (auto &used : has_used)
+        used.get_future().wait();
+    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    is_gone.set_value();
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+} // namespace
