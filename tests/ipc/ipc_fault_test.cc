@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "pool/driver/cuda_abi.h"
 #include "tests/ipc/peer.h"
+#include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/support/failing_memory.h"
 
@@ -172,9 +172,6 @@ class IpcFault : public ::testing::Test
     {
         for (int i = 0; i < 2; i++)
             handles_.push_back(peer_.Export(peer_.Alloc(2 * kMiB)));
-        allocations_ = Live("allocations");
-        contexts_ = Live("contexts");
-        CountEvents();
     }
 
     void ExpectDriverFaultsAreSurvived(const std::string &code)
@@ -182,49 +179,29 @@ class IpcFault : public ::testing::Test
         unsigned n = 0;
         for (uint64_t calls = 1; n < calls && n < kTooMany && !HasFailure();) {
             SCOPED_TRACE("call " + std::to_string(++n));
-            Life life(handles_);
-            uint64_t before = pool_test::Calls();
-            pool_test::SetFaults("*:nth=" + std::to_string(n) +
-                                 ":code=" + code);
-            life.Run();
-            pool_test::SetFaults("");
-            calls = pool_test::Calls() - before;
-            life.End();
-            ExpectNothingLeft();
+            calls = LiveBadly(n, code);
+            inventory_.ExpectUnchanged();
         }
         EXPECT_LT(n, kTooMany);
         std::printf("%u calls, each failed once\n", n);
     }
 
-    void ExpectNothingLeft()
+    // Returns how many calls there were.
+    uint64_t LiveBadly(unsigned n, const std::string &code)
     {
-        // An event may be left if its destruction was refused.
-        bool is_refused = pool_test::Calls("cuEventDestroy") - destroyed_ >=
-                          pool_test::Calls("cuEventCreate") - created_;
-        EXPECT_EQ(allocations_, Live("allocations"));
-        EXPECT_LE(Live("events"), events_ + (is_refused ? 1 : 0));
-        EXPECT_EQ(contexts_, Live("contexts"));
-        EXPECT_EQ(pool_test::PrimaryContext(), pool_test::Current());
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-        pool_test::Get<CUresult(CUstreamCaptureMode *)>(
-            "cuThreadExchangeStreamCaptureMode")(&mode);
-        EXPECT_EQ(CU_STREAM_CAPTURE_MODE_GLOBAL, mode);
-        CountEvents();
+        Life life(handles_);
+        uint64_t before = pool_test::Calls();
+        pool_test::SetFaults("*:nth=" + std::to_string(n) + ":code=" + code);
+        life.Run();
+        pool_test::SetFaults("");
+        uint64_t calls = pool_test::Calls() - before;
+        life.End();
+        return calls;
     }
 
     Peer peer_;
     std::vector<binade_ipc_handle> handles_;
-
-  private:
-    void CountEvents()
-    {
-        events_ = Live("events");
-        created_ = pool_test::Calls("cuEventCreate");
-        destroyed_ = pool_test::Calls("cuEventDestroy");
-    }
-
-    int64_t allocations_, events_, contexts_;
-    uint64_t created_ = 0, destroyed_ = 0;
+    pool_test::Inventory inventory_;
 };
 
 TEST_F(IpcFault, EveryCallOfTheDriver)
@@ -243,15 +220,17 @@ TEST_F(IpcFault, EveryAllocationOfHostMemory)
     unsigned n = 0;
     while (!is_over && n < kTooMany && !HasFailure()) {
         SCOPED_TRACE("allocation " + std::to_string(++n));
-        Life life(handles_);
-        failing_memory_arm(n);
-        life.Run();
-        is_over = failing_memory_disarm();
-        if (is_over) {
-            EXPECT_EQ(0u, life.failed_count());
+        {
+            Life life(handles_);
+            failing_memory_arm(n);
+            life.Run();
+            is_over = failing_memory_disarm();
+            if (is_over) {
+                EXPECT_EQ(0u, life.failed_count());
+            }
+            life.End();
         }
-        life.End();
-        ExpectNothingLeft();
+        inventory_.ExpectUnchanged();
     }
     EXPECT_LT(n, kTooMany);
     std::printf("%u allocations, each failed once\n", n - 1);

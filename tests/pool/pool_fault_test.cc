@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "pool/driver/cuda_abi.h"
+#include "tests/pool/inventory.h"
 #include "tests/pool/pool_life.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/segment/fake_source.h"
@@ -26,7 +26,6 @@ namespace
 {
 
 using pool_test::Life;
-using pool_test::Live;
 using segment_test::FakeSource;
 
 constexpr unsigned kTooMany = 5000; // calls that no life below makes
@@ -39,13 +38,6 @@ class PoolFault : public ::testing::Test
         pool_test::UseStandin();
     }
 
-    void SetUp() override
-    {
-        allocations_ = Live("allocations");
-        CountEvents();
-        contexts_ = Live("contexts");
-    }
-
     // For every n: the n-th call of a life fails, or of its end.
     void ExpectDriverFaultsAreSurvived(const char *code, bool at_the_end)
     {
@@ -54,7 +46,7 @@ class PoolFault : public ::testing::Test
             SCOPED_TRACE("call " + std::to_string(++n));
             uint64_t calls =
                 at_the_end ? EndBadly(n, code) : LiveBadly(n, code);
-            ExpectNothingLeft();
+            inventory_.ExpectUnchanged();
             if (n > calls)
                 break;
         }
@@ -95,33 +87,9 @@ class PoolFault : public ::testing::Test
         return pool_test::Calls() - calls_before_;
     }
 
-    // An event may be left if its destruction was refused: then there were as
-    // many destructions as creations.
-    void ExpectNothingLeft()
-    {
-        bool is_refused = pool_test::Calls("cuEventDestroy") - destroyed_ >=
-                          pool_test::Calls("cuEventCreate") - created_;
-        EXPECT_EQ(allocations_, Live("allocations"));
-        EXPECT_LE(Live("events"), events_ + (is_refused ? 1 : 0));
-        CountEvents();
-        EXPECT_EQ(contexts_, Live("contexts"));
-        EXPECT_EQ(pool_test::PrimaryContext(), pool_test::Current());
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-        pool_test::Get<CUresult(CUstreamCaptureMode *)>(
-            "cuThreadExchangeStreamCaptureMode")(&mode);
-        EXPECT_EQ(CU_STREAM_CAPTURE_MODE_GLOBAL, mode);
-    }
+    pool_test::Inventory inventory_;
 
   private:
-    void CountEvents()
-    {
-        events_ = Live("events");
-        created_ = pool_test::Calls("cuEventCreate");
-        destroyed_ = pool_test::Calls("cuEventDestroy");
-    }
-
-    int64_t allocations_, events_, contexts_;
-    uint64_t created_ = 0, destroyed_ = 0;
     uint64_t calls_before_ = 0;
 };
 
@@ -157,7 +125,7 @@ TEST_F(PoolFault, EveryAllocationOfHostMemory)
             life.ExpectHealth();
             EXPECT_EQ(BINADE_OK, life.End());
         }
-        ExpectNothingLeft();
+        inventory_.ExpectUnchanged();
     }
     EXPECT_LT(n, kTooMany);
     std::printf("%u allocations, each failed once\n", n - 1);

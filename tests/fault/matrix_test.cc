@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every entry of the driver that the scenario calls, times each call of it, and
+// every allocation of host memory: that one fails, once. Whatever the calls then
+// answer, all can be cleaned up, the stand-in holds nothing, and the next call
+// works.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/fault/scenario.h"
+#include "tests/ipc/peer.h"
+#include "tests/pool/inventory.h"
+#include "tests/pool/pool_under_test.h"
+#include "tests/support/driver_probe.h"
+#include "tests/support/failing_memory.h"
+
+// An event that the stand-in was told not to destroy is its own leak. That
+// there is no other is what the tests count.
+extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+    return "leak:libcuda.so.1\n";
+}
+
+namespace
+{
+
+using fault_test::World;
+using pool_test::Calls;
+
+constexpr unsigned kTooMany = 5000;   // calls that the scenario does not make
+constexpr unsigned kCasesLeast = 600; // of each code
+
+// What a scenario does not call, and why.
+const std::set<std::string> kNotCalled = {
+    // Leaves the memory to the context, which would have to be destroyed.
+    "binade_pool_context_lost",
+};
+
+std::map<std::string, uint64_t> CallsOfEachEntry()
+{
+    std::map<std::string, uint64_t> calls;
+    for (size_t i = 0; i < driver_probe_entry_count(); i++)
+        calls[driver_probe_entry_name(i)] = Calls(driver_probe_entry_name(i));
+    return calls;
+}
+
+class FaultMatrix : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        handles_.push_back(peer_.Export(peer_.Alloc(2 * pool_test::kMiB)));
+        // What a process makes once is made.
+        RunOnce();
+        inventory_ = pool_test::Inventory();
+    }
+
+    // With nothing failing; which functions it called.
+    std::set<std::string> RunOnce()
+    {
+        World world(handles_);
+        world.Run();
+        EXPECT_EQ(0u, world.failed_count());
+        world.ExpectToEnd();
+        return world.called();
+    }
+
+    std::map<std::string, uint64_t> CallsOfACleanRun()
+    {
+        World world(handles_);
+        auto before = CallsOfEachEntry();
+        world.Run();
+        auto calls = CallsOfEachEntry();
+        for (auto &entry : calls)
+            entry.second -= before[entry.first];
+        world.ExpectToEnd();
+        return calls;
+    }
+
+    // The n-th call of the entry fails; returns how many there were.
+    uint64_t RunBadly(const std::string &entry, unsigned n,
+                      const std::string &code)
+    {
+        World world(handles_);
+        uint64_t before = Calls(entry.c_str());
+        pool_test::SetFaults(entry + ":nth=" + std::to_string(n) +
+                             ":code=" + code);
+        world.Run();
+        uint64_t calls = Calls(entry.c_str()) - before;
+        pool_test::SetFaults("");
+        world.ExpectToEnd();
+        return calls;
+    }
+
+    // Returns how many calls failed.
+    unsigned FailEachCallOf(const std::string &entry, const std::string &code)
+    {
+        unsigned n = 0;
+        while (!HasFailure() && n < kTooMany) {
+            SCOPED_TRACE(entry + ", call " + std::to_string(++n));
+            uint64_t calls = RunBadly(entry, n, code);
+            inventory_.ExpectUnchanged();
+            if (n > calls)
+                break;
+        }
+        EXPECT_LT(n, kTooMany);
+        return n - 1;
+    }
+
+    void ExpectEveryFaultToBeSurvived(const std::string &code)
+    {
+        unsigned cases = 0, entries = 0;
+        for (const auto &entry : CallsOfACleanRun()) {
+            if (!entry.second || HasFailure())
+                continue;
+            unsigned failed = FailEachCallOf(entry.first, code);
+            EXPECT_GE(failed, 1u) << entry.first << " was never refused";
+            cases += failed;
+            entries++;
+        }
+        EXPECT_GE(cases, kCasesLeast);
+        std::printf("%s: %u entries, %u cases\n", code.c_str(), entries, cases);
+    }
+
+    ipc_test::Peer peer_;
+    std::vector<binade_ipc_handle> handles_;
+    pool_test::Inventory inventory_;
+};
+
+TEST_F(FaultMatrix, ScenarioCallsEveryPublicFunction)
+{
+    std::set<std::string> expected;
+    std::ifstream symbols("tests/abi/symbols.txt");
+    for (std::string name; std::getline(symbols, name);)
+        if (!kNotCalled.count(name))
+            expected.insert(name);
+    EXPECT_EQ(expected, RunOnce()) << "a step is missing in steps.cc";
+}
+
+// Entries that a faulty run alone reaches are its way of going on; what matters
+// is that all of the clean one are in the matrix.
+TEST_F(FaultMatrix, CleanRunsAreAlike)
+{
+    std::set<std::string> first, second;
+    for (const auto &entry : CallsOfACleanRun())
+        if (entry.second)
+            first.insert(entry.first);
+    for (const auto &entry : CallsOfACleanRun())
+        if (entry.second)
+            second.insert(entry.first);
+    EXPECT_EQ(first, second);
+    EXPECT_GE(first.size(), 25u);
+}
+
+TEST_F(FaultMatrix, EveryCallOfEveryEntry)
+{
+    ExpectEveryFaultToBeSurvived("CUDA_ERROR_UNKNOWN");
+}
+
+TEST_F(FaultMatrix, EveryCallOfEveryEntryByExhaustion)
+{
+    ExpectEveryFaultToBeSurvived("CUDA_ERROR_OUT_OF_MEMORY");
+}
+
+TEST_F(FaultMatrix, EveryAllocationOfHostMemory)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        {
+            World world(handles_);
+            failing_memory_arm(n);
+            world.Run();
+            is_over = failing_memory_disarm();
+            if (is_over) {
+                EXPECT_EQ(0u, world.failed_count());
+            }
+            world.ExpectToEnd();
+        }
+        inventory_.ExpectUnchanged();
+    }
+    EXPECT_LT(n, kTooMany);
+    EXPECT_GE(n, 100u);
+    std::printf("%u allocations, each failed once\n", n - 1);
+}
+
+} // namespace

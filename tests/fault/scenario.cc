@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fault/scenario.h"
+
+#include <gtest/gtest.h>
+
+#include "pool/driver/cuda_abi.h"
+
+namespace fault_test
+{
+
+using pool_test::kKiB;
+using pool_test::kMiB;
+
+namespace
+{
+
+// It lives as long as the process: none is made in a scenario.
+binade_context FurtherContext()
+{
+    static binade_context context = pool_test::NewContext();
+    return context;
+}
+
+} // namespace
+
+World::World(const std::vector<binade_ipc_handle> &peers)
+    : event(pool_test::NewEvent()), further(FurtherContext()), handles(peers)
+{
+}
+
+World::~World()
+{
+    pool_test::DestroyEvent(event);
+}
+
+bool World::Try(const char *function, binade_status status)
+{
+    Note(function);
+    failed_count_ += status != BINADE_OK;
+    if (status != BINADE_OK) {
+        EXPECT_STRNE("", binade_last_error_message()) << function;
+    }
+    return status == BINADE_OK;
+}
+
+void World::Own(binade_devptr address, size_t size_bytes)
+{
+    EXPECT_TRUE(ranges_.Add(address, size_bytes)) << "given out twice";
+    blocks_.emplace_back(address, size_bytes);
+}
+
+void World::Alloc(size_t size_bytes, binade_stream stream)
+{
+    binade_devptr address = 77;
+    if (!pool)
+        return;
+    if (TRY(*this, binade_alloc, (pool, size_bytes, stream, &address)))
+        Own(address, size_bytes);
+    else
+        EXPECT_EQ(77u, address);
+}
+
+void World::FreeAll(binade_stream stream)
+{
+    while (!blocks_.empty())
+        FreeNewest([&](binade_devptr address, size_t) {
+            return TRY(*this, binade_free, (pool, address, stream));
+        });
+    blocks_.swap(kept_);
+}
+
+void World::Run()
+{
+    for (const Step &step : kSteps) {
+        SCOPED_TRACE(step.name);
+        step.run(*this);
+    }
+}
+
+void World::ExpectToEnd()
+{
+    for (binade_devptr address : imported)
+        EXPECT_EQ(BINADE_OK,
+                  binade_ipc_close(address, BINADE_STREAM_DONE, nullptr))
+            << binade_last_error_message();
+    uint32_t open_count = 1;
+    pool_test::Synchronize();
+    EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count));
+    EXPECT_EQ(0u, open_count);
+    EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end()) << "one is held";
+    pool_test::Pool fresh;
+    fresh.Free(fresh.Alloc(4 * kKiB, first), first);
+    fresh.Free(fresh.Alloc(3 * kMiB, second), BINADE_STREAM_ANY);
+    EXPECT_EQ(64 * kMiB, fresh.TrimAll());
+}
+
+} // namespace fault_test

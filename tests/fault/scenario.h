@@ -1,0 +1,100 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A scenario that calls every public function, as a table of steps, for tests
+ * that let something fail in it. A new function gets a step, or a line in one:
+ * the tests find out which functions were called.
+ */
+#ifndef BINADE_TESTS_FAULT_SCENARIO_H_
+#define BINADE_TESTS_FAULT_SCENARIO_H_
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace fault_test
+{
+
+// What the program holds. Calls may fail; what they promise in that case is
+// checked, and what they refused to take is kept.
+class World
+{
+  public:
+    // `handles` are of another process's blocks.
+    explicit World(const std::vector<binade_ipc_handle> &handles);
+    ~World();
+    World(const World &) = delete;
+    World &operator=(const World &) = delete;
+
+    // All steps; any call may fail. The pool is made and destroyed in them.
+    void Run();
+    // Nothing fails any more: all that is held goes back, and a pool works.
+    void ExpectToEnd();
+
+    unsigned failed_count() const
+    {
+        return failed_count_;
+    }
+    // The public functions that were called.
+    const std::set<std::string> &called() const
+    {
+        return called_;
+    }
+
+    // For the steps: notes a call of a public function, whose status it returns.
+    bool Try(const char *function, binade_status status);
+    void Note(const char *function)
+    {
+        called_.insert(function);
+    }
+    // A block for each size. Where there is no pool they do nothing.
+    void Alloc(size_t size_bytes, binade_stream stream);
+    void Own(binade_devptr address, size_t size_bytes);
+    // Takes the newest block off the list, and puts it back if it stays ours.
+    // `free` returns whether it was taken.
+    template <typename Free> void FreeNewest(Free free)
+    {
+        if (blocks_.empty())
+            return;
+        auto block = blocks_.back();
+        blocks_.pop_back();
+        ranges_.Remove(block.first);
+        if (!free(block.first, block.second))
+            Own(block.first, block.second), kept_.push_back(block),
+                blocks_.pop_back();
+    }
+    void FreeAll(binade_stream stream);
+
+    binade_pool *pool = nullptr;
+    pool_test::Stream first, second;
+    binade_event event;
+    binade_context further; // a second context of the device
+    std::vector<binade_ipc_handle> handles;
+    std::vector<binade_devptr> imported; // and not closed
+
+  private:
+    unsigned failed_count_ = 0;
+    std::set<std::string> called_;
+    pool_test::Ranges ranges_;
+    std::vector<std::pair<binade_devptr, size_t>> blocks_;
+    std::vector<std::pair<binade_devptr, size_t>> kept_; // frees refused
+};
+
+// In this order; each does without what an earlier one could not make. A step
+// calls the driver through public functions only.
+struct Step {
+    const char *name;
+    void (*run)(World &world);
+};
+extern const std::vector<Step> kSteps;
+
+} // namespace fault_test
+
+// TRY(world, binade_pool_trim, (pool, 0, nullptr)): whether it was BINADE_OK.
+#define TRY(world, function, arguments)                                        \
+    (world).Try(#function, function arguments)
+
+#endif
