@@ -88,7 +88,8 @@ class FaultMatrix : public ::testing::Test
         return calls;
     }
 
-    // The n-th call of the entry fails; returns how many there were.
+    // The n-th call of the entry fails; returns how many there were. If it did
+    // before the pool's end, the pool is looked at.
     uint64_t RunBadly(const std::string &entry, unsigned n,
                       const std::string &code)
     {
@@ -96,7 +97,12 @@ class FaultMatrix : public ::testing::Test
         uint64_t before = Calls(entry.c_str());
         pool_test::SetFaults(entry + ":nth=" + std::to_string(n) +
                              ":code=" + code);
-        world.Run();
+        world.Run([&] {
+            if (Calls(entry.c_str()) - before < n)
+                return;
+            pool_test::SetFaults("");
+            world.ExpectPoolToBeWhole();
+        });
         uint64_t calls = Calls(entry.c_str()) - before;
         pool_test::SetFaults("");
         world.ExpectToEnd();
@@ -131,6 +137,41 @@ class FaultMatrix : public ::testing::Test
         }
         EXPECT_GE(cases, kCasesLeast);
         std::printf("%s: %u entries, %u cases\n", code.c_str(), entries, cases);
+    }
+
+    // The n-th allocation fails; returns whether none did. `is_last_in`: it may
+    // be one of the pool's end, before which the pool is looked at otherwise.
+    bool RunShort(unsigned n, bool is_last_in)
+    {
+        World world(handles_);
+        bool is_over = false;
+        failing_memory_arm(n);
+        world.Run([&] {
+            if (is_last_in)
+                return;
+            is_over = failing_memory_disarm();
+            world.ExpectPoolToBeWhole();
+        });
+        is_over = is_last_in ? failing_memory_disarm() : is_over;
+        if (is_over) {
+            EXPECT_EQ(0u, world.failed_count());
+        }
+        world.ExpectToEnd();
+        return is_over;
+    }
+
+    void ExpectEveryAllocationToBeSpared(bool is_last_in)
+    {
+        bool is_over = false;
+        unsigned n = 0;
+        while (!is_over && n < kTooMany && !HasFailure()) {
+            SCOPED_TRACE("allocation " + std::to_string(++n));
+            is_over = RunShort(n, is_last_in);
+            inventory_.ExpectUnchanged();
+        }
+        EXPECT_LT(n, kTooMany);
+        EXPECT_GE(n, 100u);
+        std::printf("%u allocations, each failed once\n", n - 1);
     }
 
     ipc_test::Peer peer_;
@@ -173,27 +214,25 @@ TEST_F(FaultMatrix, EveryCallOfEveryEntryByExhaustion)
     ExpectEveryFaultToBeSurvived("CUDA_ERROR_OUT_OF_MEMORY");
 }
 
+// A device that is broken answers so, and so do calls that it refuses.
+TEST_F(FaultMatrix, EveryCallOfEveryEntryByABrokenDevice)
+{
+    ExpectEveryFaultToBeSurvived("CUDA_ERROR_ILLEGAL_ADDRESS");
+}
+
+TEST_F(FaultMatrix, EveryCallOfEveryEntryByABadValue)
+{
+    ExpectEveryFaultToBeSurvived("CUDA_ERROR_INVALID_VALUE");
+}
+
 TEST_F(FaultMatrix, EveryAllocationOfHostMemory)
 {
-    bool is_over = false;
-    unsigned n = 0;
-    while (!is_over && n < kTooMany && !HasFailure()) {
-        SCOPED_TRACE("allocation " + std::to_string(++n));
-        {
-            World world(handles_);
-            failing_memory_arm(n);
-            world.Run();
-            is_over = failing_memory_disarm();
-            if (is_over) {
-                EXPECT_EQ(0u, world.failed_count());
-            }
-            world.ExpectToEnd();
-        }
-        inventory_.ExpectUnchanged();
-    }
-    EXPECT_LT(n, kTooMany);
-    EXPECT_GE(n, 100u);
-    std::printf("%u allocations, each failed once\n", n - 1);
+    ExpectEveryAllocationToBeSpared(true);
+}
+
+TEST_F(FaultMatrix, EveryAllocationOfHostMemoryUntilTheEnd)
+{
+    ExpectEveryAllocationToBeSpared(false);
 }
 
 } // namespace

@@ -69,20 +69,48 @@ void World::FreeAll(binade_stream stream)
     blocks_.swap(kept_);
 }
 
-void World::Run()
+void World::Run(const std::function<void()> &before_the_last)
 {
     for (const Step &step : kSteps) {
         SCOPED_TRACE(step.name);
         step.run(*this);
     }
+    before_the_last();
+    kLastStep.run(*this);
 }
 
-void World::ExpectToEnd()
+void World::ExpectImportsToClose()
 {
     for (binade_devptr address : imported)
         EXPECT_EQ(BINADE_OK,
                   binade_ipc_close(address, BINADE_STREAM_DONE, nullptr))
             << binade_last_error_message();
+    imported.clear();
+}
+
+void World::ExpectPoolToBeWhole()
+{
+    binade_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    ExpectImportsToClose();
+    if (!pool)
+        return;
+    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    FreeAll(BINADE_STREAM_ANY);
+    EXPECT_TRUE(blocks_.empty());
+    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+    pool_test::Synchronize();
+    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+    EXPECT_EQ(BINADE_OK, binade_pool_stats(pool, &stats));
+    EXPECT_EQ(0u, stats.allocation_current);
+    EXPECT_EQ(0u, stats.allocated_bytes_current);
+    EXPECT_EQ(0u, stats.double_frees_found);
+    EXPECT_EQ(0u, stats.reserved_bytes_current);
+}
+
+void World::ExpectToEnd()
+{
+    ExpectImportsToClose();
     uint32_t open_count = 1;
     pool_test::Synchronize();
     EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count));

@@ -8,6 +8,7 @@
 #ifndef BINADE_TESTS_FAULT_SCENARIO_H_
 #define BINADE_TESTS_FAULT_SCENARIO_H_
 
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,9 +30,13 @@ class World
     World(const World &) = delete;
     World &operator=(const World &) = delete;
 
-    // All steps; any call may fail. The pool is made and destroyed in them.
-    void Run();
-    // Nothing fails any more: all that is held goes back, and a pool works.
+    // All steps; any call may fail. The pool is made in them, and destroyed in
+    // the last one, before which `before_the_last` is called.
+    void Run(const std::function<void()> &before_the_last = [] {});
+    // Nothing fails any more: all that is held goes back to the pool, if there
+    // is one, and from there to the driver.
+    void ExpectPoolToBeWhole();
+    // The same without the pool. Imports are closed, and a new pool works.
     void ExpectToEnd();
 
     unsigned failed_count() const
@@ -76,6 +81,8 @@ class World
     std::vector<binade_devptr> imported; // and not closed
 
   private:
+    void ExpectImportsToClose();
+
     unsigned failed_count_ = 0;
     std::set<std::string> called_;
     pool_test::Ranges ranges_;
@@ -90,6 +97,7 @@ struct Step {
     void (*run)(World &world);
 };
 extern const std::vector<Step> kSteps;
+extern const Step kLastStep;
 
 } // namespace fault_test
 

@@ -204,8 +204,8 @@ void OutOfMemory(World &world)
     bool has_callback = TRY(world, binade_pool_add_oom_callback,
                             (world.pool, CallBack, nullptr));
     world.Alloc(14 * kMiB, world.first);
-    EXPECT_NE(BINADE_OK, binade_alloc(world.pool, 20 * kMiB, world.first,
-                                      &address));
+    EXPECT_NE(BINADE_OK,
+              binade_alloc(world.pool, 20 * kMiB, world.first, &address));
     EXPECT_EQ(77u, address);
     binade_oom_report report = {};
     char text[4096];
@@ -236,8 +236,8 @@ void AskAndTrim(World &world)
                   stats.allocated_bytes_current + stats.cached_bytes +
                       stats.retiring_bytes + stats.free_bytes);
     }
-    world.Note("binade_stats_entry"), (void)binade_stats_entry(&stats, 0,
-                                                               &value);
+    world.Note("binade_stats_entry"),
+        (void)binade_stats_entry(&stats, 0, &value);
     (void)TRY(world, binade_last_driver_error, (&error));
     world.Note("binade_last_error_message");
     world.Note("binade_status_name"), (void)binade_status_name(BINADE_OK);
@@ -276,7 +276,7 @@ const std::vector<Step> kSteps = {
     {"at the limit", AtTheLimit},
     {"out of memory", OutOfMemory},
     {"ask and trim", AskAndTrim},
-    {"destroy", Destroy},
 };
+const Step kLastStep = {"destroy", Destroy};
 
 } // namespace fault_test
