@@ -20,14 +20,15 @@ binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
     if (status != BINADE_OK)
         return status;
     struct binadei_exports *exports = pool->body->exports;
-    if (!exports)
+    if (!exports) {
         status = binadei_fail(BINADE_E_UNSUPPORTED,
                               "the pool is not exportable: it was made "
                               "without BINADE_POOL_EXPORTABLE");
-    else if (binadei_is_lost(pool))
+    } else if (binadei_is_lost(pool)) {
         status = binadei_context_refuse(call.engine->home);
-    else
+    } else {
         status = binadei_export(exports, call.engine, address, out);
+    }
     binadei_call_end(&call);
     return status;
 }

@@ -380,7 +380,7 @@ binade_status binadei_climb(struct binadei_call *call,
                             const struct binadei_request *request,
                             bool may_wait, binade_devptr *out)
 {
-    binade_devptr address;
+    binade_devptr address = 0;
     if (binadei_is_lost(call->pool))
         return binadei_context_refuse(call->engine->home);
     binade_status status = climb(call, request, may_wait, &address);
