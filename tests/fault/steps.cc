@@ -38,7 +38,7 @@ void Classes(World &world)
     for (binade_stream stream :
          {static_cast<binade_stream>(world.first), BINADE_STREAM_LEGACY,
           BINADE_STREAM_PER_THREAD, BINADE_STREAM_ANY}) {
-        for (size_t size_bytes : {512, 5000, 100000, 900000})
+        for (size_t size_bytes : {512U, 5000U, 100000U, 900000U})
             world.Alloc(size_bytes, stream);
         world.FreeAll(stream);
     }

@@ -199,10 +199,12 @@ TEST_F(Copies, StayLoadedForThreadsThatEndAfterTheClose)
         is_closed.get_future().wait();
     });
     has_used.get_future().wait();
+    auto destroy = OF(copy, binade_pool_destroy);
     copy.Close();
     EXPECT_TRUE(copy.IsLoaded());
     is_closed.set_value();
     thread.join();
+    EXPECT_EQ(BINADE_OK, destroy(pool, nullptr));
     // And a fork runs what the library registered for it.
     pid_t child = fork();
     if (child == 0)

@@ -113,14 +113,14 @@ TEST_F(Destroy, FromItsOwnCallbackIsRefused)
 
 TEST_F(Destroy, OfAPoolThatOthersUsedTellsTheirLaterCalls)
 {
-    constexpr int kThreads = 4;
+    constexpr size_t kThreads = 4;
     std::promise<void> is_gone;
     std::shared_future<void> gone = is_gone.get_future().share();
     std::vector<std::promise<void>> has_used(kThreads);
     std::vector<std::thread> threads;
     binade_pool *pool = nullptr;
     ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
-    for (int i = 0; i < kThreads; i++)
+    for (size_t i = 0; i < kThreads; i++)
         threads.emplace_back([&, i] {
             binade_devptr block = 0, out = 0;
             ASSERT_EQ(BINADE_OK, binade_alloc(pool, 4 * kKiB, kStream, &block));
