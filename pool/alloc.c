@@ -9,6 +9,7 @@
 #include "pool/cache/hit.h"
 #include "pool/ladder.h"
 #include "pool/options.h"
+#include "pool/scopes.h"
 
 /* What a caller of any of these asks for. */
 struct wish {
@@ -49,7 +50,9 @@ static binade_status alloc_in(struct binadei_call *call,
         wish->alignment_bytes > BINADEI_GRAIN_BYTES
             ? (uint32_t)(wish->alignment_bytes / BINADEI_GRAIN_BYTES)
             : 1};
-    return binadei_climb(call, &request, wish->may_wait, out);
+    return call->capture.kind >= BINADEI_CAPTURE_BROKEN
+               ? binadei_scopes_alloc(call, &request, wish->may_wait, out)
+               : binadei_climb(call, &request, wish->may_wait, out);
 }
 
 static __attribute__((noinline)) binade_status

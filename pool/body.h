@@ -13,6 +13,7 @@
 #include "pool/callbacks.h"
 #include "pool/driver/context.h"
 #include "pool/ipc/exports.h"
+#include "pool/scopes.h"
 #include "pool/segment/segment.h"
 
 struct binadei_pool_body {
@@ -30,6 +31,7 @@ struct binadei_pool_body {
     struct binadei_engine *engine;
     struct binadei_exports *exports; /* NULL: the pool is not exportable */
     struct binadei_callbacks callbacks;
+    struct binadei_scopes scopes;
 };
 
 /* Every block that is in use, at rest. */

@@ -10,6 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/cache/hit.h"
+#include "pool/scopes.h"
 
 /* A size that the caller claims; 0: none. */
 static binade_status check_size(const struct binadei_block *block,
@@ -27,9 +28,9 @@ static binade_status check_size(const struct binadei_block *block,
 
 /* A block that was exported stays where it is until its exports are released:
  * peers may use it. */
-static binade_status put(struct binadei_call *call,
-                         const struct binadei_block *block,
-                         binade_devptr address)
+static binade_status put_shared(struct binadei_call *call,
+                                const struct binadei_block *block,
+                                binade_devptr address)
 {
     struct binadei_exports *exports = call->pool->body->exports;
     enum binadei_export_free found =
@@ -43,6 +44,19 @@ static binade_status put(struct binadei_call *call,
         return BINADE_OK;
     return binadei_fail(BINADE_E_INVALID,
                         "the block at 0x%llx was freed before", address);
+}
+
+/* What a graph may use is kept for it. */
+static binade_status put(struct binadei_call *call,
+                         const struct binadei_block *block,
+                         binade_devptr address)
+{
+    bool is_kept = false;
+    binade_status status = BINADE_OK;
+    if (block->byte & BINADEI_BYTE_SPECIAL || call->is_capturing)
+        status = binadei_scopes_free(call, block, address, &is_kept);
+    return status == BINADE_OK && !is_kept ? put_shared(call, block, address)
+                                           : status;
 }
 
 static binade_status free_in(struct binadei_call *call, binade_devptr address,

@@ -68,6 +68,7 @@ static const struct setting settings[] = {
     {.key = "reuse_dependencies", FLAG(BINADE_POOL_REUSE_DEPENDENCIES)},
     {.key = "report_leaks", FLAG(BINADE_POOL_REPORT_LEAKS)},
     {.key = "exportable", FLAG(BINADE_POOL_EXPORTABLE)},
+    {.key = "auto_scope", FLAG(BINADE_POOL_AUTO_SCOPE)},
     {.key = "wait_ms",
      FIELD(wait_ms),
      .minimum = 1,
@@ -90,9 +91,9 @@ static const struct setting settings[] = {
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
-static const uint32_t known_flags = BINADE_POOL_REUSE_DEPENDENCIES |
-                                    BINADE_POOL_REPORT_LEAKS |
-                                    BINADE_POOL_EXPORTABLE;
+static const uint32_t known_flags =
+    BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
+    BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE;
 
 /* The whole field; for a flag that is all flags. */
 static uint64_t field_of(const struct setting *setting,

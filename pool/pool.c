@@ -242,6 +242,7 @@ static binade_status unmake(struct binadei_pool_body *body)
     binadei_exports_destroy(body->exports);
     binade_status status = binadei_segments_destroy(body->segments);
     binadei_callbacks_fini(&body->callbacks);
+    binadei_scopes_fini(&body->scopes);
     if (body->buddy)
         binadei_buddy_destroy(body->buddy);
     /* A context that was reset is not ours to release any more. */
@@ -282,6 +283,7 @@ binade_status binade_pool_create(const binade_pool_options *options,
     body->options = resolved;
     body->pool = pool;
     binadei_callbacks_init(&body->callbacks);
+    binadei_scopes_init(&body->scopes);
     pool->body = body;
     status = make(body, pool);
     if (status == BINADE_OK) {
@@ -347,10 +349,13 @@ static binade_status close_and_drain(struct binade_pool *pool)
 static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
 {
     struct binadei_pool_body *body = pool->body;
+    if (binadei_scopes_are_open(&body->scopes))
+        return binadei_fail(BINADE_E_BUSY, "a capture scope is open");
     binade_status drained = close_and_drain(pool);
     if (drained == BINADE_E_BUSY)
         return drained;
     binadei_exports_drain(body->exports, body->engine);
+    binadei_scopes_drain(&body->scopes, body->engine);
     binadei_leaks_find(body, leaks);
     if (body->options.flags & BINADE_POOL_REPORT_LEAKS)
         print_leaks(leaks);

@@ -9,6 +9,7 @@
 #include "pool/base/fork_mark.h"
 #include "pool/body.h"
 #include "pool/cache/guard.h"
+#include "pool/scopes.h"
 
 /* On no stream is anything pending on memory that went with its context. */
 static binade_status note(struct binadei_call *call,
@@ -45,6 +46,12 @@ static binade_status put_after(struct binadei_call *call, binade_devptr address,
                                binade_event event)
 {
     struct binadei_exports *exports = call->pool->body->exports;
+    if (binadei_scopes_have(&call->pool->body->scopes, address)) {
+        return binadei_fail(BINADE_E_BUSY,
+                            "the block at 0x%llx is kept by a capture scope: "
+                            "free it on a stream, or release the scope first",
+                            address);
+    }
     if (exports && !binadei_is_lost(call->pool) &&
         binadei_exports_has(exports, address)) {
         return binadei_fail(BINADE_E_BUSY,
@@ -77,6 +84,12 @@ static bool is_created(binade_stream stream)
            stream != BINADE_STREAM_DONE;
 }
 
+static binade_status retire(struct binadei_call *call, binade_stream stream)
+{
+    binade_status status = binadei_scopes_retire(call, stream);
+    return status == BINADE_OK ? binadei_stream_close(call, stream) : status;
+}
+
 binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
 {
     struct binadei_call call;
@@ -84,7 +97,7 @@ binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
     if (status != BINADE_OK)
         return status;
     status = is_created(stream)
-                 ? binadei_stream_close(&call, stream)
+                 ? retire(&call, stream)
                  : binadei_fail(BINADE_E_INVALID,
                                 "binade_stream_retire: not a created stream");
     binadei_call_end(&call);

@@ -13,6 +13,7 @@
 
 #include "binade/status.h"
 #include "binade/stream.h"
+#include "pool/cache/capture.h"
 #include "pool/cache/leave.h"
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"
@@ -54,7 +55,13 @@ struct binadei_call {
     struct binadei_cache *push;
     bool is_capturing; /* the stream; known only while a guard is held */
     bool has_missed;   /* the thread's magazines; counted once */
+    struct binadei_capture capture; /* if it is */
 };
+
+/* Asks the driver about a stream; within a call. BINADE_OK, or what it said. */
+BINADE_MUST_USE binade_status
+binadei_look_for_capture(const struct binadei_call *call, binade_stream stream,
+                         struct binadei_capture *out);
 
 /* Begins it; a stream that the thread has not named yet gets its caches.
  * BINADE_OK, BINADE_E_INVALID (no pool), BINADE_E_FORKED, BINADE_E_BUSY,
@@ -96,6 +103,8 @@ BINADE_MUST_USE binade_status binadei_use(struct binadei_call *call,
                                           const struct binadei_block *block,
                                           binade_devptr address,
                                           binade_stream stream);
+/* Whether uses of the block are noted. */
+bool binadei_is_used(struct binadei_engine *engine, binade_devptr address);
 
 /* Steps of the way out of memory. True: something became free. */
 bool binadei_reclaim_done(struct binadei_call *call);

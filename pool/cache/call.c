@@ -143,20 +143,33 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
     return route;
 }
 
+binade_status binadei_look_for_capture(const struct binadei_call *call,
+                                       binade_stream stream,
+                                       struct binadei_capture *out)
+{
+    struct binadei_section section;
+    const struct binadei_engine *engine = call->engine;
+    binade_status status = binadei_context_enter(engine->home, &section);
+    if (status != BINADE_OK)
+        return status;
+    status =
+        binadei_capture_of(engine, stream ? stream : BINADE_STREAM_LEGACY, out);
+    (void)binadei_section_leave(&section);
+    return status;
+}
+
 /* While a guard is held: does this stream capture? */
 static binade_status look_for_capture(struct binadei_call *call,
                                       binade_stream stream)
 {
-    struct binadei_section section;
     if (!(binadei_attention(call->pool) & BINADEI_ATTENTION_GUARD) ||
         !is_named(stream))
         return BINADE_OK;
-    binade_status status = binadei_context_enter(call->engine->home, &section);
+    binade_status status =
+        binadei_look_for_capture(call, stream, &call->capture);
     if (status != BINADE_OK)
         return status;
-    call->is_capturing = binadei_is_capturing(
-        call->engine, stream ? stream : BINADE_STREAM_LEGACY);
-    (void)binadei_section_leave(&section);
+    call->is_capturing = call->capture.kind != BINADEI_CAPTURE_NONE;
     /* A graph may run at any time: nothing may be pending on its memory. */
     if (call->is_capturing)
         call->pop = call->member->done;

@@ -71,6 +71,29 @@ bool binadei_is_capturing(const struct binadei_engine *engine, CUstream stream)
            (code == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
+binade_status binadei_capture_of(const struct binadei_engine *engine,
+                                 CUstream stream, struct binadei_capture *out)
+{
+    const struct binadei_driver *driver = engine->driver;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    cuuint64_t id = 0;
+    CUresult code = driver->cuStreamIsCapturing(stream, &capture);
+    *out = (struct binadei_capture){BINADEI_CAPTURE_NONE, 0};
+    if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) {
+        out->kind = BINADEI_CAPTURE_IMPLICIT;
+        return BINADE_OK;
+    }
+    if (code != CUDA_SUCCESS || capture == CU_STREAM_CAPTURE_STATUS_NONE)
+        return binadei_driver_status(BINADEI_ENTRY_cuStreamIsCapturing, code);
+    binade_status status =
+        BINADEI_CALL(driver, cuStreamGetCaptureInfo, (stream, &capture, &id));
+    out->kind = capture == CU_STREAM_CAPTURE_STATUS_ACTIVE
+                    ? BINADEI_CAPTURE_ACTIVE
+                    : BINADEI_CAPTURE_BROKEN;
+    out->id = id;
+    return status;
+}
+
 static binade_status record_stream(struct binadei_member *member,
                                    CUstream stream, CUcontext context,
                                    struct binadei_batch *batch)

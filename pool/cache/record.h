@@ -7,6 +7,7 @@
 #ifndef BINADE_POOL_CACHE_RECORD_H_
 #define BINADE_POOL_CACHE_RECORD_H_
 
+#include "pool/cache/capture.h"
 #include "pool/cache/state.h"
 
 /* Records what a slot's freed memory waits for; the batch has one more event
@@ -53,5 +54,9 @@ binade_status binadei_synchronise(const struct binadei_engine *engine);
 /* Whether the stream captures a graph, or cannot be asked because another does
  * (the legacy stream). */
 bool binadei_is_capturing(const struct binadei_engine *engine, CUstream stream);
+/* The same, and which capture it is. BINADE_OK, or what the driver said. */
+BINADE_MUST_USE binade_status
+binadei_capture_of(const struct binadei_engine *engine, CUstream stream,
+                   struct binadei_capture *out);
 
 #endif

@@ -131,6 +131,14 @@ binade_status binadei_use(struct binadei_call *call,
     return noted < 0 ? no_memory() : BINADE_OK;
 }
 
+bool binadei_is_used(struct binadei_engine *engine, binade_devptr address)
+{
+    pthread_mutex_lock(&engine->uses_lock);
+    bool is_noted = *find(engine, address) != NULL;
+    pthread_mutex_unlock(&engine->uses_lock);
+    return is_noted;
+}
+
 /* Takes what is noted of a block out of the table; NULL: nothing. */
 static struct binadei_use *take_use(struct binadei_engine *engine,
                                     binade_devptr address)

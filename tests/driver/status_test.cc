@@ -47,23 +47,24 @@ TEST(Status, NumbersNeverChange)
     EXPECT_EQ(15, BINADE_E_CORRUPT);
     EXPECT_EQ(16, BINADE_E_STALE);
     EXPECT_EQ(17, BINADE_E_PEER_GONE);
+    EXPECT_EQ(18, BINADE_E_CAPTURING);
 }
 
 TEST(Status, EveryOneHasItsOwnNameAndText)
 {
     std::set<std::string> names, texts;
-    for (int i = BINADE_OK; i <= BINADE_E_PEER_GONE; i++) {
+    for (int i = BINADE_OK; i <= BINADE_E_CAPTURING; i++) {
         names.insert(binade_status_name(static_cast<binade_status>(i)));
         texts.insert(binade_status_text(static_cast<binade_status>(i)));
     }
-    EXPECT_EQ(18u, names.size());
-    EXPECT_EQ(18u, texts.size());
+    EXPECT_EQ(19u, names.size());
+    EXPECT_EQ(19u, texts.size());
     EXPECT_EQ(0u, names.count("BINADE_E_UNKNOWN"));
 }
 
 TEST(Status, UnknownValueHasWordsToo)
 {
-    auto unknown = static_cast<binade_status>(18);
+    auto unknown = static_cast<binade_status>(31);
     EXPECT_STREQ("BINADE_E_UNKNOWN", binade_status_name(unknown));
     EXPECT_STREQ("unknown status", binade_status_text(unknown));
 }

@@ -169,16 +169,28 @@ static void check_refusal(struct model *model, const struct request *request)
              binade_last_error_message());
 }
 
+/* A stream captures, and there are no scopes here. */
+static bool is_captured(const struct model *model,
+                        const struct request *request)
+{
+    return request->stream.index < STAGE_STREAMS &&
+           stage_capturing(&model->stage) == request->stream.index;
+}
+
 /* `is_try`: BUSY is as good as NO_DEVICE_MEMORY. */
 static void judge(struct model *model, const struct request *request,
                   binade_status status, const binade_devptr *addresses,
                   uint32_t count, bool is_try)
 {
     if (status == BINADE_OK) {
+        if (count && request->bytes && is_captured(model, request))
+            fail(model, "a block for a stream that captures");
         for (uint32_t i = 0; i < count; i++)
             hold(model, request, addresses[i]);
     } else if (request->bytes > model->options.limit_bytes) {
         expect(model, "too much", status, BINADE_E_TOO_LARGE);
+    } else if (is_captured(model, request)) {
+        expect(model, "alloc in a capture", status, BINADE_E_CAPTURING);
     } else if (status == BINADE_E_NO_DEVICE_MEMORY) {
         if (count == 1)
             check_refusal(model, request);

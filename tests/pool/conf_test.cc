@@ -20,12 +20,12 @@ using options_test::Resolved;
 TEST(PoolConf, SetsEveryKey)
 {
     Resolved resolved(
-        "reuse_dependencies:1,report_leaks:1,exportable:1,"
+        "reuse_dependencies:1,report_leaks:1,exportable:1,auto_scope:1,"
         "wait_ms:12,limit:3000K,first_segment:4M,largest_segment:2G,"
         "thread_cache:65536,cache:128K");
     ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
     EXPECT_EQ(BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
-                  BINADE_POOL_EXPORTABLE,
+                  BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE,
               resolved.options.flags);
     EXPECT_EQ(12u, resolved.options.wait_ms);
     EXPECT_EQ(3000 * kKiB, resolved.options.limit_bytes);
@@ -83,8 +83,9 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 
 #define ENTRIES "; accepted are key:value entries with a comma between two"
 #define KEYS                                                                   \
-    "; accepted are reuse_dependencies, report_leaks, exportable, wait_ms, "   \
-    "limit, first_segment, largest_segment, thread_cache, cache"
+    "; accepted are reuse_dependencies, report_leaks, exportable, "            \
+    "auto_scope, wait_ms, limit, first_segment, largest_segment, "             \
+    "thread_cache, cache"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
 #define LIMIT "; accepted are 0 and bytes from 2M to 1024G"

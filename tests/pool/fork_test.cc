@@ -66,6 +66,7 @@ struct Arguments {
     size_t out_bytes;
     binade_stats stats;
     binade_ipc_handle handle; // of the block
+    binade_scope open, ended, out_scope;
 };
 
 std::vector<std::function<binade_status()>> CallsOn(Arguments &a)
@@ -100,6 +101,11 @@ std::vector<std::function<binade_status()>> CallsOn(Arguments &a)
         [&] { return binade_ipc_trim(0, nullptr); },
         [&] { return binade_capture_guard_begin(); },
         [&] { return binade_capture_guard_end(); },
+        [&] { return binade_scope_begin(a.pool, a.stream, &a.out_scope); },
+        [&] { return binade_scope_end(a.open); },
+        [&] { return binade_scope_release(a.ended); },
+        [&] { return binade_scope_release(a.out_scope); },
+        [&] { return binade_scope_release_all(a.pool); },
         [&] { return binade_pool_create(nullptr, &a.out_pool); },
         [&] { return binade_pool_destroy(a.pool, nullptr); },
     };
@@ -120,6 +126,10 @@ TEST_F(Fork, IsToldByEveryFunction)
     arguments.event = pool_test::NewEvent();
     arguments.context = pool_test::PrimaryContext();
     arguments.stats.struct_size = sizeof(arguments.stats);
+    pool_test::Stream captured;
+    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, captured, &arguments.ended));
+    ASSERT_EQ(BINADE_OK, binade_scope_end(arguments.ended));
+    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, captured, &arguments.open));
     pool.Free(pool.Alloc(4096)); // so that the next one could be a hit
     auto calls = CallsOn(arguments);
     uint64_t before = pool_test::Calls();
@@ -128,6 +138,8 @@ TEST_F(Fork, IsToldByEveryFunction)
                   return first || pool_test::Calls() == before ? first : 99;
               }))
         << "which of the calls; 99: the driver was called";
+    EXPECT_EQ(BINADE_OK, binade_scope_end(arguments.open));
+    EXPECT_EQ(BINADE_OK, binade_scope_release_all(pool));
     pool.Free(arguments.block);
     pool_test::DestroyEvent(arguments.event);
 }

@@ -124,10 +124,10 @@ TEST(PoolOptions, AreNotWrittenWhenRefused)
 TEST(PoolOptions, AreRefusedWithUnknownFlags)
 {
     binade_pool_options given = Defaults();
-    given.flags = 9;
+    given.flags = 0x80000001;
     Resolved resolved(given);
     EXPECT_EQ(BINADE_E_INVALID, resolved.status);
-    EXPECT_EQ("option flags is 0x9; accepted are the bits of 0x7",
+    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0xf",
               resolved.message);
 }
 

@@ -171,6 +171,23 @@ TEST_P(FreedOnACapturingStream, BreaksNoCaptureWithoutAGuardEither)
     EXPECT_TRUE(pool_.IsTrimmedInTheEnd());
 }
 
+using AllocatedOnACapturingStream = RuleTest;
+FOR_EACH_LOAD(AllocatedOnACapturingStream);
+
+// A guard tells the pool that there are captures, but not how long a block must
+// stay.
+TEST_P(AllocatedOnACapturingStream, IsRefusedOutsideAScope)
+{
+    pool_.Free(BINADE_STREAM_DONE);
+    Guard guard;
+    Capture capture(next_);
+    EXPECT_EQ(pool_.Take(next_), BINADE_E_CAPTURING);
+    EXPECT_EQ(pool_.Take(freed_), BINADE_OK);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    EXPECT_EQ(pool_.FreeLast(BINADE_STREAM_DONE), BINADE_OK);
+    EXPECT_EQ(pool_.Take(next_), BINADE_OK);
+}
+
 using CaptureGuard = RuleTest;
 FOR_EACH_LOAD(CaptureGuard);
 

@@ -31,9 +31,13 @@ namespace streams_test
     X(EventDestroy, (CUevent))                                                 \
     X(EventRecord, (CUevent, CUstream))                                        \
     X(GraphDestroy, (CUgraph))                                                 \
+    X(GraphExecDestroy, (CUgraphExec))                                         \
+    X(GraphInstantiateWithFlags, (CUgraphExec *, CUgraph, unsigned long long)) \
+    X(GraphLaunch, (CUgraphExec, CUstream))                                    \
     X(MemHostAlloc, (void **, size_t, unsigned))                               \
     X(MemHostGetDevicePointer, (CUdeviceptr *, void *, unsigned))              \
     X(MemcpyDtoHAsync, (void *, CUdeviceptr, size_t, CUstream))                \
+    X(MemcpyDtoDAsync, (CUdeviceptr, CUdeviceptr, size_t, CUstream))           \
     X(MemsetD32Async, (CUdeviceptr, unsigned, size_t, CUstream))               \
     X(StreamBeginCapture, (CUstream, CUstreamCaptureMode))                     \
     X(StreamCreate, (CUstream *, unsigned))                                    \
@@ -42,6 +46,7 @@ namespace streams_test
     X(StreamIsCapturing, (CUstream, CUstreamCaptureStatus *))                  \
     X(StreamQuery, (CUstream))                                                 \
     X(StreamSynchronize, (CUstream))                                           \
+    X(StreamWaitEvent, (CUstream, CUevent, unsigned))                          \
     X(StreamWaitValue32, (CUstream, CUdeviceptr, cuuint32_t, unsigned))
 
 struct Driver {

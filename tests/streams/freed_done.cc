@@ -41,7 +41,7 @@ TEST_P(FreedDone, ServesTheDefaultStreamsAtOnce)
 
 TEST_P(FreedDone, ServesACapturingStreamAtOnce)
 {
-    Guard guard;
+    CaptureScope scope(pool_, next_);
     Capture capture(next_);
     EXPECT_TRUE(pool_.ServesAtOnce(next_));
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);

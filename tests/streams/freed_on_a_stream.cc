@@ -194,7 +194,7 @@ TEST_P(FreedOnAStream, ServesACapturingStreamOnlyWhenDone)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    Guard guard;
+    CaptureScope scope(pool_, next_);
     Capture capture(next_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold.Release();
@@ -209,7 +209,7 @@ TEST_P(FreedOnAStream, ServesTheSameOnlyWhenDoneIfItCaptures)
     Hold hold(freed_);
     pool_.Free(freed_);
     {
-        Guard guard;
+        CaptureScope scope(pool_, freed_);
         Capture capture(freed_);
         ASSERT_TRUE(pool_.ServesNothing(freed_));
         EXPECT_EQ(capture.End(), CUDA_SUCCESS);

@@ -65,7 +65,7 @@ TEST_P(FreedWithoutAStream, ServesACapturingStreamOnlyWhenAllAreDone)
     Hold hold(other_);
     pool_.Free(BINADE_STREAM_ANY);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    Guard guard;
+    CaptureScope scope(pool_, next_);
     Capture capture(next_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     hold.Release();

@@ -120,7 +120,7 @@ TEST_P(HandOver, IsNotForACapturingStream)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    Guard guard;
+    CaptureScope scope(pool_, next_);
     Capture capture(next_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);

@@ -124,6 +124,11 @@ binade_status TightPool::FreeLast(binade_stream stream)
     return status;
 }
 
+void TightPool::Forget(binade_devptr block)
+{
+    blocks_.erase(std::find(blocks_.begin(), blocks_.end(), block));
+}
+
 ::testing::AssertionResult TightPool::ServesAtOnce(binade_stream stream)
 {
     binade_status status = Take(stream);
@@ -196,6 +201,31 @@ void Guard::End()
 {
     is_held_ = false;
     EXPECT_EQ(binade_capture_guard_end(), BINADE_OK);
+}
+
+CaptureScope::CaptureScope(binade_pool *pool, binade_stream stream)
+{
+    Need(binade_scope_begin(pool, stream, &scope_), "binade_scope_begin");
+}
+
+CaptureScope::~CaptureScope()
+{
+    if (is_open_)
+        End();
+    if (is_there_)
+        Release();
+}
+
+void CaptureScope::End()
+{
+    is_open_ = false;
+    EXPECT_EQ(binade_scope_end(scope_), BINADE_OK);
+}
+
+void CaptureScope::Release()
+{
+    is_there_ = false;
+    EXPECT_EQ(binade_scope_release(scope_), BINADE_OK);
 }
 
 } // namespace streams_test

@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "binade/pool.h"
+#include "binade/scope.h"
 #include "binade/stats.h"
 #include "binade/stream.h"
 #include "tests/streams/device.h"
@@ -102,6 +103,13 @@ class TightPool
     // Everything is given back to the driver when the device has had the time.
     ::testing::AssertionResult IsTrimmedInTheEnd();
 
+    // The test holds everything.
+    bool IsWhole() const
+    {
+        return blocks_.size() == kPoolBytes / size_bytes_;
+    }
+    // The test does not hold it any more: it was freed in another way.
+    void Forget(binade_devptr block);
     // The block that was served last.
     binade_devptr last() const
     {
@@ -134,6 +142,27 @@ class Guard
 
   private:
     bool is_held_ = true;
+};
+
+// A capture scope for a C++ scope: at its end it is ended and released.
+class CaptureScope
+{
+  public:
+    CaptureScope(binade_pool *pool, binade_stream stream);
+    ~CaptureScope();
+    CaptureScope(const CaptureScope &) = delete;
+    CaptureScope &operator=(const CaptureScope &) = delete;
+    void End();
+    void Release();
+    operator binade_scope() const
+    {
+        return scope_;
+    }
+
+  private:
+    binade_scope scope_ = 0;
+    bool is_open_ = true;
+    bool is_there_ = true;
 };
 
 // Two or three streams, and a pool that is destroyed before they are.

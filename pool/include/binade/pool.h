@@ -38,6 +38,10 @@ extern "C" {
 /** Blocks may be shared with other processes, binade/ipc.h. Who gets one block
  *  can see all of the segment that it lies in, so keep nothing else there. */
 #define BINADE_POOL_EXPORTABLE (UINT32_C(1) << 2)
+/** A capture that has no scope (binade/scope.h) gets one when the pool meets it.
+ *  It lasts until binade_scope_release_all(). The pool meets captures only
+ *  while a capture guard is held. */
+#define BINADE_POOL_AUTO_SCOPE (UINT32_C(1) << 3)
 
 /**
  * How a pool is made. Begin with BINADE_POOL_OPTIONS_INIT, so that fields of
@@ -48,8 +52,8 @@ extern "C" {
 typedef struct binade_pool_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
-    /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks,
-     *  exportable: 0 or 1] */
+    /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
+     *  auto_scope: 0 or 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
      *  alive. Ignored where `context` is set. Default 0. */
@@ -134,8 +138,9 @@ typedef struct binade_leaks {
  * @return BINADE_OK         The pool is gone.
  * @return BINADE_E_INVALID  `pool` was destroyed before, or
  *         `out_leaks->struct_size` is too small.
- * @return BINADE_E_BUSY     A capture guard is held, or a call on the pool was
- *         seen under way in some thread: the pool is as it was.
+ * @return BINADE_E_BUSY     A capture guard is held, a capture scope of the pool
+ *         is open, or a call on the pool was seen under way in some thread: the
+ *         pool is as it was. Scopes that were ended are released.
  * @return any other status  The pool is gone; the source or the driver said
  *         this of memory that it did not take back.
  *
@@ -165,6 +170,10 @@ BINADE_API binade_status binade_pool_destroy(binade_pool *pool,
  * @return BINADE_OK
  * @return BINADE_E_INVALID    `pool` or `out` is NULL, or the pool destroyed.
  * @return BINADE_E_TOO_LARGE  More than the pool may ever reserve.
+ * @return BINADE_E_CAPTURING  `stream` captures a graph, outside any scope
+ *         (binade/scope.h). Noticed only while a capture guard is held: without
+ *         one the pool does not ask, and serves memory that the graph must not
+ *         use.
  * @return BINADE_E_NO_DEVICE_MEMORY (_PINNED_ for a source of pinned memory)
  *         Nothing was free, growing was refused, and waiting did not help:
  *         binade_last_oom() tells what was tried.
@@ -180,6 +189,7 @@ BINADE_API binade_status binade_pool_destroy(binade_pool *pool,
  *            thread, and its first with a stream, takes a lock.
  * Streams:   work already on `stream` may still be using the block's last
  *            life; work enqueued on `stream` from now on is ordered after it.
+ *            In a capture scope nothing is pending on the block.
  * Context:   any may be current; the pool's need not be.
  */
 BINADE_API BINADE_MUST_USE binade_status binade_alloc(binade_pool *pool,
@@ -241,7 +251,7 @@ binade_alloc_batch(binade_pool *pool, size_t size_bytes, binade_stream stream,
  *         block, or free. A block that was freed twice is recognised if it is on
  *         top of the thread's magazine of its size, or back in the buddy.
  * @return BINADE_E_FOREIGN  `address` is not the pool's.
- * @return BINADE_E_BUSY     `stream` is capturing a graph.
+ * @return BINADE_E_BUSY     `stream` is capturing a graph, outside any scope.
  * @return BINADE_E_NO_HOST_MEMORY, BINADE_E_DRIVER
  *
  * Ownership: the pool's after BINADE_OK, else as it was.
@@ -250,7 +260,8 @@ binade_alloc_batch(binade_pool *pool, size_t size_bytes, binade_stream stream,
  *            lock-free, with driver calls that do not wait. The
  *            first call of a thread, and its first with a stream, takes a lock.
  * Streams:   the memory serves `stream` again at once, others when the work
- *            that is on `stream` now is over.
+ *            that is on `stream` now is over. What a capture scope keeps
+ *            (binade/scope.h) serves nobody but its capture before the release.
  * Context:   any may be current; the pool's need not be.
  */
 BINADE_API BINADE_MUST_USE binade_status binade_free(binade_pool *pool,

@@ -54,7 +54,9 @@ typedef enum binade_status {
     /** What was named is not there any more, or was taken back. */
     BINADE_E_STALE = 16,
     /** The process that it came from has ended. */
-    BINADE_E_PEER_GONE = 17
+    BINADE_E_PEER_GONE = 17,
+    /** The stream captures a graph, outside any scope: binade/scope.h. */
+    BINADE_E_CAPTURING = 18
 } binade_status;
 
 /**

@@ -87,6 +87,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_record_use(
  *
  * @return BINADE_OK
  * @return as binade_free()
+ * @return BINADE_E_BUSY     also when a capture scope keeps the block.
  * @return BINADE_E_DRIVER   The driver refused the event: the block is still
  *         the caller's.
  *
@@ -108,6 +109,7 @@ binade_free_after(binade_pool *pool, binade_devptr address, binade_event event);
  * @return BINADE_OK
  * @return BINADE_E_INVALID   `pool` is NULL or destroyed, or `stream` is no
  *         created stream (null, LEGACY, PER_THREAD, ANY, DONE).
+ * @return BINADE_E_BUSY      A capture scope of the pool is open for it.
  * @return BINADE_E_DRIVER    No event could be recorded on it: what was freed
  *         on it waits for the whole context instead.
  * @return BINADE_E_FORKED
@@ -128,7 +130,8 @@ binade_stream_retire(binade_pool *pool, binade_stream stream);
  * cuStreamBeginCapture() until after cuStreamEndCapture(), whichever thread
  * captures. Guards are counted. Meanwhile what was freed with
  * BINADE_STREAM_ANY waits, and pools are slower: they ask the driver at each
- * call whether the stream captures.
+ * call whether the stream captures. Memory for the capture itself takes a
+ * capture scope, binade/scope.h, which is a guard too.
  *
  * @return BINADE_OK
  * @return BINADE_E_FORKED  No guard was taken.

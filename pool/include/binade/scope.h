@@ -1,0 +1,133 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Capture scopes: memory for CUDA graphs. A graph that is captured runs later,
+ * on any stream, any number of times, so what it uses must stay reserved as
+ * long as it may run, also what was freed while it was captured. A scope knows
+ * which blocks these are. docs/scopes.md has the contract and an example.
+ *
+ * Statuses that every function below can return, besides those it names:
+ * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
+ * handler that interrupted another call of the library in the same thread.
+ */
+#ifndef BINADE_SCOPE_H_
+#define BINADE_SCOPE_H_
+
+#include <stdint.h>
+
+#include "binade/pool.h"
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "binade/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A scope of this process; 0 is none. A number is never used again, so that of
+ *  a scope that is gone stays recognisable. */
+typedef uint64_t binade_scope;
+
+/**
+ * Opens a scope for one capture that is about to begin on `stream`, and takes a
+ * capture guard for it. To be called before cuStreamBeginCapture(). While it is
+ * open, what is allocated for that stream, and for streams that joined its
+ * capture, belongs to the scope as soon as they capture.
+ *
+ * @param pool    The pool.
+ * @param stream  The stream that will begin the capture; one that only joins it
+ *                needs no scope of its own. BINADE_STREAM_PER_THREAD means the
+ *                calling thread's.
+ * @param out     [out] The scope. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID         `pool` or `out` is NULL, the pool destroyed;
+ *         `stream` cannot capture (null, LEGACY, ANY, DONE), or has an open
+ *         scope in this pool.
+ * @return BINADE_E_NO_HOST_MEMORY
+ * @return what the driver said about the stream
+ *
+ * Ownership: the caller's: it is ended, and then released.
+ * Threads:   any. Takes locks for an instant, and waits for context events that
+ *            are being recorded right now, which takes a microsecond.
+ * Streams:   `stream` must live until the scope is ended. Nothing is queued.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_scope_begin(binade_pool *pool, binade_stream stream, binade_scope *out);
+
+/**
+ * Ends a scope and gives its capture guard back. To be called after
+ * cuStreamEndCapture(), also when the capture failed. Its blocks stay as they
+ * are: the graph may run now.
+ *
+ * @param scope  An open scope.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `scope` is 0, was ended or released before, or its
+ *         pool is gone.
+ *
+ * Ownership: the scope stays the caller's.
+ * Threads:   any, also another one than began it. Takes locks for an instant.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_scope_end(binade_scope scope);
+
+/**
+ * Releases what a scope kept reserved. To be called when the graph will not be
+ * launched any more; launches that are queued need not be over. What was freed
+ * into the scope is free from now on, as by binade_free() with
+ * BINADE_STREAM_ANY. What was not freed stays valid and is an ordinary block
+ * from now on, to be freed as such.
+ *
+ * @param scope  An ended scope.
+ *
+ * @return BINADE_OK                The scope is gone.
+ * @return BINADE_E_INVALID         `scope` is 0, was released before, or its
+ *         pool is gone.
+ * @return BINADE_E_BUSY            It is open, or another thread releases it
+ *         right now.
+ * @return BINADE_E_NO_HOST_MEMORY, BINADE_E_DRIVER  The scope is still there,
+ *         with what could not be freed: call again.
+ *
+ * Ownership: ends.
+ * Threads:   any. Takes a lock for an instant for each block.
+ * Streams:   the memory serves others when all work that the pool's contexts
+ *            have now is over.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_scope_release(binade_scope scope);
+
+/**
+ * Releases all scopes of a pool that are not open: those that were ended, and
+ * those that BINADE_POOL_AUTO_SCOPE opened. No capture that the latter belong
+ * to may be under way any more.
+ *
+ * @param pool  The pool.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` is NULL or destroyed.
+ * @return BINADE_E_BUSY     Another thread releases one of them right now.
+ * @return BINADE_E_NO_HOST_MEMORY, BINADE_E_DRIVER  as binade_scope_release();
+ *         the scopes that come after are still there.
+ *
+ * Ownership: of the scopes ends.
+ * Threads:   any. Takes a lock for an instant for each block.
+ * Streams:   as binade_scope_release().
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_scope_release_all(binade_pool *pool);
+
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define binade_scope_begin(pool, stream, out)                                  \
+    binade_scope_begin(pool, binade_stream_of_caller(stream), out)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// With a scope open and another thread capturing, everything that a pool does:
+// the capture is still there at the end.
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "binade/ipc.h"
+#include "binade/scope.h"
+#include "tests/streams/device.h"
+#include "tests/streams/pool_under_test.h"
+
+namespace streams_test
+{
+
+constexpr size_t kSmall = size_t{1} << 10;
+constexpr size_t kLarge = size_t{5} << 20;
+constexpr int kEnough = 1000; // blocks, for batches to be retired
+
+// Two pools and what else the calls below work on. The first has the scope.
+struct Objects {
+    Objects()
+    {
+        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        options.flags = BINADE_POOL_EXPORTABLE;
+        options.wait_ms = 0;
+        options.first_segment_bytes = size_t{2} << 20;
+        Make(options, &pool);
+        options.flags = BINADE_POOL_REUSE_DEPENDENCIES;
+        options.limit_bytes = size_t{4} << 20;
+        Make(options, &tight);
+        MUST(cu.EventRecord(event, used));
+        FreeOnTheLegacyStream();
+    }
+
+    ~Objects()
+    {
+        MUST(cu.CtxSynchronize());
+        for (binade_pool *one : {pool, tight, made}) {
+            EXPECT_EQ(binade_pool_destroy(one, nullptr), BINADE_OK)
+                << binade_last_error_message();
+        }
+    }
+    Objects(const Objects &) = delete;
+    Objects &operator=(const Objects &) = delete;
+
+    static void Make(const binade_pool_options &options, binade_pool **out)
+    {
+        EXPECT_EQ(binade_pool_create(&options, out), BINADE_OK)
+            << binade_last_error_message();
+    }
+
+    binade_devptr Take(size_t size_bytes, binade_stream stream)
+    {
+        binade_devptr block = 0;
+        EXPECT_EQ(binade_alloc(pool, size_bytes, stream, &block), BINADE_OK)
+            << binade_last_error_message();
+        return block;
+    }
+
+    void Free(binade_devptr block, binade_stream stream)
+    {
+        EXPECT_EQ(binade_free(pool, block, stream), BINADE_OK)
+            << binade_last_error_message();
+    }
+
+    // Which cannot be named while a blocking stream captures.
+    void FreeOnTheLegacyStream()
+    {
+        std::vector<binade_devptr> blocks;
+        for (int i = 0; i < kEnough; i++)
+            blocks.push_back(Take(kSmall, BINADE_STREAM_ANY));
+        for (binade_devptr block : blocks)
+            if (binade_free(pool, block, BINADE_STREAM_LEGACY) == BINADE_E_BUSY)
+                Free(block, BINADE_STREAM_ANY);
+    }
+
+    // Frees more than caches hold on one stream, and asks for it on another.
+    void Pass(binade_stream from, binade_stream to)
+    {
+        for (size_t size_bytes : {kSmall, kLarge}) {
+            std::vector<binade_devptr> blocks;
+            int count = size_bytes == kLarge ? 4 : kEnough;
+            for (int i = 0; i < count; i++)
+                blocks.push_back(Take(size_bytes, from));
+            for (binade_devptr block : blocks)
+                Free(block, from);
+            for (binade_devptr &block : blocks)
+                block = Take(size_bytes, to);
+            for (binade_devptr block : blocks)
+                Free(block, to);
+        }
+    }
+
+    Stream used, next;
+    Event event;
+    binade_pool *pool = nullptr;
+    binade_pool *tight = nullptr;
+    binade_pool *made = nullptr; // while the capture goes on
+};
+
+static void ClimbTheLadder(Objects &o)
+{
+    std::vector<binade_devptr> blocks;
+    binade_devptr block = 0;
+    while (binade_alloc(o.tight, kSmall * 64, o.used, &block) == BINADE_OK)
+        blocks.push_back(block);
+    for (size_t i = 0; i < blocks.size(); i++)
+        EXPECT_EQ(
+            binade_free(o.tight, blocks[i],
+                        i % 2 != 0 ? binade_stream(o.used) : BINADE_STREAM_ANY),
+            BINADE_OK);
+    // Some of it is handed over, and then nothing is left to try.
+    blocks.clear();
+    while (binade_alloc(o.tight, kSmall * 64, o.next, &block) == BINADE_OK)
+        blocks.push_back(block);
+    EXPECT_FALSE(blocks.empty());
+    EXPECT_EQ(binade_alloc(o.tight, kLarge / 2, BINADE_STREAM_ANY, &block),
+              BINADE_E_NO_DEVICE_MEMORY);
+    for (binade_devptr taken : blocks)
+        EXPECT_EQ(binade_free(o.tight, taken, o.next), BINADE_OK);
+}
+
+static void Share(Objects &o)
+{
+    binade_devptr block = o.Take(kSmall, o.used), imported = 0;
+    binade_ipc_handle handle = {};
+    ASSERT_EQ(binade_ipc_export(o.pool, block, &handle), BINADE_OK)
+        << binade_last_error_message();
+    ASSERT_EQ(
+        binade_ipc_import(&handle, sizeof handle, PrimaryContext(), &imported),
+        BINADE_OK);
+    o.Free(block, o.used);
+    EXPECT_EQ(binade_ipc_close(imported, o.next, nullptr), BINADE_OK);
+    EXPECT_EQ(binade_ipc_trim(0, nullptr), BINADE_OK);
+    EXPECT_EQ(binade_ipc_release_exports(o.pool, 0), BINADE_OK);
+}
+
+static void MakeAnotherPool(Objects &o)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    binade_devptr block = 0;
+    Objects::Make(options, &o.made);
+    EXPECT_EQ(binade_alloc(o.made, kSmall, BINADE_STREAM_ANY, &block),
+              BINADE_OK);
+    EXPECT_EQ(binade_free(o.made, block, BINADE_STREAM_ANY), BINADE_OK);
+    // Not before the guard's end.
+    EXPECT_EQ(binade_pool_destroy(o.made, nullptr), BINADE_E_BUSY);
+}
+
+static void EndAThread(Objects &o)
+{
+    Worker worker;
+    worker.Do([&] {
+        for (int i = 0; i < kEnough; i++)
+            o.Free(o.Take(kSmall, BINADE_STREAM_PER_THREAD),
+                   BINADE_STREAM_PER_THREAD);
+        o.Pass(BINADE_STREAM_PER_THREAD, o.used);
+    });
+    worker.End();
+    o.Pass(o.next, BINADE_STREAM_ANY);
+}
+
+static void OpenAnotherScope(Objects &o)
+{
+    CaptureScope scope(o.pool, o.used);
+    Capture capture(o.used);
+    binade_devptr block = o.Take(kLarge, o.used);
+    o.Free(block, o.used);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+struct Row {
+    const char *name;
+    void (*act)(Objects &);
+};
+
+[[maybe_unused]] static void PrintTo(const Row &row, std::ostream *out)
+{
+    *out << row.name;
+}
+
+static const Row kRows[] = {
+    {"Grow", [](Objects &o) { o.Free(o.Take(kLarge, o.used), o.used); }},
+    {"FreeOnAStream", [](Objects &o) { o.Pass(o.used, o.next); }},
+    {"FreeOnAStreamForAny",
+     [](Objects &o) { o.Pass(o.used, BINADE_STREAM_ANY); }},
+    {"FreeOnTheLegacyStream",
+     [](Objects &o) {
+         o.FreeOnTheLegacyStream();
+         o.Pass(o.used, o.next);
+     }},
+    {"FreeWithoutAStream",
+     [](Objects &o) { o.Pass(BINADE_STREAM_ANY, o.next); }},
+    {"FreeDone",
+     [](Objects &o) {
+         o.Free(o.Take(kSmall, o.used), BINADE_STREAM_DONE);
+         o.Free(o.Take(kLarge, o.used), BINADE_STREAM_DONE);
+     }},
+    {"Trim",
+     [](Objects &o) {
+         uint64_t bytes = 0;
+         o.Free(o.Take(kLarge, o.used), BINADE_STREAM_DONE);
+         o.Pass(o.used, o.next);
+         EXPECT_EQ(binade_pool_trim(o.pool, 0, &bytes), BINADE_OK);
+         EXPECT_GT(bytes, 0u);
+     }},
+    {"RecordUse",
+     [](Objects &o) {
+         binade_devptr block = o.Take(kSmall, o.used);
+         EXPECT_EQ(binade_record_use(o.pool, block, o.next), BINADE_OK);
+         EXPECT_EQ(binade_record_use(o.pool, block, BINADE_STREAM_ANY),
+                   BINADE_OK);
+         o.Free(block, o.used);
+     }},
+    {"FreeAfter",
+     [](Objects &o) {
+         binade_devptr block = o.Take(kSmall, o.used);
+         EXPECT_EQ(binade_free_after(o.pool, block, o.event), BINADE_OK);
+         o.Pass(o.used, o.next);
+     }},
+    {"RetireAStream",
+     [](Objects &o) {
+         o.Pass(o.used, o.next);
+         EXPECT_EQ(binade_stream_retire(o.pool, o.used), BINADE_OK);
+     }},
+    {"ClimbTheLadder", ClimbTheLadder},
+    {"Share", Share},
+    {"MakeAnotherPool", MakeAnotherPool},
+    {"EndAThread", EndAThread},
+    {"OpenAnotherScope", OpenAnotherScope},
+};
+
+struct Case {
+    Row row;
+    CUstreamCaptureMode mode;
+    unsigned stream_flags;
+};
+
+static void PrintTo(const Case &one, std::ostream *out)
+{
+    *out << one.row.name;
+}
+
+static std::vector<Case> Cases()
+{
+    std::vector<Case> cases;
+    for (const Row &row : kRows)
+        for (CUstreamCaptureMode mode : {CU_STREAM_CAPTURE_MODE_GLOBAL,
+                                         CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+                                         CU_STREAM_CAPTURE_MODE_RELAXED})
+            for (unsigned flags : {unsigned{CU_STREAM_NON_BLOCKING},
+                                   unsigned{CU_STREAM_DEFAULT}})
+                cases.push_back({row, mode, flags});
+    return cases;
+}
+
+static std::string NameOfCase(const ::testing::TestParamInfo<Case> &info)
+{
+    const Case &one = info.param;
+    std::string name = one.row.name;
+    name += one.mode == CU_STREAM_CAPTURE_MODE_GLOBAL         ? "Global"
+            : one.mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ? "ThreadLocal"
+                                                              : "Relaxed";
+    return name +
+           (one.stream_flags == CU_STREAM_DEFAULT ? "Blocking" : "NonBlocking");
+}
+
+class CaptureInAScope : public ::testing::TestWithParam<Case>
+{
+  protected:
+    void SetUp() override
+    {
+        MUST(cu.StreamCreate(&captured_, GetParam().stream_flags));
+        ASSERT_EQ(binade_scope_begin(objects_.pool, captured_, &scope_),
+                  BINADE_OK);
+        capturer_.Do([this] {
+            MUST(cu.StreamBeginCapture(captured_, GetParam().mode));
+            block_ = objects_.Take(kSmall, captured_);
+            Write(captured_, block_, kSmall, kOld);
+        });
+    }
+
+    void TearDown() override
+    {
+        ASSERT_EQ(binade_scope_release(scope_), BINADE_OK);
+        cu.StreamDestroy(captured_);
+    }
+
+    // Goes on with the capture, and ends it.
+    CUresult End()
+    {
+        CUresult code = CUDA_SUCCESS;
+        capturer_.Do([&] {
+            objects_.Free(block_, captured_);
+            block_ = objects_.Take(kLarge, captured_);
+            Write(captured_, block_, kSmall, kNew);
+            objects_.Free(block_, captured_);
+            CUgraph graph = nullptr;
+            code = cu.StreamEndCapture(captured_, &graph);
+            if (graph != nullptr)
+                cu.GraphDestroy(graph);
+        });
+        return code;
+    }
+
+    CUstream captured_ = nullptr;
+    binade_scope scope_ = 0;
+    binade_devptr block_ = 0;
+    Objects objects_;
+    Worker capturer_;
+};
+INSTANTIATE_TEST_SUITE_P(Calls, CaptureInAScope, ::testing::ValuesIn(Cases()),
+                         NameOfCase);
+
+TEST_P(CaptureInAScope, IsNotBrokenBy)
+{
+    GetParam().row.act(objects_);
+    EXPECT_EQ(End(), CUDA_SUCCESS);
+    ASSERT_EQ(binade_scope_end(scope_), BINADE_OK);
+    binade_stats stats = {};
+    stats.struct_size = sizeof stats;
+    ASSERT_EQ(binade_pool_stats(objects_.pool, &stats), BINADE_OK);
+    EXPECT_EQ(stats.captures_disturbed, 0u);
+}
+
+} // namespace streams_test

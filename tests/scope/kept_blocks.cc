@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is allocated or freed in a capture scope, and who gets it when.
+#include <gtest/gtest.h>
+
+#include "binade/scope.h"
+#include "tests/streams/device.h"
+#include "tests/streams/pool_under_test.h"
+
+namespace streams_test
+{
+
+// Lets a stream join the capture of another.
+static void Join(CUstream joining, CUstream captured)
+{
+    Event event;
+    MUST(cu.EventRecord(event, captured));
+    MUST(cu.StreamWaitEvent(joining, event, 0));
+}
+
+// All that the pool has is done when a test begins, and the streams capture
+// nothing.
+class InACaptureScope : public RuleTest
+{
+  protected:
+    void SetUp() override
+    {
+        pool_.Free(BINADE_STREAM_DONE);
+    }
+
+    // Takes everything for a stream.
+    void TakeAll(binade_stream stream)
+    {
+        while (pool_.Take(stream) == BINADE_OK) {
+        }
+    }
+};
+FOR_EACH_LOAD(InACaptureScope);
+
+TEST_P(InACaptureScope, WhatTheCaptureFreesServesTheSameStreamAtOnce)
+{
+    CaptureScope scope(pool_, freed_);
+    Capture capture(freed_);
+    TakeAll(freed_);
+    binade_devptr block = pool_.last();
+    ASSERT_EQ(pool_.FreeLast(freed_), BINADE_OK);
+    ASSERT_TRUE(pool_.ServesAtOnce(freed_));
+    EXPECT_EQ(pool_.last(), block);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+TEST_P(InACaptureScope, WhatTheCaptureFreesServesNoOtherStreamOfIt)
+{
+    CaptureScope scope(pool_, freed_);
+    Capture capture(freed_);
+    TakeAll(freed_);
+    Join(next_, freed_);
+    pool_.Free(freed_);
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    EXPECT_TRUE(pool_.ServesAtOnce(freed_));
+    Join(freed_, next_);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+TEST_P(InACaptureScope, WhatTheCaptureFreesServesNobodyBeforeTheRelease)
+{
+    CaptureScope scope(pool_, freed_);
+    {
+        Capture capture(freed_);
+        TakeAll(freed_);
+        pool_.Free(freed_);
+        EXPECT_TRUE(pool_.ServesNothing(next_));
+        EXPECT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    scope.End();
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    EXPECT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    scope.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+// The graph may have been launched on any stream.
+TEST_P(InACaptureScope, WhatIsReleasedWaitsForAllStreams)
+{
+    CaptureScope scope(pool_, freed_);
+    {
+        Capture capture(freed_);
+        TakeAll(freed_);
+        pool_.Free(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    scope.End();
+    Hold hold(other_);
+    scope.Release();
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    EXPECT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+TEST_P(InACaptureScope, WhatIsFreedAfterTheCaptureIsKeptToo)
+{
+    CaptureScope scope(pool_, freed_);
+    {
+        Capture capture(freed_);
+        TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    pool_.Free(freed_);
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    scope.End();
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    scope.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
+}
+
+TEST_P(InACaptureScope, WhatIsFreedDoneIsKeptToo)
+{
+    CaptureScope scope(pool_, freed_);
+    {
+        Capture capture(freed_);
+        TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    scope.End();
+    pool_.Free(BINADE_STREAM_DONE);
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    scope.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+TEST_P(InACaptureScope, NothingOfItIsTrimmedBeforeTheRelease)
+{
+    CaptureScope scope(pool_, freed_);
+    {
+        Capture capture(freed_);
+        TakeAll(freed_);
+        pool_.Free(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    scope.End();
+    uint64_t bytes = 0;
+    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+    EXPECT_EQ(bytes, 0u);
+    scope.Release();
+    EXPECT_TRUE(pool_.IsTrimmedInTheEnd());
+}
+
+TEST_P(InACaptureScope, WhatIsStillInUseIsAnOrdinaryBlockAfterTheRelease)
+{
+    CaptureScope scope(pool_, freed_);
+    {
+        Capture capture(freed_);
+        TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    scope.End();
+    scope.Release();
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    Hold hold(freed_);
+    pool_.Free(freed_);
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+// It may be the first of the capture that asks.
+TEST_P(InACaptureScope, StreamsThatJoinTheCaptureAreServed)
+{
+    CaptureScope scope(pool_, freed_);
+    Capture capture(freed_);
+    Join(next_, freed_);
+    TakeAll(next_);
+    ASSERT_EQ(pool_.FreeLast(next_), BINADE_OK);
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    EXPECT_TRUE(pool_.ServesAtOnce(next_));
+    Join(freed_, next_);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+// It may have work pending that the graph does not come after.
+TEST_P(InACaptureScope, AnOrdinaryBlockThatTheCaptureFreesIsKept)
+{
+    TakeAll(freed_);
+    Hold hold(freed_);
+    CaptureScope scope(pool_, freed_);
+    {
+        Capture capture(freed_);
+        pool_.Free(freed_);
+        EXPECT_TRUE(pool_.ServesNothing(freed_));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    hold.Release();
+    scope.End();
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    scope.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+// Another stream of the graph may still use it.
+TEST_P(InACaptureScope, ABlockWithARecordedUseIsNotReused)
+{
+    CaptureScope scope(pool_, freed_);
+    Capture capture(freed_);
+    TakeAll(freed_);
+    Join(next_, freed_);
+    pool_.RecordUse(next_);
+    pool_.Free(freed_);
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    Join(freed_, next_);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    scope.End();
+    scope.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+// Both graphs may use it.
+TEST_P(InACaptureScope, WhatAnotherCaptureFreesWaitsForBothReleases)
+{
+    CaptureScope first(pool_, freed_);
+    CaptureScope second(pool_, next_);
+    {
+        Capture capture(freed_);
+        TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    {
+        Capture capture(next_);
+        pool_.Free(next_);
+        EXPECT_TRUE(pool_.ServesNothing(next_));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    first.End();
+    second.End();
+    first.Release();
+    EXPECT_TRUE(pool_.ServesNothing(freed_));
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    second.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
+}
+
+} // namespace streams_test
