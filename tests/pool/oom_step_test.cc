@@ -127,11 +127,12 @@ TEST_F(OomStep, CallbacksGive)
     FreeAll(pool, blocks);
 }
 
-// One stream's memory comes back while another's is waited for in vain.
+// One stream's memory comes back while another's is waited for in vain. The wait
+// is long, so that the releasing thread gets a processor meanwhile.
 TEST_F(OomStep, WaitingGives)
 {
     binade_pool_options options = Small();
-    options.wait_ms = 200;
+    options.wait_ms = 2000;
     Pool pool(options);
     Stream held, short_held;
     std::vector<binade_devptr> blocks = Fill(pool, 512 * kKiB);
@@ -140,7 +141,8 @@ TEST_F(OomStep, WaitingGives)
     pool.Free(blocks[0], held);
     pool.Free(blocks[8], short_held);
     std::thread releasing([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        while (pool.Stats().ladder_wait == 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
         short_held.Release();
     });
     binade_oom_report report = Fail(pool, kMiB);
@@ -150,8 +152,8 @@ TEST_F(OomStep, WaitingGives)
     EXPECT_EQ(512 * kKiB, report.retiring_bytes);
     ASSERT_EQ(1u, report.stream_count);
     EXPECT_EQ(static_cast<binade_stream>(held), report.streams[0].stream);
-    EXPECT_GE(report.streams[0].oldest_ns, 200000000u);
-    EXPECT_GE(report.duration_ns, 200000000u);
+    EXPECT_GE(report.streams[0].oldest_ns, 2000000000u);
+    EXPECT_GE(report.duration_ns, 2000000000u);
     held.Release();
     blocks[0] = blocks[8] = 0;
     FreeAll(pool, blocks);
