@@ -73,30 +73,39 @@ bool binadei_scopes_reserve(struct binadei_scopes *scopes)
     return true;
 }
 
-/* Lock held, as for the next two. */
-static void list(struct binadei_scope_block *block)
+/* Lock held, as for the next three. */
+static struct binadei_scope_block **
+list_of(struct binadei_scope *scope, const struct binadei_scope_block *block)
 {
-    struct binadei_scope_block **link =
-        block->is_freed ? &block->scope->freed : &block->scope->live;
-    block->link = link;
-    block->next_listed = *link;
-    if (*link)
-        (*link)->link = &block->next_listed;
-    *link = block;
+    return block->is_freed ? &scope->freed : &scope->live;
 }
 
-static void unlist(struct binadei_scope_block *block)
+static void list(struct binadei_scope *scope, struct binadei_scope_block *block)
 {
-    *block->link = block->next_listed;
+    struct binadei_scope_block **first = list_of(scope, block);
+    block->previous_listed = NULL;
+    block->next_listed = *first;
+    if (*first)
+        (*first)->previous_listed = block;
+    *first = block;
+}
+
+static void unlist(struct binadei_scope *scope,
+                   const struct binadei_scope_block *block)
+{
+    if (block->previous_listed)
+        block->previous_listed->next_listed = block->next_listed;
+    else
+        *list_of(scope, block) = block->next_listed;
     if (block->next_listed)
-        block->next_listed->link = block->link;
+        block->next_listed->previous_listed = block->previous_listed;
 }
 
 static void set_freed(struct binadei_scope_block *block, bool is_freed)
 {
-    unlist(block);
+    unlist(block->scope, block);
     block->is_freed = is_freed;
-    list(block);
+    list(block->scope, block);
 }
 
 void binadei_scope_block_add(struct binadei_scopes *scopes,
@@ -108,17 +117,18 @@ void binadei_scope_block_add(struct binadei_scopes *scopes,
     block->next = *at;
     *at = block;
     block->scope = scope;
-    list(block);
+    list(scope, block);
     /* relaxed: the lock is held. */
     atomic_fetch_add_explicit(&scopes->block_count, 1, memory_order_relaxed);
     (void)binadei_scopes_reserve(scopes);
 }
 
 void binadei_scope_block_remove(struct binadei_scopes *scopes,
+                                struct binadei_scope *scope,
                                 struct binadei_scope_block *block)
 {
     *binadei_scope_block_at(scopes, block->address) = block->next;
-    unlist(block);
+    unlist(scope, block);
     /* relaxed: the lock is held. */
     atomic_fetch_sub_explicit(&scopes->block_count, 1, memory_order_relaxed);
 }

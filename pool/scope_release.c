@@ -31,7 +31,7 @@ static struct binadei_scope_block *take_freed(struct binadei_scopes *scopes,
 {
     struct binadei_scope_block *block;
     while ((block = scope->freed)) {
-        binadei_scope_block_remove(scopes, block);
+        binadei_scope_block_remove(scopes, scope, block);
         if (!hand_on(scopes, block))
             break;
     }
@@ -45,7 +45,7 @@ static void end(struct binadei_scopes *scopes, struct binadei_scope *scope)
     struct binadei_scope **at = &scopes->first;
     while (scope->live) {
         struct binadei_scope_block *block = scope->live;
-        binadei_scope_block_remove(scopes, block);
+        binadei_scope_block_remove(scopes, scope, block);
         free(block);
     }
     while (*at != scope)

@@ -84,22 +84,18 @@ find_open(const struct binadei_scopes *scopes,
 }
 
 /* Links it, unless its stream has an open one. */
-static binade_status insert(struct binadei_scopes *scopes,
-                            struct binadei_scope *scope)
+static bool insert(struct binadei_scopes *scopes, struct binadei_scope *scope,
+                   bool *out_is_taken)
 {
-    binade_status status = BINADE_OK;
     pthread_mutex_lock(&scopes->lock);
-    if (scope->is_open && find_open(scopes, &scope->stream)) {
-        status = binadei_fail(BINADE_E_INVALID,
-                              "the stream has an open scope in this pool");
-    } else if (!binadei_scopes_reserve(scopes)) {
-        status = no_memory();
-    } else {
+    *out_is_taken = scope->is_open && find_open(scopes, &scope->stream);
+    bool is_linked = !*out_is_taken && binadei_scopes_reserve(scopes);
+    if (is_linked) {
         scope->next = scopes->first;
         scopes->first = scope;
     }
     pthread_mutex_unlock(&scopes->lock);
-    return status;
+    return is_linked;
 }
 
 /* A new one, as `like` says but for its number. */
@@ -107,24 +103,24 @@ static binade_status add(struct binadei_call *call,
                          const struct binadei_scope *like, binade_scope *out)
 {
     struct binadei_scopes *scopes = &call->pool->body->scopes;
+    bool is_taken = false;
     struct binadei_scope *scope = malloc(sizeof(*scope));
     if (!scope)
         return no_memory();
     *scope = *like;
     const binade_scope number = binadei_scope_next_number();
     scope->number = number;
-    if (!binadei_scope_name(number, call->pool)) {
-        free(scope);
-        return no_memory();
-    }
-    binade_status status = insert(scopes, scope);
-    if (status == BINADE_OK) {
+    bool is_named = binadei_scope_name(number, call->pool);
+    if (is_named && insert(scopes, scope, &is_taken)) {
         *out = number;
         return BINADE_OK;
     }
-    binadei_scope_unname(number);
+    if (is_named)
+        binadei_scope_unname(number);
     free(scope);
-    return status;
+    return is_taken ? binadei_fail(BINADE_E_INVALID,
+                                   "the stream has an open scope in this pool")
+                    : no_memory();
 }
 
 binade_status binadei_scope_open(struct binadei_call *call, binade_scope *out)
@@ -185,17 +181,23 @@ static struct binadei_scope *find_or_bind(struct binadei_scopes *scopes,
     return scope;
 }
 
-/* Lock held. The next open scope, by number, that has no capture yet and whose
- * stream this thread can ask about. */
+/* Lock held, as for the next. Whether this thread can ask for its capture. */
+static bool may_be_asked(const struct binadei_scope *scope,
+                         const struct binadei_call *call)
+{
+    return scope->is_open && !scope->has_capture &&
+           (!scope->stream.thread || scope->stream.thread == call->thread);
+}
+
+/* The next open scope, by number, that has no capture yet. */
 static const struct binadei_scope *
 next_unbound(const struct binadei_scopes *scopes,
              const struct binadei_call *call, binade_scope after)
 {
     const struct binadei_scope *best = NULL;
-    for (const struct binadei_scope *scope = scopes->first; scope;
-         scope = scope->next)
-        if (scope->is_open && !scope->has_capture && scope->number > after &&
-            (!scope->stream.thread || scope->stream.thread == call->thread) &&
+    const struct binadei_scope *scope;
+    for (scope = scopes->first; scope; scope = scope->next)
+        if (may_be_asked(scope, call) && scope->number > after &&
             (!best || scope->number < best->number))
             best = scope;
     return best;

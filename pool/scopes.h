@@ -26,8 +26,8 @@ struct binadei_scope_stream {
 
 struct binadei_scope_block {
     struct binadei_scope_block *next; /* in its bucket */
-    /* In one of its scope's lists: what leads here, and what follows. */
-    struct binadei_scope_block **link;
+    /* In one of its scope's lists. */
+    struct binadei_scope_block *previous_listed;
     struct binadei_scope_block *next_listed;
     binade_devptr address;
     uint64_t bytes;
@@ -116,6 +116,7 @@ void binadei_scope_block_add(struct binadei_scopes *scopes,
                              struct binadei_scope *scope,
                              struct binadei_scope_block *block);
 void binadei_scope_block_remove(struct binadei_scopes *scopes,
+                                struct binadei_scope *scope,
                                 struct binadei_scope_block *block);
 /* Lock held. False: no memory. */
 bool binadei_scopes_reserve(struct binadei_scopes *scopes);
