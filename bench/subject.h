@@ -50,6 +50,10 @@ const struct subject *subject_named(const char *name);
 extern const struct subject subject_binade;
 extern const struct subject subject_binade_sized;
 extern const struct subject subject_binade_nocache;
+#define VARIANT(variant, what, setting, alloc_fn, free_fn)                     \
+    extern const struct subject subject_binade_##variant;
+#include "bench/binade_variants.inc"
+#undef VARIANT
 extern const struct subject subject_null;
 extern const struct subject subject_core;
 extern const struct subject subject_mutex;

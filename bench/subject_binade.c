@@ -134,3 +134,26 @@ const struct subject subject_binade_nocache = {
     .count = count,
     .stop = stop,
 };
+
+#define VARIANT(variant, what, setting, alloc_fn, free_fn)                     \
+    static const char *start_##variant(unsigned thread_count,                  \
+                                       unsigned stream_count)                  \
+    {                                                                          \
+        (void)thread_count;                                                    \
+        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;                \
+        setting;                                                               \
+        return start_with(&options, stream_count);                             \
+    }                                                                          \
+    const struct subject subject_binade_##variant = {                          \
+        .name = "binade+" #variant,                                            \
+        .description = "Binade with " what,                                    \
+        .has_streams = true,                                                   \
+        .has_driver = true,                                                    \
+        .start = start_##variant,                                              \
+        .alloc = alloc_fn,                                                     \
+        .free = free_fn,                                                       \
+        .count = count,                                                        \
+        .stop = stop,                                                          \
+    };
+#include "bench/binade_variants.inc"
+#undef VARIANT

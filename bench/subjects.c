@@ -42,10 +42,22 @@ const struct subject subject_null = {
 };
 
 const struct subject *const subjects[] = {
-    &subject_binade,      &subject_binade_sized, &subject_binade_nocache,
-    &subject_core,        &subject_mutex,        &subject_cuda_async,
-    &subject_cuda_malloc, &subject_torch,        &subject_mimalloc,
-    &subject_malloc,      &subject_null,         NULL,
+    &subject_binade,
+    &subject_binade_sized,
+    &subject_binade_nocache,
+    &subject_core,
+    &subject_mutex,
+    &subject_cuda_async,
+    &subject_cuda_malloc,
+    &subject_torch,
+    &subject_mimalloc,
+    &subject_malloc,
+    &subject_null,
+#define VARIANT(variant, what, setting, alloc_fn, free_fn)                     \
+    &subject_binade_##variant,
+#include "bench/binade_variants.inc"
+#undef VARIANT
+    NULL,
 };
 
 const struct subject *subject_named(const char *name)

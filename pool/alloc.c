@@ -9,6 +9,7 @@
 #include "pool/cache/hit.h"
 #include "pool/ladder.h"
 #include "pool/options.h"
+#include "pool/recorded.h"
 #include "pool/scopes.h"
 
 /* What a caller of any of these asks for. */
@@ -55,6 +56,19 @@ static binade_status alloc_in(struct binadei_call *call,
                : binadei_climb(call, &request, wish->may_wait, out);
 }
 
+static void note(const struct binadei_call *call, const struct wish *wish,
+                 binade_status status, const binade_devptr *out)
+{
+    const struct binadei_note note = {
+        .kind = BINADE_HISTORY_ALLOC,
+        .status = status,
+        .address = status == BINADE_OK ? *out : 0,
+        .size_bytes = wish->size_bytes,
+        .stream = call->stream,
+    };
+    binadei_note(call, &note);
+}
+
 static __attribute__((noinline)) binade_status
 alloc_slow(binade_pool *pool, const struct wish *wish, binade_stream stream,
            binade_devptr *out)
@@ -67,6 +81,7 @@ alloc_slow(binade_pool *pool, const struct wish *wish, binade_stream stream,
     if (status != BINADE_OK)
         return status;
     status = alloc_in(&call, wish, out);
+    note(&call, wish, status, out);
     binadei_call_end(&call);
     return status;
 }
@@ -85,6 +100,8 @@ static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
         route && out
             ? binadei_hit_alloc(thread, route, size_bytes, BINADEI_HIT_OTHER)
             : 0;
+    if (!address && binadei_is_recorded(pool) && out)
+        address = binadei_recorded_alloc(pool, size_bytes, stream);
     if (!address)
         return alloc_slow(pool, &wish, stream, out);
     *out = address;

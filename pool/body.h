@@ -26,6 +26,7 @@ struct binadei_pool_body {
     struct binadei_context home; /* the same, and whether it is lost */
     struct binade_pool *pool;
     binade_source source; /* the caller's, if it has one */
+    const char *source_name;
     struct binadei_buddy *buddy;
     struct binadei_segments *segments;
     struct binadei_engine *engine;

@@ -10,6 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/cache/hit.h"
+#include "pool/recorded.h"
 #include "pool/scopes.h"
 
 /* A size that the caller claims; 0: none. */
@@ -60,13 +61,31 @@ static binade_status put(struct binadei_call *call,
 }
 
 static binade_status free_in(struct binadei_call *call, binade_devptr address,
-                             size_t size_bytes)
+                             size_t size_bytes, struct binadei_block *block)
 {
-    struct binadei_block block;
-    binade_status status = binadei_block_at(call->engine, address, &block);
+    binade_status status = binadei_block_at(call->engine, address, block);
     if (status == BINADE_OK)
-        status = check_size(&block, size_bytes);
-    return status == BINADE_OK ? put(call, &block, address) : status;
+        status = check_size(block, size_bytes);
+    return status == BINADE_OK ? put(call, block, address) : status;
+}
+
+static binade_status free_and_note(struct binadei_call *call,
+                                   binade_devptr address, size_t size_bytes)
+{
+    struct binadei_block block = {.grains = 0};
+    uint64_t ticks = binadei_ticks_before(call);
+    binade_status status = free_in(call, address, size_bytes, &block);
+    const struct binadei_note note = {
+        .kind = size_bytes ? BINADE_HISTORY_FREE_SIZED : BINADE_HISTORY_FREE,
+        .status = status,
+        .ticks = ticks,
+        .address = address,
+        .size_bytes =
+            size_bytes ? size_bytes : block.grains * BINADEI_GRAIN_BYTES,
+        .stream = call->stream,
+    };
+    binadei_note(call, &note);
+    return status;
 }
 
 static __attribute__((noinline)) binade_status free_slow(binade_pool *pool,
@@ -79,7 +98,7 @@ static __attribute__((noinline)) binade_status free_slow(binade_pool *pool,
     if (status != BINADE_OK)
         return status;
     if (address)
-        status = free_in(&call, address, size_bytes);
+        status = free_and_note(&call, address, size_bytes);
     binadei_call_end(&call);
     return status;
 }
@@ -112,6 +131,9 @@ free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
                              BINADEI_HIT_OTHER))
             return BINADE_OK;
     }
+    if (binadei_is_recorded(pool) &&
+        binadei_recorded_free(pool, address, 0, stream))
+        return BINADE_OK;
     return free_slow(pool, address, 0, stream);
 }
 
@@ -145,6 +167,9 @@ free_sized_other(binade_pool *pool, binade_devptr address, size_t size_bytes,
         class_at(pool, address) == class_index &&
         binadei_hit_free(thread, route, class_index, address,
                          BINADEI_HIT_OTHER))
+        return BINADE_OK;
+    if (binadei_is_recorded(pool) && size_bytes &&
+        binadei_recorded_free(pool, address, size_bytes, stream))
         return BINADE_OK;
     return free_slow(pool, address, size_bytes, stream);
 }

@@ -9,6 +9,15 @@
 #include "pool/body.h"
 #include "pool/ipc/handle.h"
 #include "pool/ipc/import.h"
+#include "pool/recorded.h"
+
+static void note(const struct binadei_call *call, binade_history_kind kind,
+                 binade_status status, binade_devptr address)
+{
+    const struct binadei_note note = {
+        .kind = kind, .status = status, .address = address};
+    binadei_note(call, &note);
+}
 
 binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
                                 binade_ipc_handle *out)
@@ -29,6 +38,7 @@ binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
     } else {
         status = binadei_export(exports, call.engine, address, out);
     }
+    note(&call, BINADE_HISTORY_EXPORT, status, address);
     binadei_call_end(&call);
     return status;
 }
@@ -43,6 +53,7 @@ binade_status binade_ipc_release_exports(binade_pool *pool,
     struct binadei_exports *exports = pool->body->exports;
     if (exports)
         status = binadei_exports_release(exports, &call, address);
+    note(&call, BINADE_HISTORY_RELEASE, status, address);
     binadei_call_end(&call);
     return status;
 }

@@ -16,6 +16,7 @@
 #include "pool/base/failure.h"
 #include "pool/cache/gate.h"
 #include "pool/climb.h"
+#include "pool/recorded.h"
 
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
@@ -75,6 +76,14 @@ static enum binadei_verdict finished_batches(struct binadei_climb *climb)
                       binadei_reclaim_synchronise(climb->call) && take(climb));
 }
 
+static void note(const struct binadei_climb *climb, binade_history_kind kind,
+                 binade_status status, uint64_t bytes)
+{
+    const struct binadei_note note = {
+        .kind = kind, .status = status, .size_bytes = bytes};
+    binadei_note(climb->call, &note);
+}
+
 /* Outside of operations: it waits for other growers, and for the source. */
 static binade_status grow_once(struct binadei_climb *climb)
 {
@@ -91,10 +100,13 @@ static binade_status grow_once(struct binadei_climb *climb)
     if (climb->may_wait)
         binadei_call_pass_gate(climb->call);
     uint64_t after_bytes = binadei_segments_reserved_bytes(segments);
-    if (status == BINADE_OK && after_bytes > before_bytes)
-        climb->report.steps[BINADE_OOM_GROW].gave_bytes +=
-            after_bytes - before_bytes;
+    uint64_t more_bytes =
+        after_bytes > before_bytes ? after_bytes - before_bytes : 0;
+    if (status == BINADE_OK)
+        climb->report.steps[BINADE_OOM_GROW].gave_bytes += more_bytes;
     climb->refused_at_bytes = before_bytes;
+    note(climb, BINADE_HISTORY_GROW, status,
+         status == BINADE_OK ? more_bytes : bytes);
     return status;
 }
 
@@ -156,7 +168,9 @@ static enum binadei_verdict idle_threads(struct binadei_climb *climb)
 static enum binadei_verdict trim(struct binadei_climb *climb)
 {
     uint64_t trimmed_bytes;
-    (void)binadei_segments_trim(climb->body->segments, 0, &trimmed_bytes);
+    binade_status status =
+        binadei_segments_trim(climb->body->segments, 0, &trimmed_bytes);
+    note(climb, BINADE_HISTORY_TRIM, status, trimmed_bytes);
     climb->report.steps[BINADE_OOM_TRIM].gave_bytes += trimmed_bytes;
     return trimmed_bytes ? run(climb, BINADE_OOM_GROW, grow)
                          : BINADEI_EXHAUSTED;

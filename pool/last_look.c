@@ -82,7 +82,7 @@ enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
     uint64_t ticket;
     if (binadei_grow_again(climb))
         return BINADEI_FOUND;
-    while (!binadei_gate_try_close(call->engine, &ticket))
+    while (!binadei_gate_try_close(&call->engine->gate, &ticket))
         binadei_call_pass_gate(call);
     uint64_t end_ns = binadei_now_ns() + CLOSED_NS;
     enum binadei_verdict verdict;
@@ -90,7 +90,7 @@ enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
         verdict = look(climb, end_ns);
     } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(climb) &&
              binadei_now_ns() < end_ns);
-    bool is_mine = binadei_gate_open(call->engine, ticket);
+    bool is_mine = binadei_gate_open(&call->engine->gate, ticket);
     return verdict == BINADEI_EXHAUSTED && !is_mine ? BINADEI_UNDECIDED
                                                     : verdict;
 }

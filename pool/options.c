@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "binade/history.h"
 #include "pool/base/failure.h"
 #include "pool/conf.h"
 
@@ -29,11 +30,10 @@
  * filled in; reading so far could leave the caller's memory. */
 #define STRUCT_BYTES_MAX 4096U
 
-/* Version 0.1.0 ends with cache_bytes: no smaller struct has ever been. */
-_Static_assert(sizeof(binade_pool_options) ==
-                   offsetof(binade_pool_options, cache_bytes) +
-                       sizeof(uint64_t),
-               "fields were appended: accept the first version's size too");
+/* Version 0.1.0 ended with cache_bytes: no smaller struct has ever been. What a
+ * caller's struct does not have yet is as BINADE_POOL_OPTIONS_INIT says. */
+#define FIRST_BYTES                                                            \
+    (offsetof(binade_pool_options, cache_bytes) + sizeof(uint64_t))
 
 /* A key, and the field or the bit of a field that it stands for. */
 struct setting {
@@ -87,6 +87,14 @@ static const struct setting settings[] = {
     {.key = "largest_segment", FIELD(largest_segment_bytes), SEGMENT_BYTES},
     {.key = "thread_cache", FIELD(thread_cache_bytes), CACHE_BYTES},
     {.key = "cache", FIELD(cache_bytes), CACHE_BYTES},
+    {.key = "history",
+     FIELD(history_entries),
+     .minimum = 1,
+     .maximum = BINADE_HISTORY_ENTRIES_MAX,
+     .multiple_of = 1,
+     .takes_zero = true,
+     .takes_suffix = true,
+     .accepted = "entries from 0 to 1048576"},
 };
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
@@ -138,11 +146,11 @@ static binade_status take_struct(const binade_pool_options *given,
                                  binade_pool_options *out)
 {
     uint32_t size_bytes = given->struct_size;
-    if (size_bytes < sizeof(*out) || size_bytes > STRUCT_BYTES_MAX) {
+    if (size_bytes < FIRST_BYTES || size_bytes > STRUCT_BYTES_MAX) {
         return binadei_fail(BINADE_E_INVALID,
                             "option struct_size is %" PRIu32
                             "; accepted are %zu to %u",
-                            size_bytes, sizeof(*out), STRUCT_BYTES_MAX);
+                            size_bytes, FIRST_BYTES, STRUCT_BYTES_MAX);
     }
     const char *bytes = (const char *)given;
     for (size_t i = sizeof(*out); i < size_bytes; i++) {
@@ -154,7 +162,7 @@ static binade_status take_struct(const binade_pool_options *given,
                                 i, size_bytes, sizeof(*out));
         }
     }
-    *out = *given;
+    memcpy(out, given, size_bytes < sizeof(*out) ? size_bytes : sizeof(*out));
     out->struct_size = (uint32_t)sizeof(*out);
     return BINADE_OK;
 }

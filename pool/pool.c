@@ -163,6 +163,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .largest_bytes = body->options.largest_segment_bytes,
     };
     struct binadei_segments_options with_buddy = options;
+    body->source_name = source.name;
     binade_status status =
         binadei_buddy_create(options.page_capacity, &body->buddy);
     if (status != BINADE_OK)
@@ -191,6 +192,7 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .home = &body->home,
         .thread_cache_bytes = body->options.thread_cache_bytes,
         .cache_bytes = cache_bytes(body),
+        .history_entries = body->options.history_entries,
     };
     return binadei_engine_create(&options, &body->engine);
 }

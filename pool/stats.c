@@ -10,6 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/ladder.h"
+#include "pool/recorded.h"
 
 static void fill_blocks(binade_stats *stats, const struct binadei_sums *sums)
 {
@@ -114,6 +115,10 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
     (void)binadei_reclaim_own(&call);
     status =
         binadei_segments_trim(pool->body->segments, keep_bytes, &trimmed_bytes);
+    const struct binadei_note note = {.kind = BINADE_HISTORY_TRIM,
+                                      .status = status,
+                                      .size_bytes = trimmed_bytes};
+    binadei_note(&call, &note);
     binadei_call_end(&call);
     if (out_bytes)
         *out_bytes = trimmed_bytes;

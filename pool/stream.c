@@ -9,12 +9,13 @@
 #include "pool/base/fork_mark.h"
 #include "pool/body.h"
 #include "pool/cache/guard.h"
+#include "pool/recorded.h"
 #include "pool/scopes.h"
 
 /* On no stream is anything pending on memory that went with its context. */
-static binade_status note(struct binadei_call *call,
-                          const struct binadei_block *block,
-                          binade_devptr address, binade_stream stream)
+static binade_status use(struct binadei_call *call,
+                         const struct binadei_block *block,
+                         binade_devptr address, binade_stream stream)
 {
     if (binadei_is_lost(call->pool))
         return BINADE_OK;
@@ -22,11 +23,25 @@ static binade_status note(struct binadei_call *call,
     return binadei_is_lost(call->pool) ? BINADE_OK : status;
 }
 
+static void note_use(const struct binadei_call *call, binade_status status,
+                     const struct binadei_block *block, binade_devptr address,
+                     binade_stream stream)
+{
+    const struct binadei_note note = {
+        .kind = BINADE_HISTORY_RECORD_USE,
+        .status = status,
+        .address = address,
+        .size_bytes = block->grains * BINADEI_GRAIN_BYTES,
+        .stream = stream,
+    };
+    binadei_note(call, &note);
+}
+
 binade_status binade_record_use(binade_pool *pool, binade_devptr address,
                                 binade_stream stream)
 {
     struct binadei_call call;
-    struct binadei_block block;
+    struct binadei_block block = {.grains = 0};
     if (stream == BINADE_STREAM_DONE)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_record_use: DONE is no stream");
@@ -36,7 +51,8 @@ binade_status binade_record_use(binade_pool *pool, binade_devptr address,
     if (address) {
         status = binadei_block_at(call.engine, address, &block);
         if (status == BINADE_OK)
-            status = note(&call, &block, address, stream);
+            status = use(&call, &block, address, stream);
+        note_use(&call, status, &block, address, stream);
     }
     binadei_call_end(&call);
     return status;
@@ -62,6 +78,30 @@ static binade_status put_after(struct binadei_call *call, binade_devptr address,
     return binadei_put_after(call, address, event);
 }
 
+/* The bytes of a block, 0 where none starts. */
+static uint64_t bytes_at(const struct binadei_call *call, binade_devptr address)
+{
+    struct binadei_block block;
+    return call->member->history &&
+                   binadei_block_at(call->engine, address, &block) == BINADE_OK
+               ? block.grains * BINADEI_GRAIN_BYTES
+               : 0;
+}
+
+static binade_status put_and_note(struct binadei_call *call,
+                                  binade_devptr address, binade_event event)
+{
+    struct binadei_note note = {
+        .kind = BINADE_HISTORY_FREE_AFTER,
+        .ticks = binadei_ticks_before(call),
+        .address = address,
+        .size_bytes = bytes_at(call, address),
+    };
+    note.status = put_after(call, address, event);
+    binadei_note(call, &note);
+    return note.status;
+}
+
 binade_status binade_free_after(binade_pool *pool, binade_devptr address,
                                 binade_event event)
 {
@@ -70,7 +110,7 @@ binade_status binade_free_after(binade_pool *pool, binade_devptr address,
     if (status != BINADE_OK)
         return status;
     if (address)
-        status = event ? put_after(&call, address, event)
+        status = event ? put_and_note(&call, address, event)
                        : binadei_fail(BINADE_E_INVALID,
                                       "binade_free_after: event is NULL");
     binadei_call_end(&call);
@@ -96,10 +136,15 @@ binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
+    struct binadei_note note = {.kind = BINADE_HISTORY_RETIRE,
+                                .ticks = binadei_ticks_before(&call),
+                                .stream = stream};
     status = is_created(stream)
                  ? retire(&call, stream)
                  : binadei_fail(BINADE_E_INVALID,
                                 "binade_stream_retire: not a created stream");
+    note.status = status;
+    binadei_note(&call, &note);
     binadei_call_end(&call);
     return status;
 }

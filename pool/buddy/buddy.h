@@ -108,6 +108,9 @@ void binadei_buddy_trim(struct binadei_buddy *buddy);
 
 /* Free grains, and the longest free run of whole pages; exact at rest. */
 uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy);
+/* How many grains are free from `start` on, up to `end`. */
+uint64_t binadei_buddy_free_from(const struct binadei_buddy *buddy,
+                                 binadei_grain start, binadei_grain end);
 uint32_t binadei_buddy_longest_page_run(const struct binadei_buddy *buddy);
 /* Bytes of the largest interval that could be taken, of whatever length; exact
  * at rest, if all was merged. */

@@ -26,6 +26,7 @@ struct binadei_engine_options {
     struct binadei_context *home; /* outlives the engine */
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
+    uint64_t history_entries; /* of each thread; 0: none */
 };
 
 /* BINADE_OK or BINADE_E_NO_HOST_MEMORY. */

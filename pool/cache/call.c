@@ -120,8 +120,11 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
     struct binadei_member *member =
         route && route->push ? route->push->member
                              : binadei_member_of(thread, pool->engine);
-    if (member && member->attention != attention)
+    if (member && member->attention != attention) {
+        binadei_operation_begin(member);
         sweep(member, attention);
+        binadei_operation_end(member);
+    }
     if (route && route->push && !binadei_slot_is_closed(route->push->slot)) {
         route->attention = attention;
         return route;
@@ -263,7 +266,7 @@ void binadei_call_pass_gate(struct binadei_call *call)
     while (!binadei_gate_is_open(call->engine)) {
         binadei_member_empty(call->member);
         binadei_operation_end(call->member);
-        binadei_gate_wait(call->engine);
+        binadei_gate_wait(&call->engine->gate);
         binadei_operation_begin(call->member);
     }
 }

@@ -11,6 +11,7 @@
 #include "pool/base/failure.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/guard.h"
+#include "pool/cache/history.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/record.h"
 #include "pool/cache/registry.h"
@@ -62,6 +63,20 @@ static void fill(struct binadei_engine *engine,
     atomic_init(&engine->context_count, 1);
     pthread_mutex_init(&engine->slots_lock, NULL);
     pthread_mutex_init(&engine->uses_lock, NULL);
+    pthread_mutex_init(&engine->stop_lock, NULL);
+}
+
+/* From now on no hit is plain. */
+static bool keep_history(struct binadei_engine *engine,
+                         const struct binadei_engine_options *options)
+{
+    engine->history = binadei_history_create(options->history_entries);
+    if (!engine->history)
+        return false;
+    /* relaxed: nobody knows the pool yet. */
+    atomic_fetch_or_explicit(&options->pool->attention,
+                             BINADEI_ATTENTION_RECORDED, memory_order_relaxed);
+    return true;
 }
 
 binade_status
@@ -74,7 +89,8 @@ binadei_engine_create(const struct binadei_engine_options *options,
     fill(engine, options);
     engine->done = binadei_slot_make(engine, BINADEI_SLOT_DONE);
     engine->any = binadei_slot_make(engine, BINADEI_SLOT_ANY);
-    if (!engine->done || !engine->any) {
+    if (!engine->done || !engine->any ||
+        (options->history_entries && !keep_history(engine, options))) {
         binadei_slots_destroy(engine);
         free(engine);
         return no_memory();
@@ -198,8 +214,10 @@ void binadei_engine_destroy(struct binadei_engine *engine)
     binadei_slots_destroy(engine);
     binadei_spares_destroy(engine);
     destroy_helpers(engine);
+    binadei_history_destroy(engine->history);
     pthread_mutex_destroy(&engine->slots_lock);
     pthread_mutex_destroy(&engine->uses_lock);
+    pthread_mutex_destroy(&engine->stop_lock);
     free(engine);
 }
 

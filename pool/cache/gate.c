@@ -55,19 +55,31 @@ bool binadei_engine_is_used(struct binadei_engine *engine)
     return is_used;
 }
 
-void binadei_gate_wait(struct binadei_engine *engine)
+void binadei_operation_wait(struct binadei_member *member)
 {
-    uint64_t ticket = atomic_load(&engine->gate);
+    struct binadei_engine *engine = member->engine;
+    do {
+        binadei_operation_end(member);
+        binadei_gate_wait(&engine->stop);
+        /* relaxed, IN: as in binadei_operation_begin(). */
+        uint64_t before =
+            atomic_load_explicit(&member->operation, memory_order_relaxed);
+        (void)atomic_exchange(&member->operation, before + 1);
+    } while (atomic_load(&engine->stop) % 2);
+}
+
+void binadei_gate_wait(_Atomic uint64_t *gate)
+{
+    uint64_t ticket = atomic_load(gate);
     uint64_t end_ns = binadei_now_ns() + PATIENCE_NS;
     long nap_ns = NAP_NS;
     if (ticket % 2 == 0)
         return;
-    while (atomic_load(&engine->gate) == ticket) {
+    while (atomic_load(gate) == ticket) {
         if (binadei_now_ns() >= end_ns) {
             /* IN: opened by a swap, as the searcher opens it by one: only one
              * of the two succeeds. */
-            (void)atomic_compare_exchange_strong(&engine->gate, &ticket,
-                                                 ticket + 1);
+            (void)atomic_compare_exchange_strong(gate, &ticket, ticket + 1);
             return;
         }
         binadei_nap(nap_ns);
@@ -76,17 +88,16 @@ void binadei_gate_wait(struct binadei_engine *engine)
     }
 }
 
-bool binadei_gate_try_close(struct binadei_engine *engine, uint64_t *out_ticket)
+bool binadei_gate_try_close(_Atomic uint64_t *gate, uint64_t *out_ticket)
 {
-    uint64_t open = atomic_load(&engine->gate);
-    if (open % 2 ||
-        !atomic_compare_exchange_strong(&engine->gate, &open, open + 1))
+    uint64_t open = atomic_load(gate);
+    if (open % 2 || !atomic_compare_exchange_strong(gate, &open, open + 1))
         return false;
     *out_ticket = open + 1;
     return true;
 }
 
-bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket)
+bool binadei_gate_open(_Atomic uint64_t *gate, uint64_t ticket)
 {
-    return atomic_compare_exchange_strong(&engine->gate, &ticket, ticket + 1);
+    return atomic_compare_exchange_strong(gate, &ticket, ticket + 1);
 }

@@ -26,6 +26,9 @@
 
 #include "pool/cache/state.h"
 
+/* Steps out of an operation while the pool is stopped: see stop.h. */
+void binadei_operation_wait(struct binadei_member *member);
+
 static inline void binadei_operation_begin(struct binadei_member *member)
 {
     /* relaxed: only the owner writes. */
@@ -33,8 +36,12 @@ static inline void binadei_operation_begin(struct binadei_member *member)
         atomic_load_explicit(&member->operation, memory_order_relaxed);
     /* IN: sequentially consistent, and so is the look at the gate that follows
      * in who takes: one of the two sees the other. */
-    if (before % 2 == 0)
-        (void)atomic_exchange(&member->operation, before + 1);
+    if (before % 2)
+        return;
+    (void)atomic_exchange(&member->operation, before + 1);
+    /* IN: sequentially consistent, as for the gate. */
+    if (atomic_load(&member->engine->stop) % 2)
+        binadei_operation_wait(member);
 }
 
 static inline void binadei_operation_end(struct binadei_member *member)
@@ -63,13 +70,12 @@ static inline bool binadei_gate_is_open(struct binadei_engine *engine)
     return atomic_load(&engine->gate) % 2 == 0;
 }
 
-/* Waits, outside of operations, until the gate is open, or for so long that it
+/* Waits, outside of operations, until a gate is open, or for so long that it
  * opens it. */
-void binadei_gate_wait(struct binadei_engine *engine);
+void binadei_gate_wait(_Atomic uint64_t *gate);
 /* False: somebody else has closed it. */
-bool binadei_gate_try_close(struct binadei_engine *engine,
-                            uint64_t *out_ticket);
+bool binadei_gate_try_close(_Atomic uint64_t *gate, uint64_t *out_ticket);
 /* False: it was not closed by this ticket all the time. */
-bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket);
+bool binadei_gate_open(_Atomic uint64_t *gate, uint64_t ticket);
 
 #endif

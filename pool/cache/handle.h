@@ -25,6 +25,10 @@ struct binadei_pool_body;
 #define BINADEI_ATTENTION_GUARD UINT64_C(1) /* a capture guard is held */
 #define BINADEI_ATTENTION_DEAD UINT64_C(2)  /* the pool was destroyed */
 #define BINADEI_ATTENTION_LOST UINT64_C(8)  /* the context is gone */
+/* The pool keeps a history, so no hit is plain; set as long as it lives. */
+#define BINADEI_ATTENTION_RECORDED UINT64_C(16)
+/* Somebody stops the pool, or has: see stop.h. */
+#define BINADEI_ATTENTION_STOPPED UINT64_C(32)
 #define BINADEI_ATTENTION_CLIMBER (UINT64_C(1) << 8)
 #define BINADEI_ATTENTION_STEP (UINT64_C(1) << 24)
 #define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)

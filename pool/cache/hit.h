@@ -55,6 +55,20 @@ static inline bool binadei_hit_enter(struct binadei_thread *thread,
     return false;
 }
 
+/* Inside: takes the block on top, or returns 0. */
+static inline binade_devptr binadei_hit_pop(struct binadei_magazine *magazine,
+                                            size_t size_bytes)
+{
+    uint32_t count = binadei_magazine_count(magazine);
+    binade_devptr address = 0;
+    if (BINADEI_LIKELY(count != 0)) {
+        address = magazine->addresses[count - 1];
+        binadei_magazine_set(magazine, count - 1);
+        binadei_magazine_count_alloc(magazine, size_bytes);
+    }
+    return address;
+}
+
 /* Pops a block of at least `size_bytes`, or returns 0. */
 static inline binade_devptr binadei_hit_alloc(struct binadei_thread *thread,
                                               struct binadei_route *route,
@@ -70,13 +84,7 @@ static inline binade_devptr binadei_hit_alloc(struct binadei_thread *thread,
         &route->pop->magazines[binadei_class_of(less_one)];
     if (!binadei_hit_enter(thread, way))
         return 0;
-    uint32_t count = binadei_magazine_count(magazine);
-    binade_devptr address = 0;
-    if (BINADEI_LIKELY(count != 0)) {
-        address = magazine->addresses[count - 1];
-        binadei_magazine_set(magazine, count - 1);
-        binadei_magazine_count_alloc(magazine, size_bytes);
-    }
+    binade_devptr address = binadei_hit_pop(magazine, size_bytes);
     binadei_thread_leave(thread);
     return address;
 }
@@ -94,6 +102,21 @@ static inline uint8_t binadei_hit_byte(const struct binade_pool *pool,
                                 memory_order_relaxed);
 }
 
+/* Inside: puts a block on top if there is room. */
+static inline bool binadei_hit_push(struct binadei_magazine *magazine,
+                                    binade_devptr address)
+{
+    uint32_t count = binadei_magazine_count(magazine);
+    if (!BINADEI_LIKELY(count < magazine->capacity) ||
+        /* Freed twice in a row is seen at no cost. */
+        !BINADEI_LIKELY(!count || magazine->addresses[count - 1] != address))
+        return false;
+    magazine->addresses[count] = address;
+    binadei_magazine_set(magazine, count + 1);
+    binadei_count_add(&magazine->free_count, 1);
+    return true;
+}
+
 /* Pushes a block of a small class, or returns false. */
 static inline bool binadei_hit_free(struct binadei_thread *thread,
                                     struct binadei_route *route,
@@ -101,18 +124,9 @@ static inline bool binadei_hit_free(struct binadei_thread *thread,
                                     enum binadei_hit_way way)
 {
     struct binadei_magazine *magazine = &route->push->magazines[class_index];
-    bool is_pushed = false;
     if (!binadei_hit_enter(thread, way))
         return false;
-    uint32_t count = binadei_magazine_count(magazine);
-    if (BINADEI_LIKELY(count < magazine->capacity) &&
-        /* Freed twice in a row is seen at no cost. */
-        BINADEI_LIKELY(!count || magazine->addresses[count - 1] != address)) {
-        magazine->addresses[count] = address;
-        binadei_magazine_set(magazine, count + 1);
-        binadei_count_add(&magazine->free_count, 1);
-        is_pushed = true;
-    }
+    bool is_pushed = binadei_hit_push(magazine, address);
     binadei_thread_leave(thread);
     return is_pushed;
 }

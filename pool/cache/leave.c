@@ -20,8 +20,8 @@
 /* A depot may hold this part of what all threads' caches may. */
 #define DEPOT_SHARE 8U
 
-static uint64_t grains_of(const struct binadei_engine *engine,
-                          binadei_grain start, uint8_t byte)
+uint64_t binadei_block_grains(const struct binadei_engine *engine,
+                              binadei_grain start, uint8_t byte)
 {
     if ((byte & ~BINADEI_BYTE_SPECIAL) != BINADEI_BYTE_RUN)
         return binadei_class_grains((byte & ~BINADEI_BYTE_SPECIAL) - 1);
@@ -53,7 +53,7 @@ binade_status binadei_block_at(const struct binadei_engine *engine,
                             "one, or free",
                             address);
     }
-    uint64_t grains = grains_of(engine, start, byte);
+    uint64_t grains = binadei_block_grains(engine, start, byte);
     *out = (struct binadei_block){start, byte, class_of(byte, grains), grains};
     return BINADE_OK;
 }
@@ -65,7 +65,8 @@ uint64_t binadei_block_bytes(const struct binadei_engine *engine,
     if (class_index < BINADEI_SMALL_CLASSES)
         return binadei_class_bytes(class_index);
     (void)binadei_grain_of(engine->lookup, address, &start);
-    return grains_of(engine, start, BINADEI_BYTE_RUN) * BINADEI_GRAIN_BYTES;
+    return binadei_block_grains(engine, start, BINADEI_BYTE_RUN) *
+           BINADEI_GRAIN_BYTES;
 }
 
 uint64_t binadei_bundle_bytes(const struct binadei_engine *engine,
@@ -109,7 +110,7 @@ static void give_next(struct binadei_member *by, struct range *range,
         binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
         return;
     }
-    uint64_t grains = grains_of(engine, start, byte);
+    uint64_t grains = binadei_block_grains(engine, start, byte);
     binadei_buddy_set_class(engine->buddy, start, 0);
     if (start.index == range->start + range->grains) {
         range->grains += grains;

@@ -23,6 +23,10 @@ BINADE_MUST_USE binade_status
 binadei_block_at(const struct binadei_engine *engine, binade_devptr address,
                  struct binadei_block *out);
 
+/* The grains of the block that starts there with that metadata byte. */
+uint64_t binadei_block_grains(const struct binadei_engine *engine,
+                              binadei_grain start, uint8_t byte);
+
 /* What blocks of a class hold. */
 uint64_t binadei_block_bytes(const struct binadei_engine *engine,
                              uint32_t class_index, binade_devptr address);

@@ -3,13 +3,17 @@
  *
  * Members and their caches, and who still knows whom.
  */
+#define _DEFAULT_SOURCE
 #include "pool/cache/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "pool/base/step.h"
 #include "pool/cache/bundle.h"
+#include "pool/cache/history.h"
 #include "pool/cache/slot.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,6 +40,22 @@ static struct binadei_member *find_member(struct binadei_thread *thread,
     return member;
 }
 
+static bool begin_history(struct binadei_member *member)
+{
+    member->history =
+        binadei_history_begin(member->engine->history, member->thread_id);
+    return member->history != NULL;
+}
+
+static void end_history(struct binadei_member *member)
+{
+    if (!member->history)
+        return;
+    binadei_registry_lock();
+    binadei_history_end(member->engine->history, member->history);
+    binadei_registry_unlock();
+}
+
 static struct binadei_member *make_member(struct binadei_thread *thread,
                                           struct binadei_engine *engine)
 {
@@ -44,8 +64,14 @@ static struct binadei_member *make_member(struct binadei_thread *thread,
         return NULL;
     member->engine = engine;
     member->thread = thread;
+    member->thread_id = (uint32_t)syscall(SYS_gettid);
+    if (engine->history && !begin_history(member)) {
+        free(member);
+        return NULL;
+    }
     member->done = binadei_cache_make(member, engine->done);
     if (!member->done) {
+        end_history(member);
         free(member);
         return NULL;
     }
@@ -160,6 +186,8 @@ bool binadei_member_try_drop(struct binadei_member *member)
     for (unsigned i = 0; i < BINADEI_COUNTS; i++)
         engine->gone[i] += binadei_count_read(&member->counts[i]);
     engine->gone_operations += atomic_load(&member->operation);
+    if (member->history)
+        binadei_history_end(engine->history, member->history);
     binadei_registry_unlock();
     free(member);
     return true;

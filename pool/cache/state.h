@@ -30,6 +30,9 @@
 #include "pool/driver/driver_table.h"
 #include "pool/segment/segment.h"
 
+struct binadei_history;
+struct binadei_history_ring;
+
 #define BINADEI_BUNDLE_BLOCKS 64U
 #define BINADEI_DEPOT_PLACES 8U
 #define BINADEI_CONTEXTS_MAX 17U /* the pool's own and 16 more */
@@ -202,6 +205,8 @@ struct binadei_member {
      * is not to be taken. Edge OU: as `serving` of thread.h. */
     atomic_bool is_calling_back;
     binade_oom_report oom; /* of the thread's last one that did */
+    uint32_t thread_id; /* the kernel's number of the thread it was made for */
+    struct binadei_history_ring *history; /* NULL: the pool keeps none */
 };
 
 /* A block with something to look up besides: who else uses it. */
@@ -250,7 +255,10 @@ struct binadei_engine {
 
     /* Edge IN: odd while somebody takes the last look; see gate.h. */
     _Atomic uint64_t gate;
-    uint64_t gone_operations; /* of members that are gone; registry's lock */
+    /* Edge IN: odd while the pool is stopped; see stop.h. */
+    _Atomic uint64_t stop;
+    pthread_mutex_t stop_lock; /* who stops it has it */
+    uint64_t gone_operations;  /* of members that are gone; registry's lock */
 
     pthread_mutex_t uses_lock;
     struct binadei_use *uses[BINADEI_USE_BUCKETS];
@@ -260,6 +268,8 @@ struct binadei_engine {
     atomic_uint helper_turn; /* relaxed */
     /* The pool's own context, contexts[0]: every section is entered by it. */
     struct binadei_context *home;
+
+    struct binadei_history *history; /* constant; NULL: none is kept */
 };
 
 static inline void binadei_count_add(binadei_counter *counter, uint64_t more)

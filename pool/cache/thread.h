@@ -36,13 +36,16 @@ struct binadei_route {
 #define BINADEI_CLAIM_ASKED 2U  /* for its caches, if it is outside */
 #define BINADEI_CLAIM_TAKEN 4U  /* a member of it is gone */
 
+#define BINADEI_INSIDE_CALL 2U
+
 /* With its first routes it fits a page. */
 #define BINADEI_FIRST_ROUTE_ORDER 5U
 
 struct binadei_thread {
     /* The route found last, or NULL. */
     struct binadei_route *last;
-    /* Set while a call of this thread is inside. Then a signal handler that
+    /* Not 0 while a call of this thread is inside: 1 in a hit and at the
+     * beginning of other calls, BINADEI_INSIDE_CALL in these. Then a signal handler that
      * interrupts it is refused, and nobody takes its caches. Edge OU: leave
      * (release) -> who takes them (acquire). Edge CL: the setting -> the look
      * of who takes them, over its barrier. */
@@ -109,6 +112,9 @@ static inline void binadei_thread_reenter(struct binadei_thread *thread)
     binadei_thread_go_inside(thread);
     if (binadei_thread_is_claimed(thread))
         binadei_thread_settle(thread);
+    /* OU.release: this is no hit; those that it had are over. */
+    atomic_store_explicit(&thread->is_inside, BINADEI_INSIDE_CALL,
+                          memory_order_release);
 }
 
 /* Ends it, or lets go of it for a while. */

@@ -100,6 +100,23 @@ void binadei_exports_destroy(struct binadei_exports *exports)
     free(exports);
 }
 
+void binadei_exports_list(struct binadei_exports *exports,
+                          struct binadei_exported_list *out)
+{
+    pthread_mutex_lock(&exports->lock);
+    const struct binadei_held_table *table = &exports->blocks;
+    for (size_t i = 0; i < table->bucket_count; i++) {
+        for (const struct binadei_held *held = table->buckets[i]; held;
+             held = held->next) {
+            if (out->count < out->capacity)
+                out->blocks[out->count] =
+                    (struct binadei_exported){held->address, held->is_freed};
+            out->count++;
+        }
+    }
+    pthread_mutex_unlock(&exports->lock);
+}
+
 static binade_devptr end_of(const struct binadei_export *segment)
 {
     return segment->info.address +

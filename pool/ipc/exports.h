@@ -52,6 +52,19 @@ enum binadei_export_free binadei_exports_free(struct binadei_exports *exports,
 /* Whether the block that starts there is exported. */
 bool binadei_exports_has(struct binadei_exports *exports, binade_devptr block);
 
+/* The blocks that are exported. */
+struct binadei_exported {
+    binade_devptr address;
+    bool is_freed; /* by the program: kept */
+};
+struct binadei_exported_list {
+    struct binadei_exported *blocks;
+    size_t capacity;
+    size_t count; /* there are; more than the capacity are not written */
+};
+void binadei_exports_list(struct binadei_exports *exports,
+                          struct binadei_exported_list *out);
+
 /* The importing side within the exporter's own process. BINADE_OK or
  * BINADE_E_STALE. */
 BINADE_MUST_USE binade_status

@@ -22,7 +22,7 @@ TEST(PoolConf, SetsEveryKey)
     Resolved resolved(
         "reuse_dependencies:1,report_leaks:1,exportable:1,auto_scope:1,"
         "wait_ms:12,limit:3000K,first_segment:4M,largest_segment:2G,"
-        "thread_cache:65536,cache:128K");
+        "thread_cache:65536,cache:128K,history:4K");
     ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
     EXPECT_EQ(BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
                   BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE,
@@ -33,6 +33,7 @@ TEST(PoolConf, SetsEveryKey)
     EXPECT_EQ(2 * kGiB, resolved.options.largest_segment_bytes);
     EXPECT_EQ(64 * kKiB, resolved.options.thread_cache_bytes);
     EXPECT_EQ(128 * kKiB, resolved.options.cache_bytes);
+    EXPECT_EQ(4096u, resolved.options.history_entries);
 }
 
 TEST(PoolConf, GoesOverTheProgram)
@@ -85,7 +86,7 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
     "auto_scope, wait_ms, limit, first_segment, largest_segment, "             \
-    "thread_cache, cache"
+    "thread_cache, cache, history"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
 #define LIMIT "; accepted are 0 and bytes from 2M to 1024G"

@@ -33,6 +33,8 @@ static_assert(offsetof(binade_pool_options, largest_segment_bytes) == 48,
 static_assert(offsetof(binade_pool_options, thread_cache_bytes) == 56, "moved");
 static_assert(offsetof(binade_pool_options, cache_bytes) == 64, "moved");
 constexpr uint32_t kFirstVersionBytes = 72;
+static_assert(offsetof(binade_pool_options, history_entries) == 72, "moved");
+constexpr uint32_t kBytes = sizeof(binade_pool_options);
 
 TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
 {
@@ -49,6 +51,7 @@ TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
     EXPECT_EQ(kGiB, resolved.options.largest_segment_bytes);
     EXPECT_EQ(64 * kMiB, resolved.options.thread_cache_bytes);
     EXPECT_EQ(0u, resolved.options.cache_bytes);
+    EXPECT_EQ(0u, resolved.options.history_entries);
 }
 
 TEST(PoolOptions, OfTheProgramAreKept)
@@ -65,9 +68,41 @@ TEST(PoolOptions, OfTheProgramAreKept)
     given.largest_segment_bytes = 4 * kMiB;
     given.thread_cache_bytes = 5 * kMiB;
     given.cache_bytes = 6 * kMiB;
+    given.history_entries = 7;
     Resolved resolved(&given, "");
     ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
     EXPECT_EQ(0, std::memcmp(&given, &resolved.options, sizeof(given)));
+}
+
+// A program that was built with the first version's header.
+TEST(PoolOptions, OfTheFirstVersionHaveTheDefaultsOfWhatCameLater)
+{
+    binade_pool_options given = Defaults();
+    given.struct_size = kFirstVersionBytes;
+    given.cache_bytes = 6 * kGiB;
+    std::memset(reinterpret_cast<char *>(&given) + kFirstVersionBytes, 0x5a,
+                kBytes - kFirstVersionBytes);
+    Resolved resolved(given);
+    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    binade_pool_options expected = Defaults();
+    expected.cache_bytes = 6 * kGiB;
+    EXPECT_EQ(0, std::memcmp(&expected, &resolved.options, sizeof(expected)));
+}
+
+TEST(PoolOptions, HaveAHistoryOfABoundedSize)
+{
+    for (uint64_t entries : {0u, 1u, 1u << 20}) {
+        binade_pool_options given = Defaults();
+        given.history_entries = entries;
+        EXPECT_EQ("", Resolved(given).message);
+    }
+    for (uint64_t entries : {(UINT64_C(1) << 20) + 1, UINT64_MAX}) {
+        binade_pool_options given = Defaults();
+        given.history_entries = entries;
+        EXPECT_EQ("option history_entries is " + std::to_string(entries) +
+                      "; accepted are entries from 0 to 1048576",
+                  Resolved(given).message);
+    }
 }
 
 TEST(PoolOptions, OfALaterVersionMayAddZeroes)
@@ -80,7 +115,7 @@ TEST(PoolOptions, OfALaterVersionMayAddZeroes)
     given.known.wait_ms = 5;
     Resolved resolved(given.known);
     ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
-    EXPECT_EQ(kFirstVersionBytes, resolved.options.struct_size);
+    EXPECT_EQ(kBytes, resolved.options.struct_size);
     EXPECT_EQ(5u, resolved.options.wait_ms);
 }
 
@@ -93,8 +128,10 @@ TEST(PoolOptions, OfALaterVersionThatAreSetAreNotKnown)
     given.known.struct_size = sizeof(given);
     Resolved resolved(given.known);
     EXPECT_EQ(BINADE_E_INVALID, resolved.status);
-    EXPECT_EQ("an option that this library does not know is set: byte 95 of "
-              "96; accepted is 0 from byte 72 on",
+    EXPECT_EQ("an option that this library does not know is set: byte " +
+                  std::to_string(kBytes + 23) + " of " +
+                  std::to_string(kBytes + 24) + "; accepted is 0 from byte " +
+                  std::to_string(kBytes) + " on",
               resolved.message);
 }
 

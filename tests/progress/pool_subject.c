@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "binade/heap.h"
+#include "binade/history.h"
 #include "binade/pool.h"
 #include "tests/progress/freeze.h"
 #include "tests/support/stage.h"
@@ -190,6 +192,21 @@ static void ask_for_all(struct game *game)
         attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
 }
 
+/* The pool stops for a moment. */
+static void look_at_all(struct game *game)
+{
+    binade_heap_snapshot *snapshot;
+    if (binade_heap_snapshot_create(game->pool, &snapshot) == BINADE_OK)
+        binade_heap_snapshot_destroy(snapshot);
+}
+
+static void look_back(struct game *game)
+{
+    binade_history_entry entries[16];
+    binade_history_summary summary = {.struct_size = sizeof(summary)};
+    attempt(binade_history_read(game->pool, entries, 16, &summary));
+}
+
 static void roam(void *state, unsigned thread, bool is_locked)
 {
     struct game *game = state;
@@ -220,6 +237,12 @@ static void roam(void *state, unsigned thread, bool is_locked)
         if (!is_locked)
             ask_for_all(game);
         break;
+    case 9:
+        look_at_all(game);
+        break;
+    case 10:
+        look_back(game);
+        break;
     default:
         (void)work(game, thread, false);
     }
@@ -233,6 +256,7 @@ static void *create_game(void)
     options.largest_segment_bytes = SEGMENT_BYTES;
     options.limit_bytes = LIMIT_BYTES;
     options.thread_cache_bytes = MIB / 4;
+    options.history_entries = 64;
     if (!game || !stage_open() || !stage_init(&game->stage) ||
         binade_pool_create(&options, &game->pool)) {
         free(game);

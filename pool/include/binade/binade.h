@@ -7,6 +7,8 @@
 #define BINADE_BINADE_H_
 
 /* IWYU pragma: begin_exports */
+#include "binade/heap.h"
+#include "binade/history.h"
 #include "binade/ipc.h"
 #include "binade/oom.h"
 #include "binade/pool.h"

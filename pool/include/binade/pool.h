@@ -80,13 +80,17 @@ typedef struct binade_pool_options {
      *  reserved, and 64 MiB at least. What the threads of one stream leave for
      *  each other is an eighth of it at most, beside that. [cache] */
     uint64_t cache_bytes;
+    /** Operations that the pool notes of each thread, the last ones, for
+     *  binade_history_read(); rounded up to a power of two, 48 bytes each; up
+     *  to 1048576. 0: none, which costs nothing. [history] */
+    uint64_t history_entries;
 } binade_pool_options;
 
 /** Every field at its default. */
 #define BINADE_POOL_OPTIONS_INIT                                               \
     {                                                                          \
         (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
-            UINT64_C(64) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0       \
+            UINT64_C(64) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0    \
     }
 
 /**

@@ -1,0 +1,40 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the blocks are that nobody uses and that are not in the buddy: in caches,
+ * depots, bundles that leave, and batches that wait.
+ */
+#ifndef BINADE_POOL_CACHE_FOUND_H_
+#define BINADE_POOL_CACHE_FOUND_H_
+
+#include "binade/heap.h"
+#include "pool/cache/state.h"
+
+/* A block that was found. */
+struct binadei_found {
+    binade_devptr address;
+    binade_stream stream;
+    uint64_t since_ns; /* of a batch: when it was published */
+    uint32_t thread_id;
+    uint32_t kind; /* binade_heap_kind */
+};
+
+struct binadei_found_list {
+    struct binadei_found *blocks;
+    size_t capacity;
+    size_t count; /* found; more than the capacity were not written */
+};
+
+/* The pool is stopped. Takes the registry's lock and the slots'. */
+void binadei_find_blocks(struct binadei_engine *engine,
+                         struct binadei_found_list *list);
+
+static inline void binadei_found_add(struct binadei_found_list *list,
+                                     const struct binadei_found *found)
+{
+    if (list->count < list->capacity)
+        list->blocks[list->count] = *found;
+    list->count++;
+}
+
+#endif

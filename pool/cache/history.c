@@ -1,0 +1,223 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The rings' life, and reading them. A reader walks all rings from their newest
+ * entries backwards and takes the latest of their heads, until the
+ * caller's room is full: so it needs no memory, and what writers overwrite
+ * meanwhile is what it would have come to last.
+ */
+#include "pool/cache/history.h"
+
+#include <stdlib.h>
+
+#include "pool/cache/registry.h"
+
+/* Rings of threads that have ended are used again when there are more. */
+#define ENDED_RINGS 8U
+#define KIND_BITS 8U
+#define STATUS_MASK UINT64_C(0xffffff)
+
+struct binadei_history *binadei_history_create(uint64_t entries)
+{
+    struct binadei_history *history = calloc(1, sizeof(*history));
+    if (!history)
+        return NULL;
+    history->slot_count = 1;
+    while (history->slot_count < entries)
+        history->slot_count *= 2;
+    history->is_counter = binadei_ticks_are_there();
+    history->begin = binadei_moment_now(history->is_counter);
+    history->ended_end = &history->ended;
+    pthread_mutex_init(&history->readers_lock, NULL);
+    return history;
+}
+
+static struct binadei_history_ring *
+first_ring(const struct binadei_history *history)
+{
+    /* HL.acquire. */
+    return atomic_load_explicit(&history->rings, memory_order_acquire);
+}
+
+void binadei_history_destroy(struct binadei_history *history)
+{
+    if (!history)
+        return;
+    struct binadei_history_ring *ring = first_ring(history);
+    while (ring) {
+        struct binadei_history_ring *next = ring->next;
+        free(ring);
+        ring = next;
+    }
+    pthread_mutex_destroy(&history->readers_lock);
+    free(history);
+}
+
+/* The one that ended first, where enough have. */
+static struct binadei_history_ring *take_ended(struct binadei_history *history)
+{
+    struct binadei_history_ring *ring = NULL;
+    binadei_registry_lock();
+    if (history->ended_count >= ENDED_RINGS) {
+        ring = history->ended;
+        history->ended = ring->next_ended;
+        if (!history->ended)
+            history->ended_end = &history->ended;
+        history->ended_count--;
+    }
+    binadei_registry_unlock();
+    return ring;
+}
+
+static void list(struct binadei_history *history,
+                 struct binadei_history_ring *ring)
+{
+    /* relaxed: compared and stored. */
+    struct binadei_history_ring *seen =
+        atomic_load_explicit(&history->rings, memory_order_relaxed);
+    do {
+        ring->next = seen;
+        /* HL.release: the ring is empty, and has its size. */
+    } while (!atomic_compare_exchange_weak_explicit(&history->rings, &seen,
+                                                    ring, memory_order_release,
+                                                    memory_order_relaxed));
+}
+
+struct binadei_history_ring *
+binadei_history_begin(struct binadei_history *history, uint32_t thread_id)
+{
+    struct binadei_history_ring *ring = take_ended(history);
+    if (!ring) {
+        ring = calloc(1, sizeof(*ring) +
+                             history->slot_count * sizeof(ring->slots[0]));
+        if (!ring)
+            return NULL;
+        ring->mask = history->slot_count - 1;
+        ring->is_counter = history->is_counter;
+        list(history, ring);
+    }
+    ring->thread_id = thread_id;
+    return ring;
+}
+
+void binadei_history_end(struct binadei_history *history,
+                         struct binadei_history_ring *ring)
+{
+    ring->next_ended = NULL;
+    *history->ended_end = ring;
+    history->ended_end = &ring->next_ended;
+    history->ended_count++;
+}
+
+/* Copies an entry; its time stays in ticks. False: it was overwritten, or is
+ * being overwritten. */
+static bool copy(const struct binadei_history_ring *ring, uint64_t number,
+                 binade_history_entry *out)
+{
+    const struct binadei_history_slot *slot = &ring->slots[number & ring->mask];
+    /* HE.acquire: the entry of this number, or later words. */
+    if (binadei_load_acquire(&slot->sequence) != number + 1)
+        return false;
+    /* HE.acquire, all five: with a later entry's word comes its 0. */
+    out->time_ns = binadei_load_acquire(&slot->ticks);
+    out->address = binadei_load_acquire(&slot->address);
+    out->size_bytes = binadei_load_acquire(&slot->size_bytes);
+    uint64_t stream = binadei_load_acquire(&slot->stream);
+    uint64_t what = binadei_load_acquire(&slot->what);
+    BINADEI_STEP("history.read");
+    /* relaxed: the loads above keep it behind them. */
+    if (binadei_load_relaxed(&slot->sequence) != number + 1)
+        return false;
+    out->stream = (binade_stream)(uintptr_t)stream;
+    out->kind = (uint32_t)(what & ((1U << KIND_BITS) - 1));
+    out->status = (uint32_t)(what >> KIND_BITS & STATUS_MASK);
+    out->thread_id = (uint32_t)(what >> 32);
+    out->sequence = number;
+    return true;
+}
+
+/* Goes on to the ring's next entry towards the older ones. */
+static void move_head(struct binadei_history_ring *ring)
+{
+    ring->has_head = ring->left && copy(ring, ring->left - 1, &ring->head);
+    if (ring->has_head) {
+        ring->left--;
+        return;
+    }
+    /* What is older was overwritten before. */
+    ring->lost = ring->left;
+    ring->left = 0;
+}
+
+static void begin_reading(const struct binadei_history *history,
+                          binade_history_summary *out)
+{
+    out->ring_count = 0;
+    out->noted_count = 0;
+    for (struct binadei_history_ring *ring = first_ring(history); ring;
+         ring = ring->next) {
+        /* HE.acquire: the entries up to there, or later ones. */
+        ring->left = binadei_load_acquire(&ring->written);
+        ring->lost =
+            ring->left > ring->mask + 1 ? ring->left - (ring->mask + 1) : 0;
+        out->ring_count++;
+        out->noted_count += ring->left;
+        move_head(ring);
+    }
+}
+
+/* The ring with the latest entry that is left, or NULL. One that was listed
+ * after the beginning has none. */
+static struct binadei_history_ring *
+latest(const struct binadei_history *history)
+{
+    struct binadei_history_ring *found = NULL;
+    for (struct binadei_history_ring *ring = first_ring(history); ring;
+         ring = ring->next)
+        if (ring->has_head &&
+            (!found || ring->head.time_ns > found->head.time_ns))
+            found = ring;
+    return found;
+}
+
+static uint64_t sum_of_lost(const struct binadei_history *history)
+{
+    uint64_t lost = 0;
+    for (struct binadei_history_ring *ring = first_ring(history); ring;
+         ring = ring->next)
+        lost += ring->lost;
+    return lost;
+}
+
+/* They were found newest first, and with ticks for times. */
+static void turn_round(const struct binadei_history *history,
+                       binade_history_entry *entries, size_t count)
+{
+    struct binadei_moment now = binadei_moment_now(history->is_counter);
+    for (size_t i = 0; i < count / 2; i++) {
+        binade_history_entry entry = entries[i];
+        entries[i] = entries[count - 1 - i];
+        entries[count - 1 - i] = entry;
+    }
+    for (size_t i = 0; i < count; i++)
+        entries[i].time_ns =
+            binadei_time_of(&history->begin, &now, entries[i].time_ns);
+}
+
+void binadei_history_read(struct binadei_history *history,
+                          binade_history_entry *out_entries, size_t capacity,
+                          binade_history_summary *out)
+{
+    struct binadei_history_ring *ring;
+    size_t count = 0;
+    pthread_mutex_lock(&history->readers_lock);
+    begin_reading(history, out);
+    while (count < capacity && (ring = latest(history))) {
+        out_entries[count++] = ring->head;
+        move_head(ring);
+    }
+    out->lost_count = sum_of_lost(history);
+    pthread_mutex_unlock(&history->readers_lock);
+    turn_round(history, out_entries, count);
+    out->count = count;
+}

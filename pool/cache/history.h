@@ -1,0 +1,121 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What threads did with a pool last: a ring for each member, which its thread
+ * writes and anybody reads. A pool without a history has no rings, and its
+ * members have none. Of a pool with one the attention word is never 0 in its
+ * flags, so that no hit is plain: see pool/recorded.h.
+ *
+ * Edge HE. An entry is six words. Its writer first sets the sequence to 0, then
+ * writes the others, each with release, and then the sequence. A reader loads
+ * the sequence, the others, each with acquire, and the sequence again. If any
+ * of the words that it got is of a later entry, then the second look finds the
+ * 0 that came before that word, or what came after the 0, and not the sequence
+ * that it found first. Neither side waits for the other.
+ */
+#ifndef BINADE_POOL_CACHE_HISTORY_H_
+#define BINADE_POOL_CACHE_HISTORY_H_
+
+#include "binade/history.h"
+#include "pool/base/atomics.h"
+#include "pool/base/step.h"
+#include "pool/base/ticks.h"
+#include "pool/cache/state.h"
+
+struct binadei_history_slot {
+    binadei_atomic_word sequence; /* HE; the entry's number + 1, 0: none */
+    binadei_atomic_word ticks;    /* HE, and so are the next four */
+    binadei_atomic_word address;
+    binadei_atomic_word size_bytes;
+    binadei_atomic_word stream;
+    binadei_atomic_word what; /* kind, status, thread */
+};
+
+struct binadei_history_ring {
+    /* Constant once the ring is listed. */
+    struct binadei_history_ring *next;
+    uint64_t mask;
+    bool is_counter; /* as binadei_ticks() wants it */
+    /* Of the members that had it, one after the other; the registry's lock. */
+    struct binadei_history_ring *next_ended;
+    /* The owner's. */
+    uint32_t thread_id;
+    /* Edge HE: entries so far; the owner writes (release), readers begin there
+     * (acquire). */
+    binadei_atomic_word written;
+    /* While somebody reads; the readers' lock. */
+    uint64_t left;             /* entries that were not looked at yet */
+    uint64_t lost;             /* of those that were noted at the beginning */
+    bool has_head;             /* of the others, the next one is: */
+    binade_history_entry head; /* its time in ticks */
+    struct binadei_history_slot slots[];
+};
+
+struct binadei_history {
+    uint64_t slot_count; /* of each ring; a power of two */
+    bool is_counter;
+    struct binadei_moment begin;
+    /* Edge HL: listed (release) -> read (acquire). Rings stay until the end. */
+    _Atomic(struct binadei_history_ring *) rings;
+    /* Of members that are gone, oldest first; the registry's lock. */
+    struct binadei_history_ring *ended;
+    struct binadei_history_ring **ended_end;
+    uint32_t ended_count;
+    pthread_mutex_t readers_lock;
+};
+
+/* An operation, as its thread sees it. */
+struct binadei_note {
+    uint32_t kind; /* binade_history_kind */
+    binade_status status;
+    uint64_t ticks;
+    binade_devptr address;
+    uint64_t size_bytes;
+    binade_stream stream;
+};
+
+/* `entries` is not 0. NULL: no memory. */
+struct binadei_history *binadei_history_create(uint64_t entries);
+/* With all rings. NULL is fine. */
+void binadei_history_destroy(struct binadei_history *history);
+
+/* A ring for a thread's new member: one that is made, or where enough
+ * of them have ended the one that ended first, whose entries stay until they
+ * are overwritten. NULL: no memory. */
+struct binadei_history_ring *
+binadei_history_begin(struct binadei_history *history, uint32_t thread_id);
+/* Its member is gone; the registry's lock is held. */
+void binadei_history_end(struct binadei_history *history,
+                         struct binadei_history_ring *ring);
+
+/* The newest, oldest first; `out` but for its size. */
+void binadei_history_read(struct binadei_history *history,
+                          binade_history_entry *out_entries, size_t capacity,
+                          binade_history_summary *out);
+
+/* Inside, of the calling thread's own member. */
+static inline void binadei_history_write(struct binadei_history_ring *ring,
+                                         const struct binadei_note *note)
+{
+    /* relaxed: only the owner writes. */
+    uint64_t written = binadei_load_relaxed(&ring->written);
+    struct binadei_history_slot *slot = &ring->slots[written & ring->mask];
+    /* relaxed: each of the stores below releases it. */
+    binadei_store_relaxed(&slot->sequence, 0);
+    BINADEI_STEP("history.begun");
+    /* HE.release, all five: who sees one of them sees the 0. */
+    binadei_store_release(&slot->ticks, note->ticks);
+    binadei_store_release(&slot->address, note->address);
+    BINADEI_STEP("history.half");
+    binadei_store_release(&slot->size_bytes, note->size_bytes);
+    binadei_store_release(&slot->stream, (uintptr_t)note->stream);
+    binadei_store_release(&slot->what, note->kind |
+                                           (uint64_t)note->status << 8 |
+                                           (uint64_t)ring->thread_id << 32);
+    /* HE.release: who sees the number sees the entry. */
+    binadei_store_release(&slot->sequence, written + 1);
+    /* HE.release: who begins here finds this entry or a later one. */
+    binadei_store_release(&ring->written, written + 1);
+}
+
+#endif

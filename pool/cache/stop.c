@@ -1,0 +1,103 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "pool/cache/stop.h"
+
+#include <sched.h>
+
+#include "pool/base/barrier.h"
+#include "pool/base/clock.h"
+#include "pool/base/step.h"
+#include "pool/cache/gate.h"
+#include "pool/cache/registry.h"
+
+/* Shorter than anybody waits before they end the stop. */
+#define SETTLE_NS UINT64_C(50000000)
+#define YIELDS 64U
+#define NAP_NS 50000L
+
+/* The registry's lock held. */
+static void ask_all(struct binadei_engine *engine)
+{
+    for (struct binadei_member *member = engine->members; member;
+         member = member->of_pool) {
+        if (!member->thread)
+            continue;
+        /* CL: sequentially consistent, before the barrier. An owner who sees it
+         * sees the attention word. */
+        (void)atomic_fetch_or(&member->thread->claim, BINADEI_CLAIM_ASKED);
+    }
+}
+
+/* After the barrier: whether no thread is in a hit. */
+static bool are_hits_over(struct binadei_engine *engine,
+                          const struct binadei_member *except)
+{
+    bool are_over = true;
+    binadei_registry_lock();
+    for (const struct binadei_member *member = engine->members; member;
+         member = member->of_pool) {
+        /* OU.acquire: what its hits did. CL: sequentially consistent. */
+        if (member != except && member->thread &&
+            atomic_load(&member->thread->is_inside) == 1)
+            are_over = false;
+    }
+    binadei_registry_unlock();
+    return are_over;
+}
+
+static bool wait_for_rest(const struct binadei_call *call)
+{
+    uint64_t sum;
+    uint64_t end_ns = binadei_now_ns() + SETTLE_NS;
+    for (unsigned i = 0;
+         !are_hits_over(call->engine, call->member) ||
+         !binadei_operations_are_over(call->engine, call->member, &sum);
+         i++) {
+        if (binadei_now_ns() >= end_ns)
+            return false;
+        if (i < YIELDS)
+            (void)sched_yield();
+        else
+            binadei_nap(NAP_NS);
+    }
+    return true;
+}
+
+/* A full barrier in all running threads; where the kernel has none, each thread
+ * has its own. */
+static bool pass_barrier(void)
+{
+    return !binadei_barrier_is_there() || binadei_barrier_all();
+}
+
+bool binadei_stop(struct binadei_call *call, uint64_t *out_ticket)
+{
+    struct binadei_engine *engine = call->engine;
+    binadei_operation_end(call->member);
+    pthread_mutex_lock(&engine->stop_lock);
+    /* Only who has the lock closes it. */
+    (void)binadei_gate_try_close(&engine->stop, out_ticket);
+    /* Before the asking, with which it becomes visible. */
+    atomic_fetch_or(&call->pool->attention, BINADEI_ATTENTION_STOPPED);
+    binadei_registry_lock();
+    ask_all(engine);
+    binadei_registry_unlock();
+    if (pass_barrier() && wait_for_rest(call))
+        return true;
+    (void)binadei_go_on(call, *out_ticket);
+    return false;
+}
+
+bool binadei_go_on(struct binadei_call *call, uint64_t ticket)
+{
+    struct binadei_engine *engine = call->engine;
+    BINADEI_STEP("locked.stopped");
+    /* Release: what was read was read before hits write again. Who sees it late
+     * has a call more that is no hit. */
+    atomic_fetch_and_explicit(&call->pool->attention,
+                              ~BINADEI_ATTENTION_STOPPED, memory_order_release);
+    bool is_mine = binadei_gate_open(&engine->stop, ticket);
+    pthread_mutex_unlock(&engine->stop_lock);
+    return is_mine;
+}

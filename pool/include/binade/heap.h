@@ -1,0 +1,217 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Where all of a pool's memory is: every byte of every segment, at one moment.
+ * docs/history.md tells how the moment is made and what it costs.
+ */
+#ifndef BINADE_HEAP_H_
+#define BINADE_HEAP_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "binade/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What an interval of a segment is: binade_heap_interval.kind. Later versions
+ *  may have further kinds. */
+typedef enum binade_heap_kind {
+    /** Nobody's; as long as it is, neighbours included. */
+    BINADE_HEAP_FREE = 0,
+    /** A block that was allocated and not freed. */
+    BINADE_HEAP_USED = 1,
+    /** A freed block in the cache of a thread; thread 0: of one that ended. */
+    BINADE_HEAP_CACHED = 2,
+    /** A freed block that a thread left for others of its stream. */
+    BINADE_HEAP_DEPOT = 3,
+    /** A freed block on its way out of a thread's cache. */
+    BINADE_HEAP_LEAVING = 4,
+    /** A freed block that waits until work is over. */
+    BINADE_HEAP_RETIRING = 5,
+    /** A freed block that is exported, and so kept for other processes. */
+    BINADE_HEAP_KEPT = 6,
+    /** Neither free nor in any block: what a mistake of the program's has cost,
+     *  a block that was freed twice for instance. */
+    BINADE_HEAP_LOST = 7
+} binade_heap_kind;
+
+#define BINADE_HEAP_KINDS 8U
+
+/* Bits of binade_heap_interval.flags. */
+
+/** A block that handles were made of for other processes. */
+#define BINADE_HEAP_EXPORTED (UINT32_C(1) << 0)
+/** A block that more is noted of: recorded uses, or exports. */
+#define BINADE_HEAP_SPECIAL (UINT32_C(1) << 1)
+
+/** A piece of memory that the source gave. The struct does not change: they lie
+ *  in arrays. */
+typedef struct binade_heap_segment {
+    /** Never used again in this pool. */
+    uint64_t id;
+    /** What blocks can lie in; multiples of 2 MiB. */
+    binade_devptr address;
+    uint64_t size_bytes;
+    /** As the source gave it. */
+    binade_devptr memory;
+    uint64_t memory_bytes;
+    /** Its intervals, in the array of all. */
+    uint64_t first_interval;
+    uint64_t interval_count;
+    uint64_t reserved;
+} binade_heap_segment;
+
+/** A free interval or a block. The struct does not change. */
+typedef struct binade_heap_interval {
+    binade_devptr address;
+    /** What a block holds, which may be more than was asked for. */
+    uint64_t size_bytes;
+    /** CACHED, DEPOT, LEAVING, RETIRING: the stream that it was freed on,
+     *  BINADE_STREAM_ANY or BINADE_STREAM_DONE. Otherwise 0. */
+    binade_stream stream;
+    /** RETIRING: nanoseconds since it has been waiting. Otherwise 0. */
+    uint64_t age_ns;
+    /** CACHED, LEAVING: whose cache, as gettid() tells it. Otherwise 0. */
+    uint32_t thread_id;
+    /** A binade_heap_kind. */
+    uint32_t kind;
+    /** Index of the segment. */
+    uint32_t segment;
+    /** BINADE_HEAP_ bits. */
+    uint32_t flags;
+    uint64_t reserved[2];
+} binade_heap_interval;
+
+/** What a snapshot comes to. */
+typedef struct binade_heap_summary {
+    /** Bytes of this struct: set by the caller before the call. */
+    uint32_t struct_size;
+    uint32_t segment_count;
+    uint64_t interval_count;
+    /** When: nanoseconds of CLOCK_MONOTONIC, and for how long other threads'
+     *  calls were held up. */
+    uint64_t time_ns;
+    uint64_t stopped_ns;
+    /** Of all segments, by binade_heap_kind. */
+    uint64_t bytes[BINADE_HEAP_KINDS];
+    uint64_t counts[BINADE_HEAP_KINDS];
+    /** The source's name; the snapshot's. */
+    const char *source_name;
+} binade_heap_summary;
+
+typedef struct binade_heap_snapshot binade_heap_snapshot;
+
+/**
+ * Takes a snapshot of a pool. The pool stops for the moment of the copying, in
+ * which no other thread gets or gives back memory; no cache is emptied.
+ *
+ * The intervals of a segment tile it: they are in order, each begins where the
+ * one before ends, and the last ends with the segment. At rest they add up to
+ * what binade_pool_stats() says: USED and KEPT to what is in use, CACHED and
+ * DEPOT to what is cached, LEAVING and RETIRING to what is retiring.
+ *
+ * @param pool  The pool.
+ * @param out   [out] The snapshot. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` or `out` is NULL, or the pool is destroyed.
+ * @return BINADE_E_BUSY     Other threads' calls did not come to an end within
+ *         a second: nothing is known.
+ * @return BINADE_E_NO_HOST_MEMORY
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: the caller's, to be destroyed by binade_heap_snapshot_destroy();
+ *            it may outlive the pool.
+ * Threads:   any; one at a time takes a snapshot, others wait for it. All other
+ *            calls on the pool wait while it is stopped, binade_try_alloc()
+ *            too: up to 50 ms for calls that were under way, and then for
+ *            copying some 64 bytes for each interval. A call that has waited for
+ *            0.1 s goes on, and the snapshot is taken again.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_heap_snapshot_create(binade_pool *pool, binade_heap_snapshot **out);
+
+/**
+ * Ends a snapshot.
+ *
+ * @param snapshot  NULL does nothing.
+ *
+ * Ownership: ends, and what its arrays have with it.
+ * Threads:   one.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API void binade_heap_snapshot_destroy(binade_heap_snapshot *snapshot);
+
+/**
+ * Tells what a snapshot comes to.
+ *
+ * @param snapshot  The snapshot.
+ * @param out       [in,out] `struct_size` says how much the caller has room
+ *                  for. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `snapshot` or `out` is NULL, or `struct_size` is
+ *         less than that of version 0.1.0.
+ *
+ * Ownership: the name is the snapshot's.
+ * Threads:   any. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_heap_snapshot_summary(
+    const binade_heap_snapshot *snapshot, binade_heap_summary *out);
+
+/**
+ * The segments, by their places in the pool.
+ *
+ * @param snapshot   The snapshot.
+ * @param out_count  [out] NULL, or how many there are.
+ *
+ * @return The first, or NULL where there is none or `snapshot` is NULL.
+ *
+ * Ownership: the snapshot's.
+ * Threads:   any. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API const binade_heap_segment *
+binade_heap_snapshot_segments(const binade_heap_snapshot *snapshot,
+                              size_t *out_count);
+
+/**
+ * The intervals of all segments, segment by segment, by address.
+ *
+ * As binade_heap_snapshot_segments().
+ */
+BINADE_API const binade_heap_interval *
+binade_heap_snapshot_intervals(const binade_heap_snapshot *snapshot,
+                               size_t *out_count);
+
+/**
+ * Names a kind: "free", "used", "cached", "depot", "leaving", "retiring",
+ * "kept", "lost".
+ *
+ * @param kind  As an interval has it.
+ *
+ * @return The name; "unknown" for a number that is no kind.
+ *
+ * Ownership: the library's; valid as long as it is loaded.
+ * Threads:   any. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API const char *binade_heap_kind_name(uint32_t kind);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A hit and its note are one step to others: both are made inside. A block's
+ * allocation is noted with a moment after it, its free with one before anybody
+ * else can have it, so that the notes of one block are in the order of its
+ * lives.
+ */
+#include "pool/recorded.h"
+
+/* The route, if the pool's history is all that keeps it from being right. */
+static struct binadei_route *find(struct binadei_thread *thread,
+                                  const struct binade_pool *pool,
+                                  binade_stream stream)
+{
+    if (binadei_thread_is_inside(thread))
+        return NULL;
+    struct binadei_route *route = thread->last;
+    if (!route || route->pool != pool || route->stream != stream)
+        route = binadei_thread_find(thread, pool, stream);
+    if (!route || !route->push)
+        return NULL;
+    uint64_t attention = binadei_attention(pool) & ~BINADEI_ATTENTION_RECORDED;
+    return route->attention == attention ? route : NULL;
+}
+
+static void write(struct binadei_history_ring *ring,
+                  const struct binadei_note *note)
+{
+    struct binadei_note timed = *note;
+    timed.ticks = binadei_ticks(ring->is_counter);
+    binadei_history_write(ring, &timed);
+}
+
+binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
+                                     size_t size_bytes, binade_stream stream)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = find(thread, pool, stream);
+    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
+    if (!route || less_one >= BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES ||
+        !binadei_hit_enter(thread, BINADEI_HIT_OTHER))
+        return 0;
+    binade_devptr address = binadei_hit_pop(
+        &route->pop->magazines[binadei_class_of(less_one)], size_bytes);
+    const struct binadei_note note = {.kind = BINADE_HISTORY_ALLOC,
+                                      .address = address,
+                                      .size_bytes = size_bytes,
+                                      .stream = stream};
+    if (address)
+        write(route->pop->member->history, &note);
+    binadei_thread_leave(thread);
+    return address;
+}
+
+/* The class, if it is a small one and what the caller claims. */
+static bool find_class(const struct binade_pool *pool, binade_devptr address,
+                       size_t size_bytes, uint32_t *out)
+{
+    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
+    *out = binadei_hit_byte(pool, address) - 1U;
+    return *out < BINADEI_SMALL_CLASSES &&
+           (!size_bytes ||
+            (less_one < BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES &&
+             binadei_class_of(less_one) == *out));
+}
+
+bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
+                           size_t size_bytes, binade_stream stream)
+{
+    uint32_t class_index;
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = find(thread, pool, stream);
+    if (!route || !find_class(pool, address, size_bytes, &class_index) ||
+        !binadei_hit_enter(thread, BINADEI_HIT_OTHER))
+        return false;
+    bool is_pushed =
+        binadei_hit_push(&route->push->magazines[class_index], address);
+    const struct binadei_note note = {
+        .kind = size_bytes ? BINADE_HISTORY_FREE_SIZED : BINADE_HISTORY_FREE,
+        .address = address,
+        .size_bytes =
+            size_bytes ? size_bytes : binadei_class_bytes(class_index),
+        .stream = stream};
+    if (is_pushed)
+        write(route->push->member->history, &note);
+    binadei_thread_leave(thread);
+    return is_pushed;
+}
+
+void binadei_note_call(const struct binadei_call *call,
+                       const struct binadei_note *note)
+{
+    struct binadei_history_ring *ring = call->member->history;
+    struct binadei_note timed = *note;
+    if (!timed.ticks)
+        timed.ticks = binadei_ticks_after(ring->is_counter);
+    binadei_history_write(ring, &timed);
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Snapshots while other threads allocate and free.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/heap/heap_under_test.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using heap_test::Heap;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+constexpr unsigned kSnapshots = 200;
+constexpr unsigned kThreads = 3;
+
+// Allocates and frees until it is told to stop.
+class Churner
+{
+  public:
+    Churner(binade_pool *pool, binade_stream stream, uint64_t seed)
+        : pool_(pool), stream_(stream), random_(seed)
+    {
+    }
+
+    void Run(const std::atomic<bool> &is_over)
+    {
+        while (!is_over.load())
+            Step();
+        while (!blocks_.empty())
+            FreeOne();
+    }
+
+  private:
+    uint64_t Random(uint64_t below)
+    {
+        random_ = random_ * UINT64_C(6364136223846793005) + 1;
+        return (random_ >> 33) % below;
+    }
+
+    void Step()
+    {
+        if (blocks_.size() < 200 && Random(2)) {
+            size_t size =
+                Random(20) ? 1 + Random(40 * kKiB) : kMiB + Random(2 * kMiB);
+            binade_devptr address = 0;
+            ASSERT_EQ(BINADE_OK, binade_alloc(pool_, size, stream_, &address));
+            blocks_.push_back(address);
+        } else if (!blocks_.empty()) {
+            FreeOne();
+        }
+    }
+
+    void FreeOne()
+    {
+        size_t at = Random(blocks_.size());
+        binade_devptr address = blocks_[at];
+        blocks_[at] = blocks_.back();
+        blocks_.pop_back();
+        ASSERT_EQ(BINADE_OK,
+                  binade_free(pool_, address,
+                              Random(10) ? stream_ : BINADE_STREAM_DONE));
+    }
+
+    binade_pool *pool_;
+    binade_stream stream_;
+    uint64_t random_;
+    std::vector<binade_devptr> blocks_;
+};
+
+TEST(SnapshotVsCalls, EachTilesTheSegments)
+{
+    pool_test::UseStandin();
+    Pool pool;
+    Stream streams[2];
+    std::atomic<bool> is_over{false};
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < kThreads; i++)
+        threads.emplace_back([&, i] {
+            Churner churner(pool, streams[i % 2], i + 1);
+            churner.Run(is_over);
+        });
+    for (unsigned i = 0; i < kSnapshots; i++)
+        Heap heap(pool);
+    is_over = true;
+    for (std::thread &thread : threads)
+        thread.join();
+    Heap heap(pool);
+    EXPECT_EQ(0u, heap.Count(BINADE_HEAP_USED));
+    heap.ExpectStatsOf(pool);
+}
+
+} // namespace

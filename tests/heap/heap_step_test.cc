@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that stand still at the worst moments: one that has memory in its
+// hands, one that is in a hit, and one that has stopped the pool.
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "binade/binade.h"
+
+extern "C" {
+#include "tests/progress/freeze.h"
+#include "tests/support/stage.h"
+}
+
+namespace
+{
+
+class Frozen : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        ASSERT_TRUE(stage_open());
+        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        options.history_entries = 16;
+        options.thread_cache_bytes = UINT64_C(1) << 20;
+        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_));
+        Use(1);
+    }
+
+    void TearDown() override
+    {
+        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, nullptr));
+    }
+
+    void Use(unsigned count)
+    {
+        std::vector<binade_devptr> blocks(count);
+        ASSERT_EQ(BINADE_OK, binade_alloc_batch(pool_, 4096, nullptr, count,
+                                                blocks.data()));
+        ASSERT_EQ(BINADE_OK, binade_free_batch(pool_, blocks.data(), count,
+                                               nullptr, nullptr));
+    }
+
+    // A thread that works until it stands still.
+    std::thread StopAt(const char *step, unsigned count)
+    {
+        std::thread thread([this, step, count] {
+            (void)stage_enter();
+            Use(1);
+            freeze_wish wish = {step, 1};
+            freeze_follow(&wish);
+            Use(count);
+            freeze_follow(nullptr);
+        });
+        while (!freeze_is_on())
+            std::this_thread::yield();
+        return thread;
+    }
+
+    // Writes how many bytes are used, unless that is NULL.
+    binade_status Look(uint64_t *out_used = nullptr)
+    {
+        binade_heap_snapshot *snapshot = nullptr;
+        binade_status status = binade_heap_snapshot_create(pool_, &snapshot);
+        if (status != BINADE_OK)
+            return status;
+        binade_heap_summary summary = {};
+        summary.struct_size = sizeof(summary);
+        EXPECT_EQ(BINADE_OK, binade_heap_snapshot_summary(snapshot, &summary));
+        EXPECT_EQ(0u, summary.bytes[BINADE_HEAP_LOST]);
+        binade_heap_snapshot_destroy(snapshot);
+        if (out_used)
+            *out_used = summary.bytes[BINADE_HEAP_USED];
+        return BINADE_OK;
+    }
+
+    // Nothing is said while a thread stands there, and all is well afterwards.
+    void ExpectBusyWhileOneIsAt(const char *step, unsigned count)
+    {
+        std::thread thread = StopAt(step, count);
+        EXPECT_EQ(BINADE_E_BUSY, Look());
+        freeze_release();
+        thread.join();
+        EXPECT_EQ(BINADE_OK, Look());
+    }
+
+    binade_pool *pool_ = nullptr;
+};
+
+// Neither in a magazine nor in the depot.
+TEST_F(Frozen, WithABundleInItsHands)
+{
+    ExpectBusyWhileOneIsAt("depot.put", 2000);
+}
+
+TEST_F(Frozen, InAHit)
+{
+    ExpectBusyWhileOneIsAt("history.half", 1);
+}
+
+// The others go on, and the snapshot is taken again when it finds that out.
+TEST_F(Frozen, WithThePoolStopped)
+{
+    binade_status status = BINADE_E_INVALID;
+    binade_devptr block = 0;
+    uint64_t used = 0;
+    std::thread looker([&] {
+        (void)stage_enter();
+        freeze_wish wish = {"locked.stopped", 1};
+        freeze_follow(&wish);
+        do {
+            status = Look(&used);
+        } while (status == BINADE_E_BUSY);
+        freeze_follow(nullptr);
+    });
+    while (!freeze_is_on())
+        std::this_thread::yield();
+    // This was not there when the snapshot was taken the first time.
+    EXPECT_EQ(BINADE_OK, binade_alloc(pool_, 4096, nullptr, &block));
+    freeze_release();
+    looker.join();
+    EXPECT_EQ(BINADE_OK, status);
+    EXPECT_EQ(4096u, used);
+    EXPECT_EQ(BINADE_OK, binade_free(pool_, block, nullptr));
+}
+
+} // namespace

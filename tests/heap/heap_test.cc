@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each state that memory can be in, seen once in a snapshot.
+#include <gtest/gtest.h>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <future>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/heap/heap_under_test.h"
+#include "tests/pool/pool_under_test.h"
+#include "tests/segment/fake_source.h"
+
+namespace
+{
+
+using heap_test::Heap;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+class HeapTest : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+};
+
+TEST_F(HeapTest, OfANewPoolIsEmpty)
+{
+    Pool pool;
+    Heap heap(pool);
+    EXPECT_EQ(0u, heap.summary().segment_count);
+    EXPECT_EQ(0u, heap.summary().interval_count);
+    heap.ExpectStatsOf(pool);
+}
+
+TEST_F(HeapTest, HasABlockInUse)
+{
+    Pool pool;
+    binade_devptr address = pool.Alloc(100 * kKiB);
+    Heap heap(pool);
+    binade_heap_interval block = heap.At(address);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_USED), block.kind);
+    EXPECT_EQ(pool.UsableSize(address), block.size_bytes);
+    EXPECT_EQ(1u, heap.Count(BINADE_HEAP_USED));
+    heap.ExpectStatsOf(pool);
+    pool.Free(address);
+}
+
+uint32_t ThreadId()
+{
+    return static_cast<uint32_t>(syscall(SYS_gettid));
+}
+
+// Threads' caches that hold next to nothing.
+binade_pool_options Tight()
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.thread_cache_bytes = kMiB;
+    return options;
+}
+
+TEST_F(HeapTest, HasTheTailOfARunFree)
+{
+    Pool pool;
+    binade_devptr run = pool.Alloc(3 * kMiB + 1);
+    Heap heap(pool);
+    EXPECT_EQ(3 * kMiB + 32 * kKiB, heap.At(run).size_bytes);
+    binade_heap_interval tail = heap.At(run + 3 * kMiB + 32 * kKiB);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_FREE), tail.kind);
+    EXPECT_EQ(61 * kMiB - 32 * kKiB, tail.size_bytes);
+    heap.ExpectStatsOf(pool);
+    pool.Free(run);
+}
+
+TEST_F(HeapTest, HasWhatAThreadHasCached)
+{
+    Pool pool;
+    Stream stream;
+    binade_devptr block = pool.Alloc(64 * kKiB, stream);
+    pool.Free(block, stream);
+    Heap heap(pool);
+    binade_heap_interval cached = heap.At(block);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_CACHED), cached.kind);
+    EXPECT_EQ(ThreadId(), cached.thread_id);
+    EXPECT_EQ(stream, cached.stream);
+    heap.ExpectStatsOf(pool);
+    // It is where it was.
+    EXPECT_EQ(block, pool.Alloc(64 * kKiB, stream));
+    pool.Free(block, BINADE_STREAM_ANY);
+    EXPECT_EQ(BINADE_STREAM_ANY, Heap(pool).At(block).stream);
+    block = pool.Alloc(3 * kMiB);
+    pool.Free(block, BINADE_STREAM_DONE);
+    EXPECT_EQ(BINADE_STREAM_DONE, Heap(pool).At(block).stream);
+    block = pool.Alloc(kKiB, BINADE_STREAM_PER_THREAD);
+    pool.Free(block, BINADE_STREAM_PER_THREAD);
+    EXPECT_EQ(BINADE_STREAM_PER_THREAD, Heap(pool).At(block).stream);
+}
+
+TEST_F(HeapTest, HasWhatOtherThreadsHaveCached)
+{
+    Pool pool;
+    std::promise<std::pair<binade_devptr, uint32_t>> cached;
+    std::promise<void> end;
+    std::thread other([&] {
+        binade_devptr block = pool.Alloc(64 * kKiB);
+        pool.Free(block);
+        cached.set_value({block, ThreadId()});
+        end.get_future().wait();
+    });
+    std::pair<binade_devptr, uint32_t> found = cached.get_future().get();
+    Heap heap(pool);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_CACHED),
+              heap.At(found.first).kind);
+    EXPECT_EQ(found.second, heap.At(found.first).thread_id);
+    end.set_value();
+    other.join();
+    // Now it has ended, and nobody has taken its caches yet. A call that is no
+    // hit would; a snapshot is none that allocates.
+    Heap later(pool);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_CACHED),
+              later.At(found.first).kind);
+    EXPECT_EQ(0u, later.At(found.first).thread_id);
+    later.ExpectStatsOf(pool);
+}
+
+TEST_F(HeapTest, HasWhatThreadsLeaveForEachOther)
+{
+    Pool pool(Tight());
+    Stream stream;
+    stream.Hold();
+    std::vector<binade_devptr> blocks;
+    for (unsigned i = 0; i < 4096; i++)
+        blocks.push_back(pool.Alloc(4 * kKiB, stream));
+    for (binade_devptr block : blocks)
+        pool.Free(block, stream);
+    Heap heap(pool);
+    std::vector<binade_heap_interval> depot = heap.Of(BINADE_HEAP_DEPOT);
+    ASSERT_FALSE(depot.empty());
+    for (const binade_heap_interval &block : depot)
+        EXPECT_EQ(stream, block.stream);
+    std::vector<binade_heap_interval> retiring = heap.Of(BINADE_HEAP_RETIRING);
+    ASSERT_FALSE(retiring.empty());
+    for (const binade_heap_interval &block : retiring) {
+        EXPECT_EQ(stream, block.stream);
+        EXPECT_LT(0u, block.age_ns);
+    }
+    heap.ExpectStatsOf(pool);
+    stream.Release();
+}
+
+TEST_F(HeapTest, HasWhatIsLeavingAndWhatIsRetiring)
+{
+    Pool pool(Tight());
+    Stream stream;
+    stream.Hold();
+    std::vector<binade_devptr> runs;
+    for (unsigned i = 0; i < 6; i++)
+        runs.push_back(pool.Alloc(3 * kMiB, stream));
+    pool.Free(runs[0], stream);
+    Heap first(pool);
+    binade_heap_interval leaving = first.At(runs[0]);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_LEAVING), leaving.kind);
+    EXPECT_EQ(ThreadId(), leaving.thread_id);
+    EXPECT_EQ(stream, leaving.stream);
+    first.ExpectStatsOf(pool);
+    for (unsigned i = 1; i < 6; i++)
+        pool.Free(runs[i], stream);
+    Heap second(pool);
+    binade_heap_interval retiring = second.At(runs[0]);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_RETIRING), retiring.kind);
+    EXPECT_EQ(0u, retiring.thread_id);
+    EXPECT_EQ(stream, retiring.stream);
+    EXPECT_LT(0u, retiring.age_ns);
+    second.ExpectStatsOf(pool);
+    stream.Release();
+}
+
+TEST_F(HeapTest, HasRecordedUses)
+{
+    Pool pool;
+    Stream first, second;
+    second.Hold();
+    binade_devptr block = pool.Alloc(kKiB, first);
+    EXPECT_EQ(0u, Heap(pool).At(block).flags);
+    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, second));
+    EXPECT_EQ(BINADE_HEAP_SPECIAL, Heap(pool).At(block).flags);
+    pool.Free(block, first);
+    Heap heap(pool);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_RETIRING), heap.At(block).kind);
+    EXPECT_EQ(BINADE_STREAM_ANY, heap.At(block).stream);
+    EXPECT_EQ(0u, heap.At(block).flags);
+    heap.ExpectStatsOf(pool);
+    second.Release();
+}
+
+TEST_F(HeapTest, HasWhatIsExportedAndWhatIsKept)
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_EXPORTABLE;
+    Pool pool(options);
+    binade_ipc_handle handle;
+    binade_devptr block = pool.Alloc(kKiB);
+    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, block, &handle));
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_USED),
+              Heap(pool).At(block).kind);
+    EXPECT_EQ(BINADE_HEAP_EXPORTED | BINADE_HEAP_SPECIAL,
+              Heap(pool).At(block).flags);
+    pool.Free(block);
+    Heap heap(pool);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_KEPT), heap.At(block).kind);
+    EXPECT_EQ(1u, heap.Count(BINADE_HEAP_KEPT));
+    heap.ExpectStatsOf(pool);
+    ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, block));
+    EXPECT_EQ(0u, Heap(pool).Count(BINADE_HEAP_KEPT));
+}
+
+TEST_F(HeapTest, HasEverySegmentAsTheSourceGaveIt)
+{
+    segment_test::FakeSource source;
+    source.misaligned_bytes = 4096;
+    binade_source table = source.Table();
+    binade_pool_options options = pool_test::Defaults();
+    options.source = &table;
+    options.first_segment_bytes = 2 * kMiB;
+    options.largest_segment_bytes = 4 * kMiB;
+    Pool pool(options);
+    std::vector<binade_devptr> runs;
+    for (unsigned i = 0; i < 3; i++)
+        runs.push_back(pool.Alloc(2 * kMiB));
+    Heap heap(pool);
+    EXPECT_EQ(source.Live().size(), heap.segments().size());
+    for (const binade_heap_segment &segment : heap.segments()) {
+        EXPECT_EQ(1u, source.Live().count(segment.memory));
+        EXPECT_LT(segment.memory, segment.address);
+        EXPECT_LT(segment.size_bytes, segment.memory_bytes);
+        EXPECT_EQ(0u, segment.address % (2 * kMiB));
+    }
+    heap.ExpectStatsOf(pool);
+    for (binade_devptr run : runs)
+        pool.Free(run, BINADE_STREAM_DONE);
+    pool.TrimAll();
+    EXPECT_TRUE(Heap(pool).segments().empty());
+}
+
+TEST_F(HeapTest, OutlivesThePool)
+{
+    segment_test::FakeSource source;
+    binade_heap_snapshot *snapshot = nullptr;
+    {
+        binade_source table = source.Table();
+        const std::string name = "short-lived";
+        table.name = name.c_str();
+        binade_pool_options options = pool_test::Defaults();
+        options.source = &table;
+        Pool pool(options);
+        pool.Free(pool.Alloc(kKiB), BINADE_STREAM_DONE);
+        ASSERT_EQ(BINADE_OK, binade_heap_snapshot_create(pool, &snapshot));
+    }
+    binade_heap_summary summary = {};
+    summary.struct_size = sizeof(summary);
+    ASSERT_EQ(BINADE_OK, binade_heap_snapshot_summary(snapshot, &summary));
+    EXPECT_STREQ("short-lived", summary.source_name);
+    EXPECT_EQ(1u, summary.segment_count);
+    EXPECT_LT(0u, summary.time_ns);
+    EXPECT_LT(0u, summary.stopped_ns);
+    size_t count = 0;
+    EXPECT_EQ(binade_heap_snapshot_intervals(snapshot, nullptr),
+              binade_heap_snapshot_intervals(snapshot, &count));
+    EXPECT_EQ(summary.interval_count, count);
+    binade_heap_snapshot_destroy(snapshot);
+}
+
+TEST_F(HeapTest, ChecksItsArguments)
+{
+    Pool pool;
+    binade_heap_snapshot *snapshot = nullptr;
+    binade_heap_summary summary = {};
+    size_t count = 7;
+    EXPECT_EQ(BINADE_E_INVALID, binade_heap_snapshot_create(pool, nullptr));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_heap_snapshot_create(nullptr, &snapshot));
+    EXPECT_EQ(nullptr, binade_heap_snapshot_segments(nullptr, &count));
+    EXPECT_EQ(0u, count);
+    EXPECT_EQ(nullptr, binade_heap_snapshot_intervals(nullptr, nullptr));
+    ASSERT_EQ(BINADE_OK, binade_heap_snapshot_create(pool, &snapshot));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_heap_snapshot_summary(snapshot, nullptr));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_heap_snapshot_summary(snapshot, &summary));
+    summary.struct_size = sizeof(summary);
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_heap_snapshot_summary(nullptr, &summary));
+    binade_heap_snapshot_destroy(snapshot);
+    binade_heap_snapshot_destroy(nullptr);
+    binade_pool *gone = pool;
+    pool.End();
+    EXPECT_EQ(BINADE_E_INVALID, binade_heap_snapshot_create(gone, &snapshot));
+}
+
+TEST_F(HeapTest, NamesTheKinds)
+{
+    const char *const names[] = {"free",  "used",    "cached",
+                                 "depot", "leaving", "retiring",
+                                 "kept",  "lost",    "unknown"};
+    for (uint32_t i = 0; i <= BINADE_HEAP_KINDS; i++)
+        EXPECT_STREQ(names[i], binade_heap_kind_name(i));
+}
+
+} // namespace
