@@ -5,18 +5,21 @@
  */
 #include "binade/pool.h"
 
+#include "pool/alloc.h"
 #include "pool/base/failure.h"
 #include "pool/cache/hit.h"
 #include "pool/ladder.h"
 #include "pool/options.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
+#include "pool/watermark.h"
 
 /* What a caller of any of these asks for. */
 struct wish {
     size_t size_bytes;
     size_t alignment_bytes;
     bool may_wait;
+    bool is_exact;
 };
 
 static binade_status check(const struct wish *wish, const binade_devptr *out)
@@ -50,7 +53,8 @@ static binade_status alloc_in(struct binadei_call *call,
         binadei_size_of_bytes(wish->size_bytes), wish->size_bytes,
         wish->alignment_bytes > BINADEI_GRAIN_BYTES
             ? (uint32_t)(wish->alignment_bytes / BINADEI_GRAIN_BYTES)
-            : 1};
+            : 1,
+        wish->is_exact};
     return call->capture.kind >= BINADEI_CAPTURE_BROKEN
                ? binadei_scopes_alloc(call, &request, wish->may_wait, out)
                : binadei_climb(call, &request, wish->may_wait, out);
@@ -82,8 +86,19 @@ alloc_slow(binade_pool *pool, const struct wish *wish, binade_stream stream,
         return status;
     status = alloc_in(&call, wish, out);
     note(&call, wish, status, out);
+    if (wish->may_wait)
+        binadei_watermark_look(&call);
     binadei_call_end(&call);
     return status;
+}
+
+binade_status binadei_alloc_exact(binade_pool *pool,
+                                  const struct binadei_exact_wish *exact,
+                                  binade_stream stream, binade_devptr *out)
+{
+    const struct wish wish = {exact->size_bytes, exact->alignment_bytes,
+                              exact->may_wait, true};
+    return alloc_slow(pool, &wish, stream, out);
 }
 
 /* Not the last stream, or no hit. Its arguments are those of binade_alloc(),
@@ -93,7 +108,7 @@ static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
                                                            binade_stream stream,
                                                            binade_devptr *out)
 {
-    const struct wish wish = {size_bytes, 1, true};
+    const struct wish wish = {size_bytes, 1, true, false};
     struct binadei_thread *thread = binadei_thread_self;
     struct binadei_route *route = binadei_hit_find(thread, pool, stream);
     binade_devptr address =
@@ -129,14 +144,14 @@ binade_status binade_alloc_aligned(binade_pool *pool, size_t size_bytes,
                                    size_t alignment_bytes, binade_stream stream,
                                    binade_devptr *out)
 {
-    const struct wish wish = {size_bytes, alignment_bytes, true};
+    const struct wish wish = {size_bytes, alignment_bytes, true, false};
     return alloc_slow(pool, &wish, stream, out);
 }
 
 binade_status binade_try_alloc(binade_pool *pool, size_t size_bytes,
                                binade_stream stream, binade_devptr *out)
 {
-    const struct wish wish = {size_bytes, 1, false};
+    const struct wish wish = {size_bytes, 1, false, false};
     return alloc_slow(pool, &wish, stream, out);
 }
 

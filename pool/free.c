@@ -12,6 +12,7 @@
 #include "pool/cache/hit.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
+#include "pool/tenant.h"
 
 /* A size that the caller claims; 0: none. */
 static binade_status check_size(const struct binadei_block *block,
@@ -118,7 +119,7 @@ static inline uint32_t class_of_size(size_t size_bytes)
                : BINADEI_CLASSES;
 }
 
-/* Not the last stream, or no hit; see alloc_other(). */
+/* Not the last stream, or no hit, or a tenant's; see alloc_other(). */
 static __attribute__((noinline)) binade_status
 free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
 {
@@ -129,6 +130,8 @@ free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
         if (class_index < BINADEI_SMALL_CLASSES &&
             binadei_hit_free(thread, route, class_index, address,
                              BINADEI_HIT_OTHER))
+            return BINADE_OK;
+        if (binadei_tenant_free(thread, route, pool, address))
             return BINADE_OK;
     }
     if (binadei_is_recorded(pool) &&
@@ -167,6 +170,10 @@ free_sized_other(binade_pool *pool, binade_devptr address, size_t size_bytes,
         class_at(pool, address) == class_index &&
         binadei_hit_free(thread, route, class_index, address,
                          BINADEI_HIT_OTHER))
+        return BINADE_OK;
+    if (route && class_index < BINADEI_SMALL_CLASSES &&
+        class_at(pool, address) == (class_index | BINADEI_BYTE_SPECIAL) &&
+        binadei_tenant_free(thread, route, pool, address))
         return BINADE_OK;
     if (binadei_is_recorded(pool) && size_bytes &&
         binadei_recorded_free(pool, address, size_bytes, stream))

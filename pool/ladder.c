@@ -14,9 +14,11 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/cache/bounds.h"
 #include "pool/cache/gate.h"
 #include "pool/climb.h"
 #include "pool/recorded.h"
+#include "pool/watermark.h"
 
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
@@ -84,12 +86,17 @@ static void note(const struct binadei_climb *climb, binade_history_kind kind,
     binadei_note(climb->call, &note);
 }
 
+static uint64_t needed_bytes(const struct binadei_climb *climb)
+{
+    const struct binadei_size *size = &climb->request->size;
+    return size->chunks ? size->chunks * (uint64_t)BINADEI_CHUNK_BYTES
+                        : size->grains * BINADEI_GRAIN_BYTES;
+}
+
 /* Outside of operations: it waits for other growers, and for the source. */
 static binade_status grow_once(struct binadei_climb *climb)
 {
-    const struct binadei_size *size = &climb->request->size;
-    uint64_t bytes = size->chunks ? size->chunks * (uint64_t)BINADEI_CHUNK_BYTES
-                                  : size->grains * BINADEI_GRAIN_BYTES;
+    uint64_t bytes = needed_bytes(climb);
     struct binadei_segments *segments = climb->body->segments;
     uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
     binadei_operation_end(climb->call->member);
@@ -306,13 +313,20 @@ static binade_status climb_to_the_end(struct binadei_climb *climb)
                                                             : fail(climb);
 }
 
+/* What any thread has free. Who needs that has too little for such caches. */
+static bool is_cached(struct binadei_climb *climb)
+{
+    binadei_bounds_shrink(climb->call->member);
+    return is_found(climb, BINADE_OOM_OWN_CACHE, own_cache) ||
+           is_found(climb, BINADE_OOM_ORPHANS, orphans) ||
+           is_found(climb, BINADE_OOM_IDLE_THREADS, idle_threads);
+}
+
 /* Growing was refused. */
 static binade_status climb_on(struct binadei_climb *climb)
 {
     binadei_count(climb->call->member, BINADEI_COUNT_RETRIES, 1);
-    if (is_found(climb, BINADE_OOM_OWN_CACHE, own_cache) ||
-        is_found(climb, BINADE_OOM_ORPHANS, orphans) ||
-        is_found(climb, BINADE_OOM_IDLE_THREADS, idle_threads))
+    if (is_cached(climb))
         return BINADE_OK;
     return climb->may_wait
                ? climb_to_the_end(climb)
@@ -338,6 +352,20 @@ static binade_status climb_seen(struct binadei_climb *climb)
     return status;
 }
 
+/* Below the watermark at once, past it only if the caches have nothing. */
+static bool is_grown(struct binadei_climb *climb)
+{
+    bool is_free =
+        !binadei_watermark_is_below(climb->body, needed_bytes(climb));
+    if (!is_free && is_cached(climb))
+        return true;
+    if (!is_found(climb, BINADE_OOM_GROW, grow))
+        return false;
+    if (is_free)
+        binadei_bounds_widen(climb->call->engine);
+    return true;
+}
+
 static __attribute__((noinline)) binade_status
 climb_up(struct binadei_call *call, const struct binadei_request *request,
          bool may_wait, binade_devptr *out)
@@ -348,7 +376,7 @@ climb_up(struct binadei_call *call, const struct binadei_request *request,
                                   .may_wait = may_wait};
     binade_status status = BINADE_OK;
     if (!is_found(&climb, BINADE_OOM_FINISHED_BATCHES, finished_batches) &&
-        !is_found(&climb, BINADE_OOM_GROW, grow))
+        !is_grown(&climb))
         status = is_exhausted(climb.refusal) || climb.refusal == BINADE_E_BUSY
                      ? climb_seen(&climb)
                      : climb.refusal;
@@ -381,9 +409,11 @@ static binade_status climb(struct binadei_call *call,
                             request->size_bytes);
     }
     (void)binadei_reclaim_orphans(call);
-    binade_status status = binadei_take(call, request, out)
-                               ? BINADE_OK
-                               : climb_up(call, request, may_wait, out);
+    binade_status status = BINADE_OK;
+    if (binadei_take(call, request, out))
+        binadei_bounds_stay_calm(call->engine);
+    else
+        status = climb_up(call, request, may_wait, out);
     /* What was never allocated is neither hit nor miss. */
     if (status != BINADE_OK && call->has_missed)
         binadei_count(call->member, BINADEI_COUNT_MISSES, (uint64_t)-1);

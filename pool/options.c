@@ -2,14 +2,15 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The rules for options; all are checked, and nothing is rounded or ignored:
- *  1. A struct of a later version may have further fields, if they are 0.
+ *  1. A struct of a later version may have further fields, if they are 0. One
+ *     of an earlier version has the defaults of those that it lacks.
  *  2. The program's values and those of BINADE_CONF must each be in the range
  *     of the table below: one does not hide an error of the other.
  *  3. BINADE_CONF names each key once at most and no key that is not there.
  *     What it names goes over what the program said.
- *  4. Then, together: the first segment is not above the largest; where threads
- *     have no caches there is no bound for all of them; and that bound is not
- *     below the bound for one.
+ *  4. Then, together: the first segment is not above the largest; a watermark
+ *     is not above the limit; where threads have no caches there is no bound for
+ *     all of them; and that bound is not below the bound for one.
  */
 #include "pool/options.h"
 
@@ -95,6 +96,13 @@ static const struct setting settings[] = {
      .takes_zero = true,
      .takes_suffix = true,
      .accepted = "entries from 0 to 1048576"},
+    {.key = "watermark",
+     FIELD(watermark_bytes),
+     BYTES,
+     .minimum = PAGE_BYTES,
+     .multiple_of = 1,
+     .takes_zero = true,
+     .accepted = "0 and bytes from 2M to 1024G"},
 };
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
@@ -262,6 +270,14 @@ static binade_status check_together(const binade_pool_options *options)
                             "%" PRIu64,
                             options->first_segment_bytes,
                             options->largest_segment_bytes);
+    }
+    if (options->limit_bytes &&
+        options->watermark_bytes > options->limit_bytes) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "watermark is %" PRIu64
+                            " bytes; accepted are 0 and no more than limit, "
+                            "%" PRIu64,
+                            options->watermark_bytes, options->limit_bytes);
     }
     if (options->cache_bytes == 0)
         return BINADE_OK;

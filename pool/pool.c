@@ -17,6 +17,7 @@
 #include "pool/driver/section.h"
 #include "pool/options.h"
 #include "pool/segment/device_source.h"
+#include "pool/tenant/directory.h"
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
@@ -161,6 +162,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .limit_bytes = body->limit_bytes,
         .first_bytes = body->options.first_segment_bytes,
         .largest_bytes = body->options.largest_segment_bytes,
+        .watermark_bytes = body->options.watermark_bytes,
     };
     struct binadei_segments_options with_buddy = options;
     body->source_name = source.name;
@@ -361,6 +363,7 @@ static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
     binadei_leaks_find(body, leaks);
     if (body->options.flags & BINADE_POOL_REPORT_LEAKS)
         print_leaks(leaks);
+    binadei_tenants_end(pool);
     binadei_engine_destroy(body->engine);
     pool->lookup = NULL;
     pool->classes = NULL;

@@ -137,6 +137,7 @@ void binadei_scope_block_remove(struct binadei_scopes *scopes,
 static void mark(const struct binadei_call *call,
                  const struct binadei_block *block)
 {
+    binadei_tag_note_further(binadei_tags(call->engine), block->start);
     binadei_buddy_set_class(call->engine->buddy, block->start,
                             block->byte | BINADEI_BYTE_SPECIAL);
 }
@@ -146,7 +147,8 @@ static bool fits(const struct binadei_scope_block *block,
 {
     uint64_t bytes = request->size.grains * BINADEI_GRAIN_BYTES;
     uint64_t alignment = request->alignment_grains * BINADEI_GRAIN_BYTES;
-    return block->bytes >= bytes && block->bytes <= bytes + bytes / 8 &&
+    uint64_t most_bytes = request->is_exact ? bytes : bytes + bytes / 8;
+    return block->bytes >= bytes && block->bytes <= most_bytes &&
            !(block->address & (alignment - 1));
 }
 
@@ -165,6 +167,14 @@ static binade_devptr take_freed(struct binadei_scope *scope,
     return block->address;
 }
 
+/* Its last life may have been a tenant's. */
+static void discharge(const struct binadei_call *call, binade_devptr address)
+{
+    struct binadei_block block;
+    if (binadei_block_at(call->engine, address, &block) == BINADE_OK)
+        binadei_discharge(call, &block);
+}
+
 static binade_devptr reuse(struct binadei_call *call, binade_scope number,
                            const struct binadei_request *request)
 {
@@ -174,6 +184,8 @@ static binade_devptr reuse(struct binadei_call *call, binade_scope number,
     struct binadei_scope *scope = binadei_scope_find(scopes, number);
     binade_devptr address = scope ? take_freed(scope, request, &stream) : 0;
     pthread_mutex_unlock(&scopes->lock);
+    if (address)
+        discharge(call, address);
     return address;
 }
 

@@ -67,7 +67,8 @@ static binade_status put(struct binadei_call *call,
     if (exports &&
         binadei_exports_free(exports, note->address) != BINADEI_EXPORT_NONE)
         return BINADE_OK;
-    if (!binadei_is_used(call->engine, note->address)) {
+    if (!binadei_is_used(call->engine, note->address) &&
+        !binadei_tag_of(binadei_tags(call->engine), block.start)) {
         block.byte &= (uint8_t)~BINADEI_BYTE_SPECIAL;
         binadei_buddy_set_class(call->engine->buddy, block.start, block.byte);
     }

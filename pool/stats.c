@@ -5,12 +5,18 @@
  */
 #include "binade/stats.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "pool/base/failure.h"
 #include "pool/body.h"
+#include "pool/cache/bounds.h"
 #include "pool/ladder.h"
 #include "pool/recorded.h"
+
+/* Version 0.1.0 ended here. */
+#define STATS_BYTES_MIN                                                        \
+    (offsetof(binade_stats, ladder_last_look) + sizeof(uint64_t))
 
 static void fill_blocks(binade_stats *stats, const struct binadei_sums *sums)
 {
@@ -34,6 +40,7 @@ static void fill_blocks(binade_stats *stats, const struct binadei_sums *sums)
                             : 0;
     stats->threads = sums->thread_count;
     stats->streams = sums->stream_count;
+    stats->cache_bound_halvings = counts[BINADEI_COUNT_SHRINKS];
 }
 
 static void fill_events(binade_stats *stats, const uint64_t *counts)
@@ -79,16 +86,24 @@ static void fill_segments(binade_stats *stats,
     stats->limit_bytes = body->limit_bytes;
 }
 
+/* As much as the caller has room for. */
+static void give_out(binade_stats *stats, binade_stats *out)
+{
+    if (out->struct_size < stats->struct_size)
+        stats->struct_size = out->struct_size;
+    memcpy(out, stats, stats->struct_size);
+}
+
 binade_status binade_pool_stats(binade_pool *pool, binade_stats *out)
 {
     struct binadei_call call;
     struct binadei_sums sums;
     binade_stats stats = {.struct_size = sizeof(stats)};
-    if (!out || out->struct_size < sizeof(stats)) {
+    if (!out || out->struct_size < STATS_BYTES_MIN) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_pool_stats: out is NULL or its "
                             "struct_size below %zu",
-                            sizeof(stats));
+                            STATS_BYTES_MIN);
     }
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
@@ -97,8 +112,10 @@ binade_status binade_pool_stats(binade_pool *pool, binade_stats *out)
     fill_blocks(&stats, &sums);
     fill_events(&stats, sums.counts);
     fill_segments(&stats, pool->body);
+    stats.cache_bound_bytes =
+        binadei_bound(call.engine, call.engine->cache_bytes);
     binadei_call_leave(&call);
-    *out = stats;
+    give_out(&stats, out);
     return BINADE_OK;
 }
 
@@ -113,6 +130,10 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
     binadei_call_pass_gate(&call);
     (void)binadei_reclaim_orphans(&call);
     (void)binadei_reclaim_own(&call);
+    /* Threads that sleep are not disturbed where there is nothing to do. */
+    if (binadei_segments_reserved_bytes(pool->body->segments) > keep_bytes &&
+        binadei_reclaim_idle(&call))
+        (void)binadei_reclaim_done(&call);
     status =
         binadei_segments_trim(pool->body->segments, keep_bytes, &trimmed_bytes);
     const struct binadei_note note = {.kind = BINADE_HISTORY_TRIM,

@@ -56,7 +56,9 @@
     KEY(streams, "streams")                                                    \
     KEY(double_frees_found, "double_frees_found")                              \
     KEY(ladder_callbacks, "ladder.callbacks")                                  \
-    KEY(ladder_last_look, "ladder.last_look")
+    KEY(ladder_last_look, "ladder.last_look")                                  \
+    KEY(cache_bound_bytes, "cache_bound_bytes")                                \
+    KEY(cache_bound_halvings, "cache_bound_halvings")
 
 struct entry {
     const char *key;

@@ -40,6 +40,7 @@ static struct status_words words_of(binade_status status)
         WORDS(BINADE_E_STALE, "what was named is not there any more")
         WORDS(BINADE_E_PEER_GONE, "the process that it came from has ended")
         WORDS(BINADE_E_CAPTURING, "the stream captures a graph")
+        WORDS(BINADE_E_BUDGET, "the tenant's budget is used up")
     }
 #undef WORDS
     return (struct status_words){"BINADE_E_UNKNOWN", "unknown status"};

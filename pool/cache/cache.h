@@ -44,6 +44,11 @@ void binadei_engine_destroy(struct binadei_engine *engine);
 BINADE_MUST_USE binade_status
 binadei_engine_add_context(struct binadei_engine *engine, CUcontext context);
 
+/* Makes room for tags, if there is none yet. BINADE_OK,
+ * BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status
+binadei_engine_make_tags(struct binadei_engine *engine, uint32_t page_capacity);
+
 /* A call that is no hit, for one stream of one pool. From its begin to its end
  * it is an operation: see gate.h. */
 struct binadei_call {
@@ -80,6 +85,7 @@ struct binadei_request {
     struct binadei_size size;
     size_t size_bytes;
     uint32_t alignment_grains;
+    bool is_exact; /* a longer run that is cached will not do */
 };
 
 /* Takes a block: out of the thread's magazines, then of what threads share and
@@ -96,7 +102,11 @@ bool binadei_take_last(struct binadei_call *call,
 BINADE_MUST_USE binade_status binadei_put(struct binadei_call *call,
                                           const struct binadei_block *block,
                                           binade_devptr address);
-/* The same behind an event. */
+/* The block is its tenant's no more, if it has one, whose bytes it was. The call
+ * holds it. */
+void binadei_discharge(const struct binadei_call *call,
+                       const struct binadei_block *block);
+/* As binadei_put(), behind an event. */
 BINADE_MUST_USE binade_status binadei_put_after(struct binadei_call *call,
                                                 binade_devptr address,
                                                 CUevent event);

@@ -128,6 +128,25 @@ binade_status binadei_engine_add_context(struct binadei_engine *engine,
     return status;
 }
 
+binade_status binadei_engine_make_tags(struct binadei_engine *engine,
+                                       uint32_t page_capacity)
+{
+    struct binadei_tags *nobody = NULL;
+    struct binadei_tags *fresh;
+    if (binadei_tags(engine))
+        return BINADE_OK;
+    binade_status status = binadei_tags_create(page_capacity, &fresh);
+    if (status != BINADE_OK)
+        return status;
+    /* TG.release: the words. If another thread was faster: relaxed, since
+     * who uses them loads the pointer again. */
+    if (!atomic_compare_exchange_strong_explicit(&engine->tags, &nobody, fresh,
+                                                 memory_order_release,
+                                                 memory_order_relaxed))
+        binadei_tags_destroy(fresh);
+    return BINADE_OK;
+}
+
 static void give_all(struct binadei_member *by, struct binadei_bundle *bundle)
 {
     while (bundle) {
@@ -215,6 +234,7 @@ void binadei_engine_destroy(struct binadei_engine *engine)
     binadei_spares_destroy(engine);
     destroy_helpers(engine);
     binadei_history_destroy(engine->history);
+    binadei_tags_destroy(binadei_tags(engine));
     pthread_mutex_destroy(&engine->slots_lock);
     pthread_mutex_destroy(&engine->uses_lock);
     pthread_mutex_destroy(&engine->stop_lock);

@@ -10,6 +10,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
+#include "pool/cache/bounds.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/record.h"
 #include "pool/cache/retired.h"
@@ -157,7 +158,7 @@ static bool reserve_depot(const struct binadei_engine *engine,
 {
     /* relaxed: a bound, not a lock; others may pass it at the same time. */
     if (atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed) + bytes >
-        engine->cache_bytes / DEPOT_SHARE)
+        binadei_bound(engine, engine->cache_bytes) / DEPOT_SHARE)
         return false;
     atomic_fetch_add_explicit(&slot->depot_bytes, bytes, memory_order_relaxed);
     return true;

@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "pool/cache/bounds.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/leave.h"
 
@@ -137,11 +138,12 @@ bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
 static bool fits(const struct binadei_member *member, uint64_t more_bytes)
 {
     const struct binadei_engine *engine = member->engine;
-    return member->granted_bytes + more_bytes <= engine->thread_cache_bytes &&
+    return member->granted_bytes + more_bytes <=
+               binadei_bound(engine, engine->thread_cache_bytes) &&
            /* relaxed: a bound. */
            atomic_load_explicit(&engine->granted_bytes, memory_order_relaxed) +
                    more_bytes <=
-               engine->cache_bytes;
+               binadei_bound(engine, engine->cache_bytes);
 }
 
 /* The first class from `from` on whose magazine has capacity, or

@@ -21,6 +21,7 @@ static void leave_batch(struct binadei_poll *poll, struct binadei_batch *batch,
 /* A block of no class: what it must have, and where it is once it is found. */
 struct wish {
     uint64_t bytes;
+    uint64_t most_bytes;
     binade_devptr address;
 };
 
@@ -81,13 +82,14 @@ static bool take_bundles(struct binadei_poll *poll, struct binadei_batch *batch,
 
 /* Where in the bundle such a block is, or its count. */
 static uint32_t find_block(const struct binadei_engine *engine,
-                           const struct binadei_bundle *bundle, uint64_t bytes)
+                           const struct binadei_bundle *bundle,
+                           const struct wish *wish)
 {
     uint32_t i = 0;
     while (i < bundle->count) {
         uint64_t held = binadei_block_bytes(engine, bundle->class_index,
                                             bundle->addresses[i]);
-        if (held >= bytes && held - bytes <= bytes / 8)
+        if (held >= wish->bytes && held <= wish->most_bytes)
             break;
         i++;
     }
@@ -100,7 +102,7 @@ static bool take_block(struct binadei_poll *poll, struct binadei_batch *batch,
     const struct binadei_engine *engine = poll->member->engine;
     struct binadei_bundle **at = binadei_link_of_class(batch, BINADEI_CLASSES);
     struct binadei_bundle *bundle = *at;
-    uint32_t i = bundle ? find_block(engine, bundle, wish->bytes) : 0;
+    uint32_t i = bundle ? find_block(engine, bundle, wish) : 0;
     if (!bundle || i == bundle->count)
         return false;
     wish->address = bundle->addresses[i];
@@ -120,9 +122,9 @@ void binadei_own_reuse(struct binadei_poll *poll)
 }
 
 bool binadei_own_reuse_block(struct binadei_poll *poll, uint64_t bytes,
-                             binade_devptr *out)
+                             uint64_t most_bytes, binade_devptr *out)
 {
-    struct wish wish = {bytes, 0};
+    struct wish wish = {bytes, most_bytes, 0};
     if (!search(poll, take_block, &wish))
         return false;
     *out = wish.address;

@@ -11,10 +11,10 @@
 
 /* Bundles of the class that is wanted go to `own`'s magazine. */
 void binadei_own_reuse(struct binadei_poll *poll);
-/* One block of no class that has `bytes` and not more than an eighth on top;
+/* One block of no class that has `bytes` and not more than `most_bytes`;
  * false: there is none. */
 bool binadei_own_reuse_block(struct binadei_poll *poll, uint64_t bytes,
-                             binade_devptr *out);
+                             uint64_t most_bytes, binade_devptr *out);
 
 /* The link to a batch's first bundle of a class; to NULL: it has none. */
 static inline struct binadei_bundle **

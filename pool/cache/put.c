@@ -7,6 +7,7 @@
 #include "pool/cache/cache.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/uses.h"
+#include "pool/tenant/directory.h"
 
 static void count_free(struct binadei_cache *cache,
                        const struct binadei_block *block)
@@ -66,13 +67,65 @@ static binade_status put_plain(struct binadei_cache *cache,
                               "no memory to keep the freed block in");
 }
 
+/* Takes a tenant's tag off the block, which nobody else may have before. */
+static binadei_tag untag(struct binadei_engine *engine,
+                         struct binadei_block *block)
+{
+    struct binadei_tags *tags =
+        block->byte & BINADEI_BYTE_SPECIAL ? binadei_tags(engine) : NULL;
+    binadei_tag tag = binadei_tag_of(tags, block->start);
+    if (!tag)
+        return 0;
+    binadei_tag_set(tags, block->start, 0);
+    if (!(tag & BINADEI_TAG_FURTHER)) {
+        block->byte &= (uint8_t)~BINADEI_BYTE_SPECIAL;
+        binadei_buddy_set_class(engine->buddy, block->start, block->byte);
+    }
+    return tag;
+}
+
+/* The block is still the caller's. */
+static void retag(struct binadei_engine *engine,
+                  const struct binadei_block *block, binadei_tag tag)
+{
+    if (!tag)
+        return;
+    binadei_tag_set(binadei_tags(engine), block->start, tag);
+    binadei_buddy_set_class(engine->buddy, block->start, block->byte);
+}
+
+static void discharge(const struct binadei_call *call,
+                      const struct binadei_block *block, binadei_tag tag)
+{
+    if (tag)
+        binadei_account_release(&binadei_tenant_of_tag(tag)->account,
+                                call->thread->number,
+                                block->grains * BINADEI_GRAIN_BYTES);
+}
+
+static void settle(struct binadei_call *call, const struct binadei_block *block,
+                   binadei_tag tag)
+{
+    count_free(call->push, block);
+    discharge(call, block, tag);
+}
+
+void binadei_discharge(const struct binadei_call *call,
+                       const struct binadei_block *block)
+{
+    struct binadei_block bare = *block;
+    discharge(call, block, untag(call->engine, &bare));
+}
+
 /* The memory went with its context: nobody will be given it again. */
 static binade_status put_lost(struct binadei_call *call,
                               const struct binadei_block *block,
                               binade_devptr address)
 {
+    struct binadei_block bare = *block;
+    binadei_tag tag = untag(call->engine, &bare);
     binadei_give_block(call->member, address);
-    count_free(call->push, block);
+    settle(call, block, tag);
     return BINADE_OK;
 }
 
@@ -86,11 +139,15 @@ static binade_status put(struct binadei_call *call,
                             "the block at 0x%llx whenever it runs",
                             address);
     }
-    binade_status status = block->byte & BINADEI_BYTE_SPECIAL
-                               ? binadei_put_used(call, block, address, NULL)
-                               : put_plain(call->push, block, address);
+    struct binadei_block bare = *block;
+    binadei_tag tag = untag(call->engine, &bare);
+    binade_status status = bare.byte & BINADEI_BYTE_SPECIAL
+                               ? binadei_put_used(call, &bare, address, NULL)
+                               : put_plain(call->push, &bare, address);
     if (status == BINADE_OK)
-        count_free(call->push, block);
+        settle(call, block, tag);
+    else
+        retag(call->engine, block, tag);
     return status;
 }
 
@@ -115,10 +172,14 @@ binade_status binadei_put_after(struct binadei_call *call,
         return status;
     if (binadei_is_lost(call->pool))
         return put_lost(call, &block, address);
-    status = binadei_put_used(call, &block, address, event);
-    if (status == BINADE_OK)
-        count_free(call->push, &block);
-    return status != BINADE_OK && binadei_is_lost(call->pool)
-               ? put_lost(call, &block, address)
-               : status;
+    struct binadei_block bare = block;
+    binadei_tag tag = untag(call->engine, &bare);
+    status = binadei_put_used(call, &bare, address, event);
+    if (status == BINADE_OK) {
+        settle(call, &block, tag);
+        return BINADE_OK;
+    }
+    retag(call->engine, &block, tag);
+    return binadei_is_lost(call->pool) ? put_lost(call, &block, address)
+                                       : status;
 }

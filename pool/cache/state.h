@@ -29,6 +29,7 @@
 #include "pool/driver/context.h"
 #include "pool/driver/driver_table.h"
 #include "pool/segment/segment.h"
+#include "pool/tenant/tags.h"
 
 struct binadei_history;
 struct binadei_history_ring;
@@ -174,6 +175,7 @@ enum binadei_count {
     BINADEI_COUNT_LADDER, /* the first of enum binadei_ladder */
     BINADEI_COUNT_LADDER_END = BINADEI_COUNT_LADDER + 11,
     BINADEI_COUNT_DOUBLE_FREES = BINADEI_COUNT_LADDER_END,
+    BINADEI_COUNT_SHRINKS, /* of the caches' bounds */
     BINADEI_COUNTS
 };
 
@@ -199,6 +201,7 @@ struct binadei_member {
     uint32_t batch_count;
     binadei_counter counts[BINADEI_COUNTS];
     uint64_t given_bytes; /* ever, to the buddy */
+    uint64_t sunk_bytes;  /* of these: when the watermark was looked at */
     /* Edge IN: see gate.h. Odd while an operation of its thread is inside. */
     _Atomic uint64_t operation;
     /* Out of an allocation that would fail, which goes on afterwards: the member
@@ -252,6 +255,9 @@ struct binadei_engine {
     _Atomic(struct binadei_bundle *) spare_bundles;
     _Atomic(struct binadei_batch *) spare_batches;
     _Atomic uint64_t granted_bytes; /* to all members; relaxed, a bound */
+    /* Of the two bounds above; relaxed, see bounds.h. */
+    atomic_uint halvings;
+    atomic_uint calm_misses;
 
     /* Edge IN: odd while somebody takes the last look; see gate.h. */
     _Atomic uint64_t gate;
@@ -259,6 +265,10 @@ struct binadei_engine {
     _Atomic uint64_t stop;
     pthread_mutex_t stop_lock; /* who stops it has it */
     uint64_t gone_operations;  /* of members that are gone; registry's lock */
+
+    /* Edge TG: binadei_engine_make_tags (release) -> binadei_tags (acquire). NULL
+     * until the pool has a tenant; then unchanged to the end. */
+    _Atomic(struct binadei_tags *) tags;
 
     pthread_mutex_t uses_lock;
     struct binadei_use *uses[BINADEI_USE_BUCKETS];
@@ -271,6 +281,14 @@ struct binadei_engine {
 
     struct binadei_history *history; /* constant; NULL: none is kept */
 };
+
+/* NULL: no block has a tag. */
+static inline struct binadei_tags *
+binadei_tags(const struct binadei_engine *engine)
+{
+    /* TG.acquire: the words are there. */
+    return atomic_load_explicit(&engine->tags, memory_order_acquire);
+}
 
 static inline void binadei_count_add(binadei_counter *counter, uint64_t more)
 {

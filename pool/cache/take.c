@@ -40,6 +40,13 @@ static void count_alloc(struct binadei_cache *cache,
     binadei_count(member, BINADEI_COUNT_REQUESTED_BYTES, request->size_bytes);
 }
 
+static bool is_long_enough(const struct binadei_request *request,
+                           uint64_t bytes)
+{
+    uint64_t needed_bytes = request->size.grains * BINADEI_GRAIN_BYTES;
+    return request->is_exact ? bytes == needed_bytes : bytes >= needed_bytes;
+}
+
 /* The newest run of the bucket that is long enough. */
 static bool pop_run(struct binadei_cache *cache,
                     const struct binadei_request *request, binade_devptr *out)
@@ -50,7 +57,7 @@ static bool pop_run(struct binadei_cache *cache,
         binade_devptr address = magazine->addresses[i];
         uint64_t bytes = binadei_block_bytes(cache->member->engine,
                                              class_of(request), address);
-        if (bytes < request->size.grains * BINADEI_GRAIN_BYTES)
+        if (!is_long_enough(request, bytes))
             continue;
         magazine->addresses[i] = magazine->addresses[count - 1];
         binadei_magazine_set(magazine, count - 1);
@@ -195,8 +202,9 @@ static bool take_uncached(struct binadei_poll *poll,
                           const struct binadei_request *request,
                           binade_devptr *out)
 {
-    if (!binadei_own_reuse_block(
-            poll, request->size.grains * BINADEI_GRAIN_BYTES, out))
+    uint64_t bytes = request->size.grains * BINADEI_GRAIN_BYTES;
+    uint64_t most_bytes = request->is_exact ? bytes : bytes + bytes / 8;
+    if (!binadei_own_reuse_block(poll, bytes, most_bytes, out))
         return false;
     count_alloc(
         poll->own, request,

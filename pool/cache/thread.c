@@ -23,6 +23,8 @@ static struct binadei_thread nobody;
 _Thread_local struct binadei_thread *binadei_thread_self
     __attribute__((tls_model("initial-exec"))) = &nobody;
 
+/* Relaxed: so that threads differ, no more. */
+static atomic_uint number_next;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool is_ready;
@@ -127,6 +129,8 @@ static binade_status attach(void)
     thread->routes = thread->first_routes;
     thread->route_order = BINADEI_FIRST_ROUTE_ORDER;
     thread->is_attached = 1;
+    thread->number =
+        atomic_fetch_add_explicit(&number_next, 1, memory_order_relaxed);
     /* relaxed: nobody knows the thread yet. */
     atomic_store_explicit(&thread->claim,
                           binadei_barrier_is_there() ? 0 : BINADEI_CLAIM_FENCED,

@@ -54,6 +54,7 @@ struct binadei_thread {
      * threads) -> the look inside. */
     atomic_uint claim;
     uint32_t is_attached; /* 1; reads as 0 in a child */
+    uint32_t number;      /* of those that came before it */
     /* While a source of the caller's works: the pool that it serves, which
      * cannot be used. Edge OU: as is_inside. */
     _Atomic(const struct binade_pool *) serving;

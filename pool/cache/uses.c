@@ -122,9 +122,11 @@ binade_status binadei_use(struct binadei_call *call,
         return status;
     pthread_mutex_lock(&engine->uses_lock);
     int noted = note(engine, address, slot);
-    if (noted >= 0)
+    if (noted >= 0) {
+        binadei_tag_note_further(binadei_tags(engine), block->start);
         binadei_buddy_set_class(engine->buddy, block->start,
                                 block->byte | BINADEI_BYTE_SPECIAL);
+    }
     pthread_mutex_unlock(&engine->uses_lock);
     if (noted != 1)
         binadei_slot_unuse(slot);

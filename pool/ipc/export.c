@@ -116,6 +116,7 @@ static binade_status add_segment(struct binadei_exports *exports,
 
 /* Lock held. From now on a free of the block looks further. */
 static binade_status note_block(struct binadei_exports *exports,
+                                const struct binadei_engine *engine,
                                 const struct binadei_block *block,
                                 binade_devptr start)
 {
@@ -128,6 +129,7 @@ static binade_status note_block(struct binadei_exports *exports,
         return BINADE_OK;
     if (!binadei_held_add(&exports->blocks, start))
         return no_memory();
+    binadei_tag_note_further(binadei_tags(engine), block->start);
     binadei_buddy_set_class(exports->options.buddy, block->start,
                             block->byte | BINADEI_BYTE_SPECIAL);
     return BINADE_OK;
@@ -144,7 +146,7 @@ static binade_status fill(struct binadei_exports *exports,
     binade_status status =
         binadei_block_around(engine, &segment->info, address, &block, &start);
     if (status == BINADE_OK)
-        status = note_block(exports, &block, start);
+        status = note_block(exports, engine, &block, start);
     if (status != BINADE_OK)
         return status;
     *out = segment->common;

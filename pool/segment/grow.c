@@ -93,14 +93,24 @@ static uint64_t bytes_to_ask(const struct binadei_segments *segments,
     return (bytes + granularity - 1) & ~(granularity - 1);
 }
 
-/* How many pages the limit leaves room for. */
-static uint64_t pages_within_limit(const struct binadei_segments *segments)
+/* How many pages a limit leaves room for. */
+static uint64_t pages_within(const struct binadei_segments *segments,
+                             uint64_t limit_bytes)
 {
-    uint64_t room =
-        segments->limit_bytes - binadei_segments_reserved_bytes(segments);
+    uint64_t room = limit_bytes - binadei_segments_reserved_bytes(segments);
     room &= ~(uint64_t)(segments->granularity_bytes - 1);
     uint64_t pages = room / BINADEI_PAGE_BYTES;
     return segments->is_padding && pages ? pages - 1 : pages;
+}
+
+static uint64_t pages_within_limit(const struct binadei_segments *segments)
+{
+    uint64_t pages = pages_within(segments, segments->limit_bytes);
+    uint64_t watermark_bytes = segments->watermark_bytes;
+    if (binadei_segments_reserved_bytes(segments) >= watermark_bytes)
+        return pages;
+    uint64_t below = pages_within(segments, watermark_bytes);
+    return below < pages ? below : pages;
 }
 
 static bool needs_its_own(const struct binadei_segments *segments,

@@ -82,6 +82,7 @@ static void fill(struct binadei_segments *segments,
     segments->page_capacity = options->page_capacity;
     segments->limit_bytes =
         options->limit_bytes ? options->limit_bytes : UINT64_MAX;
+    segments->watermark_bytes = options->watermark_bytes;
     segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
     segments->next_bytes = first ? first : BINADEI_SEGMENT_FIRST_BYTES;
     if (segments->next_bytes > segments->largest_bytes)

@@ -40,6 +40,8 @@ struct binadei_segments_options {
      * 0 for the two above. */
     uint64_t first_bytes;
     uint64_t largest_bytes;
+    /* Growth that begins below it ends there if the need does; 0: none. */
+    uint64_t watermark_bytes;
 };
 
 /* No memory is reserved yet. BINADE_OK, BINADE_E_INVALID,

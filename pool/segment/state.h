@@ -24,6 +24,7 @@ struct binadei_segments {
     struct binadei_buddy *buddy;
     uint32_t page_capacity;
     uint64_t limit_bytes;
+    uint64_t watermark_bytes;
     uint64_t largest_bytes;
     size_t granularity_bytes; /* at least a page */
 

@@ -104,6 +104,31 @@ static void check_allocs(binade_pool *pool)
     check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
 }
 
+static void check_tenant_allocs(binade_pool *pool)
+{
+    binade_tenant tenant = 0;
+    binade_devptr address = alloc_on(pool, MEANT);
+    binade_devptr got = 0;
+    check(binade_tenant_create(pool, NULL, 0, &tenant) == BINADE_OK,
+          "a tenant");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_tenant_alloc(tenant, BLOCK_BYTES, NULL, &got) == BINADE_OK &&
+              got == address,
+          "tenant_alloc");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_tenant_try_alloc(tenant, BLOCK_BYTES, NULL, &got) ==
+                  BINADE_OK &&
+              got == address,
+          "tenant_try_alloc");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_tenant_alloc_aligned(tenant, BLOCK_BYTES, 512, NULL, &got) ==
+                  BINADE_OK &&
+              got == address,
+          "tenant_alloc_aligned");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_tenant_destroy(tenant) == BINADE_OK, "its end");
+}
+
 static uint64_t event_count(binade_pool *pool)
 {
     binade_stats stats;
@@ -134,6 +159,7 @@ int main(void)
     if (pool) {
         check_frees(pool);
         check_allocs(pool);
+        check_tenant_allocs(pool);
         check_record_use(pool);
         check(binade_pool_destroy(pool, NULL) == BINADE_OK, "its end");
     }

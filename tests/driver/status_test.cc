@@ -48,12 +48,13 @@ TEST(Status, NumbersNeverChange)
     EXPECT_EQ(16, BINADE_E_STALE);
     EXPECT_EQ(17, BINADE_E_PEER_GONE);
     EXPECT_EQ(18, BINADE_E_CAPTURING);
+    EXPECT_EQ(19, BINADE_E_BUDGET);
 }
 
 TEST(Status, EveryOneHasItsOwnNameAndText)
 {
     std::set<std::string> names, texts;
-    for (int i = BINADE_OK; i <= BINADE_E_CAPTURING; i++) {
+    for (int i = BINADE_OK; i <= BINADE_E_BUDGET; i++) {
         names.insert(binade_status_name(static_cast<binade_status>(i)));
         texts.insert(binade_status_text(static_cast<binade_status>(i)));
     }

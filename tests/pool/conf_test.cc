@@ -22,7 +22,7 @@ TEST(PoolConf, SetsEveryKey)
     Resolved resolved(
         "reuse_dependencies:1,report_leaks:1,exportable:1,auto_scope:1,"
         "wait_ms:12,limit:3000K,first_segment:4M,largest_segment:2G,"
-        "thread_cache:65536,cache:128K,history:4K");
+        "thread_cache:65536,cache:128K,history:4K,watermark:2500K");
     ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
     EXPECT_EQ(BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
                   BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE,
@@ -34,6 +34,7 @@ TEST(PoolConf, SetsEveryKey)
     EXPECT_EQ(64 * kKiB, resolved.options.thread_cache_bytes);
     EXPECT_EQ(128 * kKiB, resolved.options.cache_bytes);
     EXPECT_EQ(4096u, resolved.options.history_entries);
+    EXPECT_EQ(2500 * kKiB, resolved.options.watermark_bytes);
 }
 
 TEST(PoolConf, GoesOverTheProgram)
@@ -86,7 +87,7 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
     "auto_scope, wait_ms, limit, first_segment, largest_segment, "             \
-    "thread_cache, cache, history"
+    "thread_cache, cache, history, watermark"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
 #define LIMIT "; accepted are 0 and bytes from 2M to 1024G"
@@ -149,6 +150,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadConf{"largest_segment:1K", "largest_segment is '1K'" SEGMENT},
         BadConf{"thread_cache:2048G", "thread_cache is '2048G'" CACHE},
         BadConf{"cache:none", "cache is 'none'" CACHE},
+        BadConf{"watermark:1M",
+                "watermark is '1M'; accepted are 0 and bytes from 2M to 1024G"},
         BadConf{"wait_ms:1K", "wait_ms is '1K'" WAIT},
         BadConf{"wait_ms:4294967296", "wait_ms is '4294967296'" WAIT},
         BadConf{"report_leaks:2", "report_leaks is '2'; accepted are 0 and 1"},
@@ -205,6 +208,9 @@ INSTANTIATE_TEST_SUITE_P(
         Pair{"first_segment:2G",
              "first_segment is 2147483648 bytes; accepted is no more than "
              "largest_segment, 1073741824"},
+        Pair{"limit:4M,watermark:5M",
+             "watermark is 5242880 bytes; accepted are 0 and no more than "
+             "limit, 4194304"},
         Pair{"cache:1G,thread_cache:0",
              "cache is 1073741824 bytes, without effect where thread_cache is "
              "0; accepted is 0"},

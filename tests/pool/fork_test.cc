@@ -67,6 +67,8 @@ struct Arguments {
     binade_stats stats;
     binade_ipc_handle handle; // of the block
     binade_scope open, ended, out_scope;
+    binade_tenant tenant;
+    binade_tenant_info tenant_info;
 };
 
 std::vector<std::function<binade_status()>> CallsOn(Arguments &a)
@@ -106,6 +108,19 @@ std::vector<std::function<binade_status()>> CallsOn(Arguments &a)
         [&] { return binade_scope_release(a.ended); },
         [&] { return binade_scope_release(a.out_scope); },
         [&] { return binade_scope_release_all(a.pool); },
+        [&] { return binade_tenant_alloc(a.tenant, 9, kStream, &a.out); },
+        [&] { return binade_tenant_alloc(0, 9, kStream, &a.out); },
+        [&] { return binade_tenant_alloc(a.tenant, 9999, kStream, &a.out); },
+        [&] {
+            return binade_tenant_alloc_aligned(a.tenant, 9, 512, kStream,
+                                               &a.out);
+        },
+        [&] { return binade_tenant_try_alloc(a.tenant, 9, kStream, &a.out); },
+        [&] { return binade_tenant_create(a.pool, "", 0, &a.tenant); },
+        [&] { return binade_tenant_set_budget(a.tenant, 0); },
+        [&] { return binade_tenant_stats(a.tenant, &a.tenant_info); },
+        [&] { return binade_tenant_destroy(a.tenant); },
+        [&] { return binade_tenant_destroy(0); },
         [&] { return binade_pool_create(nullptr, &a.out_pool); },
         [&] { return binade_pool_destroy(a.pool, nullptr); },
     };
@@ -130,6 +145,9 @@ TEST_F(Fork, IsToldByEveryFunction)
     ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, captured, &arguments.ended));
     ASSERT_EQ(BINADE_OK, binade_scope_end(arguments.ended));
     ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, captured, &arguments.open));
+    arguments.tenant_info.struct_size = sizeof(arguments.tenant_info);
+    ASSERT_EQ(BINADE_OK,
+              binade_tenant_create(pool, "", 4096, &arguments.tenant));
     pool.Free(pool.Alloc(4096)); // so that the next one could be a hit
     auto calls = CallsOn(arguments);
     uint64_t before = pool_test::Calls();

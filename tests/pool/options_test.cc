@@ -34,6 +34,7 @@ static_assert(offsetof(binade_pool_options, thread_cache_bytes) == 56, "moved");
 static_assert(offsetof(binade_pool_options, cache_bytes) == 64, "moved");
 constexpr uint32_t kFirstVersionBytes = 72;
 static_assert(offsetof(binade_pool_options, history_entries) == 72, "moved");
+static_assert(offsetof(binade_pool_options, watermark_bytes) == 80, "moved");
 constexpr uint32_t kBytes = sizeof(binade_pool_options);
 
 TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
@@ -69,6 +70,7 @@ TEST(PoolOptions, OfTheProgramAreKept)
     given.thread_cache_bytes = 5 * kMiB;
     given.cache_bytes = 6 * kMiB;
     given.history_entries = 7;
+    given.watermark_bytes = 7 * kMiB;
     Resolved resolved(&given, "");
     ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
     EXPECT_EQ(0, std::memcmp(&given, &resolved.options, sizeof(given)));
@@ -133,6 +135,19 @@ TEST(PoolOptions, OfALaterVersionThatAreSetAreNotKnown)
                   std::to_string(kBytes + 24) + "; accepted is 0 from byte " +
                   std::to_string(kBytes) + " on",
               resolved.message);
+}
+
+TEST(PoolOptions, OfAnEarlierVersionHaveDefaultsForTheRest)
+{
+    binade_pool_options given = Defaults();
+    given.struct_size = kFirstVersionBytes;
+    given.cache_bytes = 96 * kMiB;
+    given.watermark_bytes = 1; // beyond what the caller knows
+    Resolved resolved(given);
+    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(kBytes, resolved.options.struct_size);
+    EXPECT_EQ(96 * kMiB, resolved.options.cache_bytes);
+    EXPECT_EQ(0u, resolved.options.watermark_bytes);
 }
 
 TEST(PoolOptions, AreRefusedWithAnOddStructSize)

@@ -96,6 +96,8 @@ Numbers NumbersOfCaches(const binade_stats &stats)
         {"double_frees_found", stats.double_frees_found},
         {"ladder.callbacks", stats.ladder_callbacks},
         {"ladder.last_look", stats.ladder_last_look},
+        {"cache_bound_bytes", stats.cache_bound_bytes},
+        {"cache_bound_halvings", stats.cache_bound_halvings},
     };
 }
 

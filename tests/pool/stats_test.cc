@@ -37,17 +37,33 @@ TEST_F(Stats, NeedAPoolAndAPlace)
     EXPECT_EQ(BINADE_E_INVALID, binade_pool_stats(pool, nullptr));
 }
 
+constexpr uint32_t kFirstVersionBytes = 352;
+static_assert(offsetof(binade_stats, cache_bound_bytes) == kFirstVersionBytes,
+              "moved");
+
 TEST_F(Stats, RefuseAStructOfTheWrongSizeAndLeaveIt)
 {
     Pool pool;
     binade_stats stats, before;
     std::memset(&stats, 0x5a, sizeof(stats));
-    for (uint32_t bytes : {0u, 4u, static_cast<uint32_t>(sizeof(stats)) - 1}) {
+    for (uint32_t bytes : {0u, 4u, kFirstVersionBytes - 1}) {
         stats.struct_size = bytes;
         before = stats;
         EXPECT_EQ(BINADE_E_INVALID, binade_pool_stats(pool, &stats));
         EXPECT_EQ(0, std::memcmp(&before, &stats, sizeof(stats)));
     }
+}
+
+TEST_F(Stats, GiveAnEarlierVersionWhatItKnows)
+{
+    Pool pool;
+    binade_stats stats;
+    std::memset(&stats, 0x5a, sizeof(stats));
+    stats.struct_size = kFirstVersionBytes;
+    ASSERT_EQ(BINADE_OK, binade_pool_stats(pool, &stats));
+    EXPECT_EQ(kFirstVersionBytes, stats.struct_size);
+    EXPECT_EQ(0u, stats.ladder_last_look);
+    EXPECT_EQ(UINT64_C(0x5a5a5a5a5a5a5a5a), stats.cache_bound_bytes);
 }
 
 TEST_F(Stats, WriteNothingPastWhatTheyKnow)
@@ -78,6 +94,8 @@ TEST_F(Stats, OfAFreshPoolAreZero)
             break;
         if (std::strcmp(key, "limit_bytes") == 0)
             value -= 10 * kMiB;
+        if (std::strcmp(key, "cache_bound_bytes") == 0)
+            value -= 64 * kMiB;
         // Who asks may have caches by that.
         if (std::strcmp(key, "threads") != 0) {
             EXPECT_EQ(0u, value) << key;

@@ -111,7 +111,7 @@ MUTANTS = {
     # Freed on F, with recorded uses.
     "uses_are_forgotten": (
         "pool/cache/put.c",
-        "s/block->byte & BINADEI_BYTE_SPECIAL/0/",
+        "s/bare.byte & BINADEI_BYTE_SPECIAL/0/",
         "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
     ),
     "one_use_is_enough": (

@@ -18,6 +18,7 @@
 #include "binade/stats.h"
 #include "binade/status.h"
 #include "binade/stream.h"
+#include "binade/tenant.h"
 #include "binade/types.h"
 #include "binade/version.h"
 /* IWYU pragma: end_exports */

@@ -84,13 +84,19 @@ typedef struct binade_pool_options {
      *  binade_history_read(); rounded up to a power of two, 48 bytes each; up
      *  to 1048576. 0: none, which costs nothing. [history] */
     uint64_t history_entries;
+    /** Soft limit on what the pool reserves; 0: none. Below it the pool grows as
+     *  it needs. To grow past it, it first takes back what is done and what all
+     *  threads' caches hold; and what is reserved above it goes back to the
+     *  source when whole segments are free, at the next allocation that is
+     *  neither a hit nor binade_try_alloc(). Not above the limit. [watermark] */
+    uint64_t watermark_bytes;
 } binade_pool_options;
 
 /** Every field at its default. */
 #define BINADE_POOL_OPTIONS_INIT                                               \
     {                                                                          \
         (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
-            UINT64_C(64) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0    \
+            UINT64_C(64) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0, 0 \
     }
 
 /**
@@ -320,11 +326,14 @@ binade_usable_size(binade_pool *pool, binade_devptr address, size_t *out);
 
 /**
  * Gives memory that nobody uses back to the source: empties the calling
- * thread's caches and what ended threads left, takes back what is done, and
+ * thread's caches and what ended threads left; if more than `keep_bytes` is
+ * reserved, takes the caches of threads that are in no call of the pool (those
+ * that are in one give theirs up at their next); takes back what is done; and
  * releases segments that are wholly free as long as `keep_bytes` stay reserved.
  *
  * @param pool        The pool.
- * @param keep_bytes  Bytes to keep.
+ * @param keep_bytes  Bytes to keep reserved: the pool is left with this much,
+ *                    or with more where segments are in use or do not fit.
  * @param out_bytes   [out] NULL, or the bytes that the source took back.
  *
  * @return BINADE_OK

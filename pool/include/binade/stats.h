@@ -117,6 +117,12 @@ typedef struct binade_stats {
     /** Two more steps of the way out of memory, as above. */
     uint64_t ladder_callbacks;
     uint64_t ladder_last_look;
+    /** What all threads' caches together may hold now: less than the option says
+     *  while the pool is short of memory.             "cache_bound_bytes" */
+    uint64_t cache_bound_bytes;
+    /** Times that this and each thread's bound were halved for want of memory.
+     *                                                 "cache_bound_halvings" */
+    uint64_t cache_bound_halvings;
 } binade_stats;
 
 /**

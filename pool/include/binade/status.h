@@ -56,7 +56,9 @@ typedef enum binade_status {
     /** The process that it came from has ended. */
     BINADE_E_PEER_GONE = 17,
     /** The stream captures a graph, outside any scope: binade/scope.h. */
-    BINADE_E_CAPTURING = 18
+    BINADE_E_CAPTURING = 18,
+    /** A tenant has used up its budget; the memory itself may be there. */
+    BINADE_E_BUDGET = 19
 } binade_status;
 
 /**

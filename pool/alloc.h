@@ -1,0 +1,26 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Allocation on behalf of others in this folder.
+ */
+#ifndef BINADE_POOL_ALLOC_H_
+#define BINADE_POOL_ALLOC_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "binade/pool.h"
+
+struct binadei_exact_wish {
+    size_t size_bytes;
+    size_t alignment_bytes;
+    bool may_wait; /* as not for binade_try_alloc() */
+};
+
+/* As binade_alloc_aligned() without a look for a hit; but the block is never
+ * longer than its size makes it, whatever is cached. */
+BINADE_MUST_USE binade_status
+binadei_alloc_exact(binade_pool *pool, const struct binadei_exact_wish *exact,
+                    binade_stream stream, binade_devptr *out);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * All of it is advice, hence relaxed: a halving too many or too few changes how
+ * often caches miss, and nothing else.
+ */
+#include "pool/cache/bounds.h"
+
+/* Changes the count of halvings by 1 or -1, if it is not at its end. */
+static bool step(struct binadei_engine *engine, unsigned end, unsigned more)
+{
+    unsigned seen =
+        atomic_load_explicit(&engine->halvings, memory_order_relaxed);
+    while (seen != end)
+        if (atomic_compare_exchange_weak_explicit(
+                &engine->halvings, &seen, seen + more, memory_order_relaxed,
+                memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static void begin_calm(struct binadei_engine *engine)
+{
+    atomic_store_explicit(&engine->calm_misses, 0, memory_order_relaxed);
+}
+
+void binadei_bounds_shrink(struct binadei_member *by)
+{
+    begin_calm(by->engine);
+    if (step(by->engine, BINADEI_HALVINGS_MAX, 1))
+        binadei_count(by, BINADEI_COUNT_SHRINKS, 1);
+}
+
+void binadei_bounds_widen(struct binadei_engine *engine)
+{
+    begin_calm(engine);
+    (void)step(engine, 0, -1U);
+}
+
+void binadei_bounds_stay_calm(struct binadei_engine *engine)
+{
+    /* Threads share the count only while the bounds are shrunk. */
+    if (!atomic_load_explicit(&engine->halvings, memory_order_relaxed))
+        return;
+    if (atomic_fetch_add_explicit(&engine->calm_misses, 1,
+                                  memory_order_relaxed) +
+            1 >=
+        BINADEI_CALM_MISSES)
+        binadei_bounds_widen(engine);
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The bounds of caches under pressure: they shrink with each climb, to a floor,
+// and come back when the pool is calm or grows.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::Defaults;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+
+constexpr uint64_t kLimitBytes = 256 * kMiB;
+constexpr uint64_t kBoundBytes = 128 * kMiB;
+constexpr int kCalmMisses = 1024;
+
+class Bounds : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+};
+
+binade_pool_options Limited()
+{
+    binade_pool_options options = Defaults();
+    options.limit_bytes = kLimitBytes;
+    options.first_segment_bytes = 64 * kMiB;
+    options.largest_segment_bytes = 64 * kMiB;
+    options.thread_cache_bytes = 64 * kMiB;
+    options.cache_bytes = kBoundBytes;
+    options.wait_ms = 0;
+    return options;
+}
+
+// An allocation that fails climbs once.
+void Climb(Pool &pool)
+{
+    binade_devptr block = 0;
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, kLimitBytes, BINADE_STREAM_LEGACY, &block));
+}
+
+// An allocation that no cache serves, and nobody climbs for.
+void Miss(Pool &pool)
+{
+    pool.Free(pool.Alloc(600 * kKiB), BINADE_STREAM_DONE);
+    binade_devptr block = 0;
+    ASSERT_EQ(BINADE_OK,
+              binade_try_alloc(pool, 600 * kKiB, BINADE_STREAM_LEGACY, &block));
+    pool.Free(block, BINADE_STREAM_DONE);
+}
+
+TEST_F(Bounds, AreAsSetWithoutPressure)
+{
+    Pool pool(Limited());
+    for (int i = 0; i < 2 * kCalmMisses; i++)
+        Miss(pool);
+    EXPECT_EQ(kBoundBytes, pool.Stats().cache_bound_bytes);
+    EXPECT_EQ(0u, pool.Stats().cache_bound_halvings);
+}
+
+TEST_F(Bounds, HalveWithEachClimbDownToASixteenth)
+{
+    Pool pool(Limited());
+    binade_devptr block = pool.Alloc(4096);
+    uint64_t bytes = kBoundBytes;
+    for (uint64_t i = 1; i <= 4; i++) {
+        Climb(pool);
+        bytes /= 2;
+        EXPECT_EQ(bytes, pool.Stats().cache_bound_bytes);
+        EXPECT_EQ(i, pool.Stats().cache_bound_halvings);
+    }
+    Climb(pool);
+    EXPECT_EQ(kBoundBytes / 16, pool.Stats().cache_bound_bytes);
+    EXPECT_EQ(4u, pool.Stats().cache_bound_halvings);
+    pool.Free(block);
+}
+
+TEST_F(Bounds, DoubleAfterSoManyCalmMisses)
+{
+    Pool pool(Limited());
+    binade_devptr block = pool.Alloc(4096);
+    // So that no miss grows the pool.
+    pool.Free(pool.Alloc(4 * kMiB), BINADE_STREAM_DONE);
+    Climb(pool);
+    Climb(pool);
+    EXPECT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
+    // binade_try_alloc() looks for no hit, so that it is a miss each time.
+    auto stay_calm = [&](int misses) {
+        for (int i = 0; i < misses; i++) {
+            binade_devptr one = 0;
+            ASSERT_EQ(BINADE_OK,
+                      binade_try_alloc(pool, 4096, BINADE_STREAM_LEGACY, &one));
+            pool.Free(one);
+        }
+    };
+    stay_calm(kCalmMisses - 1);
+    EXPECT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
+    stay_calm(1);
+    EXPECT_EQ(kBoundBytes / 2, pool.Stats().cache_bound_bytes);
+    // A climb in between begins the count anew.
+    stay_calm(kCalmMisses - 1);
+    Climb(pool);
+    EXPECT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
+    stay_calm(kCalmMisses - 1);
+    EXPECT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
+    stay_calm(1 + kCalmMisses);
+    EXPECT_EQ(kBoundBytes, pool.Stats().cache_bound_bytes);
+    stay_calm(2 * kCalmMisses);
+    EXPECT_EQ(kBoundBytes, pool.Stats().cache_bound_bytes);
+    pool.Free(block);
+}
+
+TEST_F(Bounds, DoubleWhenThePoolGrowsWithoutPressure)
+{
+    Pool pool(Limited());
+    binade_devptr block = pool.Alloc(4096);
+    Climb(pool);
+    Climb(pool);
+    ASSERT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
+    binade_devptr more = pool.Alloc(63 * kMiB);
+    binade_devptr most = pool.Alloc(63 * kMiB);
+    EXPECT_EQ(kBoundBytes, pool.Stats().cache_bound_bytes);
+    pool.Free(block);
+    pool.Free(more);
+    pool.Free(most);
+}
+
+// Not only the number: what is freed beyond it leaves the caches.
+TEST_F(Bounds, HoldForWhatIsFreed)
+{
+    for (int climbs : {0, 4}) {
+        Pool pool(Limited());
+        std::vector<binade_devptr> blocks;
+        while (blocks.size() < 40)
+            blocks.push_back(pool.Alloc(1 * kMiB));
+        for (int i = 0; i < climbs; i++)
+            Climb(pool);
+        // Often enough that the magazine would grow.
+        for (int i = 0; i < 20; i++) {
+            for (binade_devptr block : blocks)
+                pool.Free(block);
+            for (binade_devptr &block : blocks)
+                block = pool.Alloc(1 * kMiB);
+        }
+        for (binade_devptr block : blocks)
+            pool.Free(block);
+        uint64_t cached_bytes = pool.Stats().cached_bytes;
+        if (climbs) {
+            // A sixteenth of a thread's, and the depot's share.
+            EXPECT_LE(cached_bytes, 4 * kMiB + 1 * kMiB);
+        } else {
+            EXPECT_GT(cached_bytes, 5 * kMiB);
+        }
+    }
+}
+
+} // namespace

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tenants: what they are charged, when they are refused, and what a handle that
+// is none is told.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/tenant/tenant_under_test.h"
+
+namespace
+{
+
+using pool_test::Defaults;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using tenant_test::Alloc;
+using tenant_test::Info;
+using tenant_test::Live;
+using tenant_test::NewTenant;
+using tenant_test::StatusOfAlloc;
+
+class Tenants : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+};
+
+TEST_F(Tenants, AreChargedWhatTheirBlocksHold)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 0);
+    uint64_t live_bytes = 0;
+    std::vector<binade_devptr> blocks;
+    for (size_t size_bytes :
+         {size_t{1}, size_t{513}, size_t{100000}, size_t{1} << 20,
+          (size_t{1} << 20) + 1, size_t{200} << 20}) {
+        blocks.push_back(Alloc(tenant, size_bytes));
+        live_bytes += pool.UsableSize(blocks.back());
+        EXPECT_EQ(live_bytes, Live(tenant));
+    }
+    for (binade_devptr block : blocks) {
+        live_bytes -= pool.UsableSize(block);
+        pool.Free(block);
+        EXPECT_EQ(live_bytes, Live(tenant));
+    }
+    EXPECT_EQ(blocks.size(), Info(tenant).allocation_count);
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+}
+
+// Also where longer runs that would do for others are cached.
+TEST_F(Tenants, AreChargedBySizeAlone)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 0);
+    for (uint64_t bytes : {8 * kMiB, 160 * kMiB}) {
+        pool.Free(pool.Alloc(bytes));
+        binade_devptr block = Alloc(tenant, bytes - 64 * kKiB);
+        EXPECT_EQ(bytes - 64 * kKiB, Live(tenant));
+        EXPECT_EQ(bytes - 64 * kKiB, pool.UsableSize(block));
+        pool.Free(block);
+        // One that is as long as it should be is taken from a cache.
+        EXPECT_EQ(block, Alloc(tenant, bytes - 64 * kKiB));
+        pool.Free(block);
+    }
+}
+
+TEST_F(Tenants, AreRefusedAboveTheirBudgetAndNotBelow)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 10 * 64 * kKiB, "of ten");
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < 10; i++)
+        blocks.push_back(Alloc(tenant, 64 * kKiB));
+    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 1));
+    EXPECT_NE(std::string::npos,
+              std::string(binade_last_error_message()).find("'of ten'"));
+    EXPECT_EQ(1u, Info(tenant).refusal_count);
+    // What is freed fits again, and not more than that.
+    pool.Free(blocks.back());
+    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 64 * kKiB + 1));
+    blocks.back() = Alloc(tenant, 64 * kKiB);
+    EXPECT_EQ(10 * 64 * kKiB, Live(tenant));
+    for (binade_devptr block : blocks)
+        pool.Free(block);
+    EXPECT_EQ(10 * 64 * kKiB, Info(tenant).peak_bytes);
+}
+
+// With a budget for which threads draw credit.
+TEST_F(Tenants, CanUseAllOfALargeBudgetInBlocksOfAnySize)
+{
+    Pool pool;
+    for (size_t size_bytes : {size_t{512}, size_t{4096}, size_t{64} * kKiB}) {
+        uint64_t count = 32 * kMiB / size_bytes / (size_bytes == 512 ? 16 : 1);
+        binade_tenant tenant = NewTenant(pool, count * size_bytes);
+        std::vector<binade_devptr> blocks;
+        while (blocks.size() < count)
+            blocks.push_back(Alloc(tenant, size_bytes));
+        EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 1));
+        EXPECT_EQ(count * size_bytes, Live(tenant));
+        EXPECT_EQ(count * size_bytes, Info(tenant).peak_bytes);
+        for (binade_devptr block : blocks)
+            pool.Free(block);
+        EXPECT_EQ(0u, Live(tenant));
+        EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    }
+}
+
+TEST_F(Tenants, AreRefusedAtOnceAndNothingIsTried)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 64 * kKiB);
+    binade_devptr block = Alloc(tenant, 64 * kKiB);
+    binade_stats before = pool.Stats();
+    uint64_t calls = pool_test::Calls();
+    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 900 * kMiB));
+    EXPECT_EQ(calls, pool_test::Calls());
+    binade_stats after = pool.Stats();
+    EXPECT_EQ(0, std::memcmp(&before, &after, sizeof(before)));
+    pool.Free(block);
+}
+
+TEST_F(Tenants, AreNotChargedWhatTheyDidNotGet)
+{
+    binade_pool_options options = Defaults();
+    options.limit_bytes = 64 * kMiB;
+    options.wait_ms = 0;
+    Pool pool(options);
+    binade_tenant tenant = NewTenant(pool, 0);
+    binade_devptr all = pool.Alloc(64 * kMiB);
+    binade_devptr none = 0;
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, StatusOfAlloc(pool, tenant, 4096));
+    EXPECT_EQ(BINADE_E_TOO_LARGE, StatusOfAlloc(pool, tenant, 65 * kMiB));
+    EXPECT_EQ(BINADE_E_TOO_LARGE, StatusOfAlloc(pool, tenant, SIZE_MAX));
+    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_try_alloc(
+                                 tenant, 4096, BINADE_STREAM_LEGACY, &none));
+    EXPECT_EQ(0u, Live(tenant));
+    EXPECT_EQ(0u, Info(tenant).allocation_count);
+    EXPECT_EQ(0u, Info(tenant).refusal_count);
+    pool.Free(all);
+}
+
+TEST_F(Tenants, KeepWhatIsAboveALoweredBudget)
+{
+    Pool pool;
+    for (uint64_t unit : {kKiB, kMiB}) {
+        binade_tenant tenant = NewTenant(pool, 0);
+        std::vector<binade_devptr> blocks;
+        for (int i = 0; i < 8; i++)
+            blocks.push_back(Alloc(tenant, unit));
+        ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, 6 * unit));
+        EXPECT_EQ(8 * unit, Live(tenant));
+        EXPECT_EQ(6 * unit, Info(tenant).budget_bytes);
+        // Not below it before three are gone.
+        for (int i = 0; i < 3; i++) {
+            EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, unit));
+            pool.Free(blocks.back());
+            blocks.pop_back();
+        }
+        EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, unit));
+        EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 2 * unit));
+        ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, 7 * unit));
+        EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, 2 * unit));
+        ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, 0));
+        EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, 999 * unit));
+        EXPECT_EQ(0u, Info(tenant).budget_bytes);
+        for (binade_devptr block : blocks)
+            pool.Free(block);
+        EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    }
+}
+
+// In blocks for which there would be credit.
+TEST_F(Tenants, GetNoCreditAboveALoweredBudget)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 0);
+    std::vector<binade_devptr> blocks;
+    while (blocks.size() < 2048)
+        blocks.push_back(Alloc(tenant, 4 * kKiB));
+    ASSERT_EQ(BINADE_OK, binade_tenant_set_budget(tenant, 4 * kMiB));
+    while (blocks.size() > 1024) {
+        pool.Free(blocks.back());
+        blocks.pop_back();
+        EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 4 * kKiB));
+    }
+    EXPECT_EQ(4 * kMiB, Live(tenant));
+    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, tenant, 4 * kKiB));
+    pool.Free(blocks.back());
+    blocks.back() = Alloc(tenant, 4 * kKiB);
+    for (binade_devptr block : blocks)
+        pool.Free(block);
+    EXPECT_EQ(0u, Live(tenant));
+}
+
+TEST_F(Tenants, HaveBudgetsOfTheirOwn)
+{
+    Pool pool;
+    binade_tenant first = NewTenant(pool, 4 * kKiB, "first");
+    binade_tenant second = NewTenant(pool, 8 * kKiB, "second");
+    binade_devptr one = Alloc(first, 4 * kKiB);
+    EXPECT_EQ(BINADE_E_BUDGET, StatusOfAlloc(pool, first, 4 * kKiB));
+    EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, second, 4 * kKiB));
+    // One's block is another's next.
+    pool.Free(one);
+    EXPECT_EQ(one, Alloc(second, 4 * kKiB));
+    EXPECT_EQ(0u, Live(first));
+    EXPECT_EQ(4 * kKiB, Live(second));
+    pool.Free(one);
+    // And nobody's after that.
+    EXPECT_EQ(one, pool.Alloc(4 * kKiB));
+    pool.Free(one);
+    EXPECT_EQ(0u, Live(second));
+    EXPECT_STREQ("first", Info(first).name);
+    EXPECT_STREQ("second", Info(second).name);
+}
+
+TEST_F(Tenants, GetAlignedBlocksAndNothing)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, kMiB);
+    binade_devptr block = 1;
+    ASSERT_EQ(BINADE_OK,
+              binade_tenant_alloc(tenant, 0, BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(0u, block);
+    ASSERT_EQ(BINADE_OK,
+              binade_tenant_alloc_aligned(tenant, 700, 64 * kKiB,
+                                          BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(0u, block % (64 * kKiB));
+    EXPECT_EQ(1024u, Live(tenant));
+    pool.Free(block);
+    ASSERT_EQ(BINADE_OK, binade_tenant_try_alloc(tenant, 700,
+                                                 BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(1024u, Live(tenant));
+    pool.Free(block);
+    EXPECT_EQ(2u, Info(tenant).allocation_count);
+    for (size_t alignment : {size_t{0}, size_t{3}, size_t{4} * kMiB})
+        EXPECT_EQ(BINADE_E_INVALID,
+                  binade_tenant_alloc_aligned(tenant, 700, alignment,
+                                              BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(0u, Live(tenant));
+}
+
+TEST_F(Tenants, AreBusyWhileTheyHaveBlocks)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 64 * kMiB);
+    binade_devptr block = Alloc(tenant, 4096);
+    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_destroy(tenant));
+    EXPECT_EQ(4096u, Live(tenant));
+    EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, 4096));
+    pool.Free(block);
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+}
+
+void ExpectToBeGone(binade_tenant tenant)
+{
+    binade_devptr block = 7;
+    binade_tenant_info info = {};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_tenant_alloc(tenant, 9, BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_tenant_try_alloc(tenant, 9, BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_tenant_alloc_aligned(tenant, 9, 1, BINADE_STREAM_LEGACY,
+                                          &block));
+    EXPECT_EQ(7u, block);
+    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_set_budget(tenant, 1));
+    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_stats(tenant, &info));
+}
+
+TEST_F(Tenants, AreRecognisedWhenTheyAreGone)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 0);
+    ASSERT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_destroy(tenant));
+    ExpectToBeGone(tenant);
+    // Whoever has its place now is another.
+    binade_tenant next = NewTenant(pool, 0);
+    EXPECT_NE(tenant, next);
+    ExpectToBeGone(tenant);
+    EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, next, 9));
+}
+
+TEST_F(Tenants, ThatNeverWereAreRecognised)
+{
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(0));
+    ExpectToBeGone(0);
+    for (binade_tenant made_up :
+         {binade_tenant{1}, binade_tenant{BINADE_TENANTS_MAX + 1},
+          binade_tenant{0xffff}, ~binade_tenant{0}}) {
+        EXPECT_EQ(BINADE_E_INVALID, binade_tenant_destroy(made_up));
+        ExpectToBeGone(made_up);
+    }
+}
+
+TEST_F(Tenants, EndWithTheirPool)
+{
+    binade_tenant tenant;
+    {
+        Pool pool;
+        tenant = NewTenant(pool, 0);
+        Alloc(tenant, 4096);
+        EXPECT_EQ(1u, pool.End().block_count);
+    }
+    ExpectToBeGone(tenant);
+    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_destroy(tenant));
+}
+
+TEST_F(Tenants, OfAPoolThatIsBusyStay)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 0);
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    EXPECT_EQ(BINADE_E_BUSY, binade_pool_destroy(pool, nullptr));
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
+    EXPECT_EQ(BINADE_OK, StatusOfAlloc(pool, tenant, 9));
+}
+
+TEST_F(Tenants, NeedGoodArguments)
+{
+    Pool pool;
+    binade_tenant tenant = 7;
+    std::string longest(BINADE_TENANT_NAME_BYTES - 1, 'x');
+    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_create(pool, "", 0, nullptr));
+    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_create(nullptr, "", 0, &tenant));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_tenant_create(pool, (longest + "x").c_str(), 0, &tenant));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_tenant_create(pool, "", UINT64_C(1) << 62, &tenant));
+    EXPECT_EQ(7u, tenant);
+    ASSERT_EQ(BINADE_OK, binade_tenant_create(
+                             pool, nullptr, (UINT64_C(1) << 62) - 1, &tenant));
+    EXPECT_STREQ("", Info(tenant).name);
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_tenant_set_budget(tenant, UINT64_C(1) << 62));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_tenant_alloc(tenant, 9, BINADE_STREAM_LEGACY, nullptr));
+    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_stats(tenant, nullptr));
+    binade_tenant_info info = {};
+    EXPECT_EQ(BINADE_E_INVALID, binade_tenant_stats(tenant, &info));
+    EXPECT_EQ(longest, Info(NewTenant(pool, 0, longest.c_str())).name);
+    EXPECT_EQ(0u, Live(tenant));
+}
+
+TEST_F(Tenants, AreSoManyAtMost)
+{
+    Pool pool;
+    std::vector<binade_tenant> tenants;
+    binade_tenant tenant = 0;
+    while (tenants.size() <= BINADE_TENANTS_MAX &&
+           binade_tenant_create(pool, "", 0, &tenant) == BINADE_OK)
+        tenants.push_back(tenant);
+    EXPECT_EQ(BINADE_TENANTS_MAX, tenants.size());
+    EXPECT_EQ(BINADE_E_TOO_LARGE, binade_tenant_create(pool, "", 0, &tenant));
+    // The last one can be told from the first.
+    binade_devptr block = Alloc(tenants.back(), 9);
+    EXPECT_EQ(0u, Live(tenants.front()));
+    EXPECT_EQ(512u, Live(tenants.back()));
+    pool.Free(block);
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenants.front()));
+    EXPECT_EQ(BINADE_OK, binade_tenant_create(pool, "", 0, &tenant));
+}
+
+} // namespace
