@@ -8,21 +8,15 @@
 #include "pool/alloc.h"
 #include "pool/base/failure.h"
 #include "pool/cache/hit.h"
+#include "pool/checked.h"
 #include "pool/ladder.h"
 #include "pool/options.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
 #include "pool/watermark.h"
 
-/* What a caller of any of these asks for. */
-struct wish {
-    size_t size_bytes;
-    size_t alignment_bytes;
-    bool may_wait;
-    bool is_exact;
-};
-
-static binade_status check(const struct wish *wish, const binade_devptr *out)
+static binade_status check(const struct binadei_wish *wish,
+                           const binade_devptr *out)
 {
     size_t alignment = wish->alignment_bytes;
     if (!out)
@@ -38,7 +32,8 @@ static binade_status check(const struct wish *wish, const binade_devptr *out)
 }
 
 static binade_status alloc_in(struct binadei_call *call,
-                              const struct wish *wish, binade_devptr *out)
+                              const struct binadei_wish *wish,
+                              binade_devptr *out)
 {
     uint64_t limit_bytes = call->pool->body->limit_bytes;
     if (!wish->size_bytes) {
@@ -49,6 +44,9 @@ static binade_status alloc_in(struct binadei_call *call,
         return binadei_fail(BINADE_E_TOO_LARGE,
                             "%zu bytes: the pool never reserves more than %llu",
                             wish->size_bytes, (unsigned long long)limit_bytes);
+    if (call->pool->body->checked &&
+        call->capture.kind < BINADEI_CAPTURE_BROKEN)
+        return binadei_checked_alloc(call, wish, out);
     const struct binadei_request request = {
         binadei_size_of_bytes(wish->size_bytes), wish->size_bytes,
         wish->alignment_bytes > BINADEI_GRAIN_BYTES
@@ -60,8 +58,9 @@ static binade_status alloc_in(struct binadei_call *call,
                : binadei_climb(call, &request, wish->may_wait, out);
 }
 
-static void note(const struct binadei_call *call, const struct wish *wish,
-                 binade_status status, const binade_devptr *out)
+static void note(const struct binadei_call *call,
+                 const struct binadei_wish *wish, binade_status status,
+                 const binade_devptr *out)
 {
     const struct binadei_note note = {
         .kind = BINADE_HISTORY_ALLOC,
@@ -74,14 +73,14 @@ static void note(const struct binadei_call *call, const struct wish *wish,
 }
 
 static __attribute__((noinline)) binade_status
-alloc_slow(binade_pool *pool, const struct wish *wish, binade_stream stream,
-           binade_devptr *out)
+alloc_slow(binade_pool *pool, const struct binadei_wish *wish,
+           binade_stream stream, binade_devptr *out)
 {
     struct binadei_call call;
     binade_status status = check(wish, out);
     if (status != BINADE_OK)
         return status;
-    status = binadei_call_begin(pool, stream, &call);
+    status = binadei_checked_begin(pool, stream, &call);
     if (status != BINADE_OK)
         return status;
     status = alloc_in(&call, wish, out);
@@ -92,13 +91,10 @@ alloc_slow(binade_pool *pool, const struct wish *wish, binade_stream stream,
     return status;
 }
 
-binade_status binadei_alloc_exact(binade_pool *pool,
-                                  const struct binadei_exact_wish *exact,
-                                  binade_stream stream, binade_devptr *out)
+binade_status binadei_alloc(binade_pool *pool, const struct binadei_wish *wish,
+                            binade_stream stream, binade_devptr *out)
 {
-    const struct wish wish = {exact->size_bytes, exact->alignment_bytes,
-                              exact->may_wait, true};
-    return alloc_slow(pool, &wish, stream, out);
+    return alloc_slow(pool, wish, stream, out);
 }
 
 /* Not the last stream, or no hit. Its arguments are those of binade_alloc(),
@@ -108,7 +104,7 @@ static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
                                                            binade_stream stream,
                                                            binade_devptr *out)
 {
-    const struct wish wish = {size_bytes, 1, true, false};
+    const struct binadei_wish wish = {size_bytes, 1, true, false};
     struct binadei_thread *thread = binadei_thread_self;
     struct binadei_route *route = binadei_hit_find(thread, pool, stream);
     binade_devptr address =
@@ -144,14 +140,14 @@ binade_status binade_alloc_aligned(binade_pool *pool, size_t size_bytes,
                                    size_t alignment_bytes, binade_stream stream,
                                    binade_devptr *out)
 {
-    const struct wish wish = {size_bytes, alignment_bytes, true, false};
+    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, false};
     return alloc_slow(pool, &wish, stream, out);
 }
 
 binade_status binade_try_alloc(binade_pool *pool, size_t size_bytes,
                                binade_stream stream, binade_devptr *out)
 {
-    const struct wish wish = {size_bytes, 1, false, false};
+    const struct binadei_wish wish = {size_bytes, 1, false, false};
     return alloc_slow(pool, &wish, stream, out);
 }
 

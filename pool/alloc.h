@@ -11,16 +11,18 @@
 
 #include "binade/pool.h"
 
-struct binadei_exact_wish {
+/* What a caller of the allocating functions asks for. */
+struct binadei_wish {
     size_t size_bytes;
     size_t alignment_bytes;
     bool may_wait; /* as not for binade_try_alloc() */
+    bool is_exact; /* never longer than its size makes it, whatever is cached */
 };
 
-/* As binade_alloc_aligned() without a look for a hit; but the block is never
- * longer than its size makes it, whatever is cached. */
-BINADE_MUST_USE binade_status
-binadei_alloc_exact(binade_pool *pool, const struct binadei_exact_wish *exact,
-                    binade_stream stream, binade_devptr *out);
+/* As binade_alloc_aligned() without a look for a hit. */
+BINADE_MUST_USE binade_status binadei_alloc(binade_pool *pool,
+                                            const struct binadei_wish *wish,
+                                            binade_stream stream,
+                                            binade_devptr *out);
 
 #endif

@@ -33,6 +33,7 @@ struct binadei_pool_body {
     struct binadei_exports *exports; /* NULL: the pool is not exportable */
     struct binadei_callbacks callbacks;
     struct binadei_scopes scopes;
+    struct binadei_checked *checked; /* NULL: an ordinary pool */
 };
 
 /* Every block that is in use, at rest. */

@@ -10,6 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/cache/hit.h"
+#include "pool/checked.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
 #include "pool/tenant.h"
@@ -64,6 +65,8 @@ static binade_status put(struct binadei_call *call,
 static binade_status free_in(struct binadei_call *call, binade_devptr address,
                              size_t size_bytes, struct binadei_block *block)
 {
+    if (call->pool->body->checked)
+        return binadei_checked_free(call, address, size_bytes, NULL);
     binade_status status = binadei_block_at(call->engine, address, block);
     if (status == BINADE_OK)
         status = check_size(block, size_bytes);
@@ -95,7 +98,7 @@ static __attribute__((noinline)) binade_status free_slow(binade_pool *pool,
                                                          binade_stream stream)
 {
     struct binadei_call call;
-    binade_status status = binadei_call_begin(pool, stream, &call);
+    binade_status status = binadei_checked_begin(pool, stream, &call);
     if (status != BINADE_OK)
         return status;
     if (address)
@@ -228,9 +231,13 @@ binade_status binade_usable_size(binade_pool *pool, binade_devptr address,
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    status = binadei_block_at(call.engine, address, &block);
-    if (status == BINADE_OK)
-        *out = block.grains * BINADEI_GRAIN_BYTES;
+    if (pool->body->checked) {
+        status = binadei_checked_size(&call, address, out);
+    } else {
+        status = binadei_block_at(call.engine, address, &block);
+        if (status == BINADE_OK)
+            *out = block.grains * BINADEI_GRAIN_BYTES;
+    }
     binadei_call_leave(&call);
     return status;
 }

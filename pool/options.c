@@ -10,7 +10,9 @@
  *     What it names goes over what the program said.
  *  4. Then, together: the first segment is not above the largest; a watermark
  *     is not above the limit; where threads have no caches there is no bound for
- *     all of them; and that bound is not below the bound for one.
+ *     all of them; that bound is not below the bound for one; what is for
+ *     checked pools needs one; and a pool that is checked or passes all through
+ *     is not exportable and opens no scopes.
  */
 #include "pool/options.h"
 
@@ -70,6 +72,11 @@ static const struct setting settings[] = {
     {.key = "report_leaks", FLAG(BINADE_POOL_REPORT_LEAKS)},
     {.key = "exportable", FLAG(BINADE_POOL_EXPORTABLE)},
     {.key = "auto_scope", FLAG(BINADE_POOL_AUTO_SCOPE)},
+    {.key = "checked", FLAG(BINADE_POOL_CHECKED)},
+    {.key = "checked_fill", FLAG(BINADE_POOL_CHECKED_FILL)},
+    {.key = "checked_abort", FLAG(BINADE_POOL_CHECKED_ABORT)},
+    {.key = "checked_quiet", FLAG(BINADE_POOL_CHECKED_QUIET)},
+    {.key = "pass_through", FLAG(BINADE_POOL_PASS_THROUGH)},
     {.key = "wait_ms",
      FIELD(wait_ms),
      .minimum = 1,
@@ -103,13 +110,20 @@ static const struct setting settings[] = {
      .multiple_of = 1,
      .takes_zero = true,
      .accepted = "0 and bytes from 2M to 1024G"},
+    {.key = "quarantine", FIELD(quarantine_bytes), CACHE_BYTES},
 };
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
+/* What only a checked pool does. */
+static const uint32_t checked_flags = BINADE_POOL_CHECKED_FILL |
+                                      BINADE_POOL_CHECKED_ABORT |
+                                      BINADE_POOL_CHECKED_QUIET;
 static const uint32_t known_flags =
     BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
-    BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE;
+    BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE | BINADE_POOL_CHECKED |
+    BINADE_POOL_CHECKED_FILL | BINADE_POOL_CHECKED_ABORT |
+    BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH;
 
 /* The whole field; for a flag that is all flags. */
 static uint64_t field_of(const struct setting *setting,
@@ -204,7 +218,7 @@ static const struct setting *find_setting(struct binadei_word key)
 
 static binade_status refuse_key(struct binadei_word key)
 {
-    char names[256] = "";
+    char names[512] = "";
     size_t length = 0;
     for (size_t i = 0; i < SETTING_COUNT; i++) {
         int written = snprintf(names + length, sizeof(names) - length, "%s%s",
@@ -260,9 +274,32 @@ static binade_status apply_conf(const char *conf, binade_pool_options *options)
     }
 }
 
+/* Rule 4, for flags. */
+static binade_status check_flags(uint32_t flags)
+{
+    if (flags & checked_flags && !(flags & BINADE_POOL_CHECKED))
+        return binadei_fail(BINADE_E_INVALID,
+                            "checked_fill, checked_abort and checked_quiet are "
+                            "without effect where checked is 0; accepted is 0");
+    if (!(flags & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH)))
+        return BINADE_OK;
+    if (flags & BINADE_POOL_EXPORTABLE)
+        return binadei_fail(BINADE_E_INVALID,
+                            "exportable is 1; accepted is 0 where checked or "
+                            "pass_through is 1");
+    if (flags & BINADE_POOL_AUTO_SCOPE)
+        return binadei_fail(BINADE_E_INVALID,
+                            "auto_scope is 1; accepted is 0 where checked or "
+                            "pass_through is 1");
+    return BINADE_OK;
+}
+
 /* Rule 4. By the names of the keys: a value may come from either place. */
 static binade_status check_together(const binade_pool_options *options)
 {
+    binade_status status = check_flags(options->flags);
+    if (status != BINADE_OK)
+        return status;
     if (options->first_segment_bytes > options->largest_segment_bytes) {
         return binadei_fail(BINADE_E_INVALID,
                             "first_segment is %" PRIu64

@@ -14,6 +14,7 @@
 #include "pool/body.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/thread.h"
+#include "pool/checked.h"
 #include "pool/driver/section.h"
 #include "pool/options.h"
 #include "pool/segment/device_source.h"
@@ -150,11 +151,15 @@ static binade_source wrap(struct binadei_pool_body *body)
     return wrapped;
 }
 
+static binade_source source_of(struct binadei_pool_body *body)
+{
+    return body->options.source ? wrap(body)
+                                : binadei_device_source_init(&body->home);
+}
+
 static binade_status make_segments(struct binadei_pool_body *body)
 {
-    const binade_source source = body->options.source
-                                     ? wrap(body)
-                                     : binadei_device_source_init(&body->home);
+    const binade_source source = source_of(body);
     const struct binadei_segments_options options = {
         .source = &source,
         .page_capacity =
@@ -219,6 +224,19 @@ static binade_status make_exports(struct binadei_pool_body *body)
     return binadei_exports_create(&options, &body->exports);
 }
 
+static binade_status make_checked(struct binadei_pool_body *body,
+                                  struct binade_pool *pool)
+{
+    const uint32_t flags = BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH;
+    if (!(body->options.flags & flags))
+        return BINADE_OK;
+    const binade_source source = source_of(body);
+    /* AT: nobody else has the handle yet. */
+    atomic_fetch_or_explicit(&pool->attention, BINADEI_ATTENTION_WATCHED,
+                             memory_order_relaxed);
+    return binadei_checked_create(body, &source);
+}
+
 static binade_status make(struct binadei_pool_body *body,
                           struct binade_pool *pool)
 {
@@ -235,6 +253,8 @@ static binade_status make(struct binadei_pool_body *body,
     if (status == BINADE_OK)
         status = make_exports(body);
     if (status == BINADE_OK)
+        status = make_checked(body, pool);
+    if (status == BINADE_OK)
         status = make_engine(body, pool);
     return status;
 }
@@ -243,8 +263,11 @@ static binade_status make(struct binadei_pool_body *body,
  * that was refused. */
 static binade_status unmake(struct binadei_pool_body *body)
 {
+    binade_status status = binadei_checked_destroy(body->checked);
     binadei_exports_destroy(body->exports);
-    binade_status status = binadei_segments_destroy(body->segments);
+    binade_status gone = binadei_segments_destroy(body->segments);
+    if (status == BINADE_OK)
+        status = gone;
     binadei_callbacks_fini(&body->callbacks);
     binadei_scopes_fini(&body->scopes);
     if (body->buddy)
@@ -360,7 +383,10 @@ static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
         return drained;
     binadei_exports_drain(body->exports, body->engine);
     binadei_scopes_drain(&body->scopes, body->engine);
-    binadei_leaks_find(body, leaks);
+    if (body->checked)
+        binadei_checked_end(body->checked, drained == BINADE_OK, leaks);
+    else
+        binadei_leaks_find(body, leaks);
     if (body->options.flags & BINADE_POOL_REPORT_LEAKS)
         print_leaks(leaks);
     binadei_tenants_end(pool);

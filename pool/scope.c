@@ -16,6 +16,15 @@ static bool may_capture(binade_stream stream)
            stream != BINADE_STREAM_ANY && stream != BINADE_STREAM_DONE;
 }
 
+static binade_status open_scope(struct binadei_call *call, binade_scope *out)
+{
+    if (call->pool->body->checked)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "a pool that is checked or passes all through has "
+                            "no capture scopes");
+    return binadei_scope_open(call, out);
+}
+
 binade_status binade_scope_begin(binade_pool *pool, binade_stream stream,
                                  binade_scope *out)
 {
@@ -30,7 +39,7 @@ binade_status binade_scope_begin(binade_pool *pool, binade_stream stream,
     binade_status status = binadei_call_begin(pool, stream, &call);
     if (status != BINADE_OK)
         return status;
-    status = binadei_scope_open(&call, out);
+    status = open_scope(&call, out);
     if (status == BINADE_OK)
         binadei_guard_begin();
     binadei_call_end(&call);

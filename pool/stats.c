@@ -11,6 +11,7 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/cache/bounds.h"
+#include "pool/checked.h"
 #include "pool/ladder.h"
 #include "pool/recorded.h"
 
@@ -114,6 +115,8 @@ binade_status binade_pool_stats(binade_pool *pool, binade_stats *out)
     fill_segments(&stats, pool->body);
     stats.cache_bound_bytes =
         binadei_bound(call.engine, call.engine->cache_bytes);
+    if (pool->body->checked)
+        binadei_checked_fill(pool->body->checked, &stats);
     binadei_call_leave(&call);
     give_out(&stats, out);
     return BINADE_OK;
@@ -128,6 +131,8 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
     if (status != BINADE_OK)
         return status;
     binadei_call_pass_gate(&call);
+    if (pool->body->checked)
+        binadei_checked_sweep(&call);
     (void)binadei_reclaim_orphans(&call);
     (void)binadei_reclaim_own(&call);
     /* Threads that sleep are not disturbed where there is nothing to do. */

@@ -9,6 +9,7 @@
 #include "pool/base/fork_mark.h"
 #include "pool/body.h"
 #include "pool/cache/guard.h"
+#include "pool/checked.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
 
@@ -48,7 +49,9 @@ binade_status binade_record_use(binade_pool *pool, binade_devptr address,
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    if (address) {
+    if (address && pool->body->checked) {
+        status = binadei_checked_use(&call, address, stream);
+    } else if (address) {
         status = binadei_block_at(call.engine, address, &block);
         if (status == BINADE_OK)
             status = use(&call, &block, address, stream);
@@ -62,6 +65,8 @@ static binade_status put_after(struct binadei_call *call, binade_devptr address,
                                binade_event event)
 {
     struct binadei_exports *exports = call->pool->body->exports;
+    if (call->pool->body->checked)
+        return binadei_checked_free(call, address, 0, event);
     if (binadei_scopes_have(&call->pool->body->scopes, address)) {
         return binadei_fail(BINADE_E_BUSY,
                             "the block at 0x%llx is kept by a capture scope: "
@@ -145,6 +150,8 @@ binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
                                 "binade_stream_retire: not a created stream");
     note.status = status;
     binadei_note(&call, &note);
+    if (pool->body->checked && status != BINADE_E_NO_HOST_MEMORY)
+        binadei_checked_forget(pool->body->checked, stream);
     binadei_call_end(&call);
     return status;
 }

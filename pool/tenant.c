@@ -61,6 +61,17 @@ static uint64_t or_none(uint64_t budget_bytes)
     return budget_bytes ? budget_bytes : BINADEI_BUDGET_NONE;
 }
 
+/* The blocks of a checked pool do not begin where its programs think. */
+static binade_status make_tags(const struct binadei_call *call)
+{
+    if (call->pool->body->checked)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "a pool that is checked or passes all through has "
+                            "no tenants");
+    return binadei_engine_make_tags(
+        call->engine, (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES));
+}
+
 binade_status binade_tenant_create(binade_pool *pool, const char *name,
                                    uint64_t budget_bytes, binade_tenant *out)
 {
@@ -71,8 +82,7 @@ binade_status binade_tenant_create(binade_pool *pool, const char *name,
         status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    status = binadei_engine_make_tags(
-        call.engine, (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES));
+    status = make_tags(&call);
     if (status == BINADE_OK)
         status =
             binadei_tenant_enter(pool, known_as, or_none(budget_bytes), out);
@@ -100,8 +110,7 @@ static binade_status refuse(struct binadei_tenant *tenant, size_t size_bytes)
 }
 
 /* From the thread's cache, if a size alone is wished for, or as others. */
-static binade_status take(binade_pool *pool,
-                          const struct binadei_exact_wish *wish,
+static binade_status take(binade_pool *pool, const struct binadei_wish *wish,
                           binade_stream stream, binade_devptr *out)
 {
     struct binadei_thread *thread = binadei_thread_self;
@@ -113,7 +122,7 @@ static binade_status take(binade_pool *pool,
                                   BINADEI_HIT_OTHER)
               : 0;
     if (!address)
-        return binadei_alloc_exact(pool, wish, stream, out);
+        return binadei_alloc(pool, wish, stream, out);
     *out = address;
     return BINADE_OK;
 }
@@ -135,7 +144,7 @@ static void put_tag(const struct binadei_tenant *tenant, binade_devptr address)
 }
 
 static binade_status charge_and_take(struct binadei_tenant *tenant,
-                                     const struct binadei_exact_wish *wish,
+                                     const struct binadei_wish *wish,
                                      binade_stream stream, binade_devptr *out)
 {
     uint64_t bytes =
@@ -154,7 +163,7 @@ static binade_status charge_and_take(struct binadei_tenant *tenant,
 }
 
 static binade_status alloc_for(binade_tenant handle,
-                               const struct binadei_exact_wish *wish,
+                               const struct binadei_wish *wish,
                                binade_stream stream, binade_devptr *out)
 {
     struct binadei_tenant *tenant = binadei_tenant_find(handle);
@@ -163,14 +172,14 @@ static binade_status alloc_for(binade_tenant handle,
     /* What is not to be had at all, and nothing, is the pool's to answer. */
     if (!out || !wish->size_bytes ||
         wish->size_bytes > BINADEI_CAPACITY_BYTES || !wish->alignment_bytes)
-        return binadei_alloc_exact(tenant->pool, wish, stream, out);
+        return binadei_alloc(tenant->pool, wish, stream, out);
     return charge_and_take(tenant, wish, stream, out);
 }
 
 binade_status binade_tenant_alloc(binade_tenant tenant, size_t size_bytes,
                                   binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_exact_wish wish = {size_bytes, 1, true};
+    const struct binadei_wish wish = {size_bytes, 1, true, true};
     return alloc_for(tenant, &wish, stream, out);
 }
 
@@ -180,14 +189,14 @@ binade_status binade_tenant_alloc_aligned(binade_tenant tenant,
                                           binade_stream stream,
                                           binade_devptr *out)
 {
-    const struct binadei_exact_wish wish = {size_bytes, alignment_bytes, true};
+    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, true};
     return alloc_for(tenant, &wish, stream, out);
 }
 
 binade_status binade_tenant_try_alloc(binade_tenant tenant, size_t size_bytes,
                                       binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_exact_wish wish = {size_bytes, 1, false};
+    const struct binadei_wish wish = {size_bytes, 1, false, true};
     return alloc_for(tenant, &wish, stream, out);
 }
 

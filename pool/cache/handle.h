@@ -24,7 +24,9 @@ struct binadei_pool_body;
  * two is not 0 there are no hits. */
 #define BINADEI_ATTENTION_GUARD UINT64_C(1) /* a capture guard is held */
 #define BINADEI_ATTENTION_DEAD UINT64_C(2)  /* the pool was destroyed */
-#define BINADEI_ATTENTION_LOST UINT64_C(8)  /* the context is gone */
+/* The pool is checked, or passes all through; from its creation on. */
+#define BINADEI_ATTENTION_WATCHED UINT64_C(4)
+#define BINADEI_ATTENTION_LOST UINT64_C(8) /* the context is gone */
 /* The pool keeps a history, so no hit is plain; set as long as it lives. */
 #define BINADEI_ATTENTION_RECORDED UINT64_C(16)
 /* Somebody stops the pool, or has: see stop.h. */

@@ -14,6 +14,7 @@
 #include "pool/cache/registry.h"
 #include "pool/cache/retired.h"
 #include "pool/cache/slot.h"
+#include "pool/cache/wait.h"
 #include "pool/driver/section.h"
 
 static binade_status no_memory(void)
@@ -111,9 +112,10 @@ static binade_status slot_of(struct binadei_call *call, binade_stream stream,
     return status;
 }
 
-binade_status binadei_use(struct binadei_call *call,
-                          const struct binadei_block *block,
-                          binade_devptr address, binade_stream stream)
+/* `block` is NULL where the address has no metadata. */
+static binade_status use_block(struct binadei_call *call,
+                               const struct binadei_block *block,
+                               binade_devptr address, binade_stream stream)
 {
     struct binadei_engine *engine = call->engine;
     struct binadei_slot *slot;
@@ -122,7 +124,7 @@ binade_status binadei_use(struct binadei_call *call,
         return status;
     pthread_mutex_lock(&engine->uses_lock);
     int noted = note(engine, address, slot);
-    if (noted >= 0) {
+    if (noted >= 0 && block) {
         binadei_tag_note_further(binadei_tags(engine), block->start);
         binadei_buddy_set_class(engine->buddy, block->start,
                                 block->byte | BINADEI_BYTE_SPECIAL);
@@ -131,6 +133,19 @@ binade_status binadei_use(struct binadei_call *call,
     if (noted != 1)
         binadei_slot_unuse(slot);
     return noted < 0 ? no_memory() : BINADE_OK;
+}
+
+binade_status binadei_use(struct binadei_call *call,
+                          const struct binadei_block *block,
+                          binade_devptr address, binade_stream stream)
+{
+    return use_block(call, block, address, stream);
+}
+
+binade_status binadei_wait_note(struct binadei_call *call,
+                                binade_devptr address, binade_stream stream)
+{
+    return use_block(call, NULL, address, stream);
 }
 
 bool binadei_is_used(struct binadei_engine *engine, binade_devptr address)
@@ -295,6 +310,27 @@ binade_status binadei_put_used(struct binadei_call *call,
 {
     struct binadei_use *use = take_use(call->engine, address);
     binade_status status = put_behind(call, use, block, address, event);
+    if (status == BINADE_OK)
+        free_use(use);
+    else
+        return_use(call->engine, use);
+    return status;
+}
+
+binade_status binadei_wait_record(struct binadei_call *call,
+                                  binade_devptr address, CUevent event,
+                                  struct binadei_batch *wait)
+{
+    bool is_later = false;
+    struct binadei_use *use = take_use(call->engine, address);
+    if (!use && !event && call->push->slot->kind == BINADEI_SLOT_DONE)
+        return BINADE_OK;
+    binade_status status = record(call, use, event, wait, &is_later);
+    if (status != BINADE_OK && (is_later || !event)) {
+        wait->event_count = 0;
+        wait->needs_record = true;
+        status = BINADE_OK;
+    }
     if (status == BINADE_OK)
         free_use(use);
     else

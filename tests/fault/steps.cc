@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "tests/fault/further_steps.h"
 #include "tests/fault/scenario.h"
 
 namespace fault_test
@@ -29,6 +30,7 @@ void Create(World &world)
     options.limit_bytes = kLimitBytes;
     options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
     options.wait_ms = 0;
+    options.history_entries = 16;
     if (TRY(world, binade_pool_create, (&options, &world.pool)))
         (void)TRY(world, binade_pool_add_context, (world.pool, world.further));
 }
@@ -274,7 +276,12 @@ const std::vector<Step> kSteps = {
     {"import", Import},
     {"retire a stream", RetireStream},
     {"at the limit", AtTheLimit},
+    {"tenants", Tenants},
+    {"scopes", Scopes},
+    {"snapshot", Snapshot},
     {"out of memory", OutOfMemory},
+    {"look back", LookBack},
+    {"checked", Checked},
     {"ask and trim", AskAndTrim},
 };
 const Step kLastStep = {"destroy", Destroy};

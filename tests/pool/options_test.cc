@@ -35,6 +35,7 @@ static_assert(offsetof(binade_pool_options, cache_bytes) == 64, "moved");
 constexpr uint32_t kFirstVersionBytes = 72;
 static_assert(offsetof(binade_pool_options, history_entries) == 72, "moved");
 static_assert(offsetof(binade_pool_options, watermark_bytes) == 80, "moved");
+static_assert(offsetof(binade_pool_options, quarantine_bytes) == 88, "moved");
 constexpr uint32_t kBytes = sizeof(binade_pool_options);
 
 TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
@@ -53,6 +54,20 @@ TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
     EXPECT_EQ(64 * kMiB, resolved.options.thread_cache_bytes);
     EXPECT_EQ(0u, resolved.options.cache_bytes);
     EXPECT_EQ(0u, resolved.options.history_entries);
+    EXPECT_EQ(64 * kMiB, resolved.options.quarantine_bytes);
+}
+
+TEST(PoolOptions, OfAnEarlierVersionHaveTheDefaultsOfLaterOnes)
+{
+    binade_pool_options given = Defaults();
+    given.struct_size = kFirstVersionBytes;
+    given.wait_ms = 5;
+    given.quarantine_bytes = UINT64_MAX; // not the caller's
+    Resolved resolved(given);
+    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(sizeof(binade_pool_options), resolved.options.struct_size);
+    EXPECT_EQ(5u, resolved.options.wait_ms);
+    EXPECT_EQ(64 * kMiB, resolved.options.quarantine_bytes);
 }
 
 TEST(PoolOptions, OfTheProgramAreKept)
@@ -179,8 +194,29 @@ TEST(PoolOptions, AreRefusedWithUnknownFlags)
     given.flags = 0x80000001;
     Resolved resolved(given);
     EXPECT_EQ(BINADE_E_INVALID, resolved.status);
-    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0xf",
+    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0x1f0f",
               resolved.message);
+}
+
+TEST(PoolOptions, OfCheckedPoolsNeedOne)
+{
+    for (const char *key : {"checked_fill", "checked_abort", "checked_quiet"}) {
+        std::string conf = std::string(key) + ":1";
+        EXPECT_EQ("checked_fill, checked_abort and checked_quiet are without "
+                  "effect where checked is 0; accepted is 0",
+                  Resolved(conf.c_str()).message);
+        EXPECT_EQ("", Resolved((conf + ",checked:1").c_str()).message);
+    }
+}
+
+TEST(PoolOptions, OfCheckedPoolsDoNotGoWithSharing)
+{
+    for (const char *key : {"checked", "pass_through"})
+        EXPECT_EQ("exportable is 1; accepted is 0 where checked or "
+                  "pass_through is 1",
+                  Resolved((std::string("exportable:1,") + key + ":1").c_str())
+                      .message);
+    EXPECT_EQ("", Resolved("checked:1,pass_through:1").message);
 }
 
 struct Field {
@@ -276,6 +312,11 @@ INSTANTIATE_TEST_SUITE_P(
                             {1024 * kGiB + 1, UINT64_MAX}},
                       Field{"cache_bytes",
                             &binade_pool_options::cache_bytes,
+                            kCacheRange,
+                            {0, 1, 1024 * kGiB},
+                            {1024 * kGiB + 1, UINT64_MAX}},
+                      Field{"quarantine_bytes",
+                            &binade_pool_options::quarantine_bytes,
                             kCacheRange,
                             {0, 1, 1024 * kGiB},
                             {1024 * kGiB + 1, UINT64_MAX}}));

@@ -72,6 +72,60 @@ void AddSharing(const Arguments &a, Calls &calls)
     FORKED(binade_ipc_trim, (0, nullptr));
 }
 
+void AddTenantsAndScopes(const Arguments &a, Calls &calls)
+{
+    static binade_devptr out;
+    static binade_tenant tenant;
+    static binade_tenant_info info;
+    static binade_scope scope;
+    info.struct_size = sizeof(info);
+    FORKED(binade_tenant_create, (a.pool, "", 0, &tenant));
+    FORKED(binade_tenant_alloc, (a.tenant, 9, kStream, &out));
+    FORKED(binade_tenant_alloc_aligned, (a.tenant, 9, 512, kStream, &out));
+    FORKED(binade_tenant_try_alloc, (a.tenant, 9, kStream, &out));
+    FORKED(binade_tenant_set_budget, (a.tenant, 0));
+    FORKED(binade_tenant_stats, (a.tenant, &info));
+    FORKED(binade_tenant_destroy, (a.tenant));
+    FORKED(binade_scope_begin, (a.pool, a.stream, &scope));
+    FORKED(binade_scope_end, (1));
+    FORKED(binade_scope_release, (1));
+    FORKED(binade_scope_release_all, (a.pool));
+}
+
+void AddViews(const Arguments &a, Calls &calls)
+{
+    static binade_heap_snapshot *snapshot;
+    static binade_history_summary history;
+    static binade_checked_counts counts;
+    history.struct_size = sizeof(history);
+    counts.struct_size = sizeof(counts);
+    FORKED(binade_heap_snapshot_create, (a.pool, &snapshot));
+    FORKED(binade_history_read, (a.pool, nullptr, 0, &history));
+    FORKED(binade_pool_check, (a.pool, &counts));
+    calls["binade_heap_snapshot_destroy"] = [] {
+        binade_heap_snapshot_destroy(nullptr);
+        return true;
+    };
+    calls["binade_heap_snapshot_summary"] = [] {
+        return binade_heap_snapshot_summary(nullptr, nullptr) ==
+               BINADE_E_INVALID;
+    };
+    calls["binade_heap_snapshot_segments"] = [] {
+        size_t count = 7;
+        return !binade_heap_snapshot_segments(nullptr, &count) && count == 0;
+    };
+    calls["binade_heap_snapshot_intervals"] = [] {
+        size_t count = 7;
+        return !binade_heap_snapshot_intervals(nullptr, &count) && count == 0;
+    };
+    calls["binade_heap_kind_name"] = [] {
+        return binade_heap_kind_name(BINADE_HEAP_USED) != nullptr;
+    };
+    calls["binade_history_kind_name"] = [] {
+        return binade_history_kind_name(BINADE_HISTORY_ALLOC) != nullptr;
+    };
+}
+
 // What says something of the library itself goes on saying it.
 void AddTexts(const Arguments &a, Calls &calls)
 {
@@ -121,6 +175,8 @@ Calls EveryFunctionInAChild(const Arguments &arguments)
     AddBlocks(arguments, calls);
     AddPools(arguments, calls);
     AddSharing(arguments, calls);
+    AddTenantsAndScopes(arguments, calls);
+    AddViews(arguments, calls);
     AddTexts(arguments, calls);
     return calls;
 }

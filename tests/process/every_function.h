@@ -24,6 +24,7 @@ struct Arguments {
     binade_event event;
     binade_context context;
     binade_ipc_handle handle; // of the block
+    binade_tenant tenant;
 };
 
 // By the name of the function: true if the answer is the one for the child of a

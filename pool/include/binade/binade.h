@@ -7,6 +7,7 @@
 #define BINADE_BINADE_H_
 
 /* IWYU pragma: begin_exports */
+#include "binade/checked.h"
 #include "binade/heap.h"
 #include "binade/history.h"
 #include "binade/ipc.h"

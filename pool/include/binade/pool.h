@@ -42,6 +42,22 @@ extern "C" {
  *  It lasts until binade_scope_release_all(). The pool meets captures only
  *  while a capture guard is held. */
 #define BINADE_POOL_AUTO_SCOPE (UINT32_C(1) << 3)
+/** Each call is checked, and each freed block is filled with a pattern, held
+ *  back and looked at before it serves again: binade/checked.h. Slow, for
+ *  finding mistakes. Not together with BINADE_POOL_EXPORTABLE. The three that
+ *  follow need it. */
+#define BINADE_POOL_CHECKED (UINT32_C(1) << 8)
+/** What is allocated is filled with a pattern too. */
+#define BINADE_POOL_CHECKED_FILL (UINT32_C(1) << 9)
+/** The first finding ends the process: abort(). */
+#define BINADE_POOL_CHECKED_ABORT (UINT32_C(1) << 10)
+/** Findings are counted and returned, but not printed to stderr. */
+#define BINADE_POOL_CHECKED_QUIET (UINT32_C(1) << 11)
+/** Each block is a reservation of its own from the source, which gets it back
+ *  when the work that uses it is over: so that tools which watch the driver's
+ *  allocations see each. May be combined with BINADE_POOL_CHECKED, not with
+ *  BINADE_POOL_EXPORTABLE. */
+#define BINADE_POOL_PASS_THROUGH (UINT32_C(1) << 12)
 
 /**
  * How a pool is made. Begin with BINADE_POOL_OPTIONS_INIT, so that fields of
@@ -53,7 +69,8 @@ typedef struct binade_pool_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
-     *  auto_scope: 0 or 1] */
+     *  auto_scope, checked, checked_fill, checked_abort, checked_quiet,
+     *  pass_through: 0 or 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
      *  alive. Ignored where `context` is set. Default 0. */
@@ -90,13 +107,18 @@ typedef struct binade_pool_options {
      *  source when whole segments are free, at the next allocation that is
      *  neither a hit nor binade_try_alloc(). Not above the limit. [watermark] */
     uint64_t watermark_bytes;
+    /** Freed bytes that a checked pool holds back before they serve again; the
+     *  longer, the more writes after a free it sees. Default 64 MiB; without
+     *  effect in other pools. [quarantine] */
+    uint64_t quarantine_bytes;
 } binade_pool_options;
 
 /** Every field at its default. */
 #define BINADE_POOL_OPTIONS_INIT                                               \
     {                                                                          \
         (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
-            UINT64_C(64) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0, 0 \
+            UINT64_C(64) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0,   \
+            0, UINT64_C(64) << 20                                              \
     }
 
 /**

@@ -44,6 +44,7 @@ typedef uint64_t binade_scope;
  * @return BINADE_E_INVALID         `pool` or `out` is NULL, the pool destroyed;
  *         `stream` cannot capture (null, LEGACY, ANY, DONE), or has an open
  *         scope in this pool.
+ * @return BINADE_E_UNSUPPORTED     The pool is checked or passes all through.
  * @return BINADE_E_NO_HOST_MEMORY
  * @return what the driver said about the stream
  *

@@ -45,6 +45,7 @@ typedef uint64_t binade_tenant;
  * @return BINADE_E_INVALID         `pool` or `out` is NULL, the pool is
  *         destroyed, `name` is too long, or `budget_bytes` is 2^62 or more.
  * @return BINADE_E_TOO_LARGE       The process has BINADE_TENANTS_MAX of them.
+ * @return BINADE_E_UNSUPPORTED     The pool is checked or passes all through.
  * @return BINADE_E_NO_HOST_MEMORY
  * @return BINADE_E_FORKED
  *

@@ -1,0 +1,101 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Waiting for what a freed block waits for, without its block.
+ */
+#include "pool/cache/wait.h"
+
+#include "pool/cache/bundle.h"
+#include "pool/cache/guard.h"
+#include "pool/cache/record.h"
+
+struct binadei_batch *binadei_wait_make(struct binadei_call *call)
+{
+    return binadei_batch_take(call->member);
+}
+
+bool binadei_wait_is_over(struct binadei_call *call, struct binadei_batch *wait)
+{
+    if (wait->needs_record) {
+        wait->needs_record =
+            binadei_record_any(call->member, wait) != BINADE_OK;
+        if (wait->needs_record)
+            /* Of some contexts only. */
+            wait->event_count = 0;
+    }
+    return !wait->needs_record && binadei_batch_is_done(call->member, wait);
+}
+
+bool binadei_wait_needs_synchronise(const struct binadei_batch *wait)
+{
+    return wait->needs_synchronise;
+}
+
+bool binadei_wait_synchronise(struct binadei_call *call)
+{
+    if (!binadei_guard_recorder_begin())
+        return false;
+    binade_status status = binadei_synchronise(call->engine);
+    binadei_guard_recorder_end();
+    return status == BINADE_OK;
+}
+
+void binadei_wait_finish(struct binadei_batch *wait)
+{
+    wait->needs_synchronise = false;
+}
+
+void binadei_wait_spare(struct binadei_call *call, struct binadei_batch *wait)
+{
+    binadei_batch_spare(call->member, wait);
+}
+
+void binadei_wait_drop(struct binadei_engine *engine,
+                       struct binadei_batch *wait)
+{
+    wait->event_count = 0;
+    wait->next = NULL;
+    binadei_batches_share(engine, wait);
+}
+
+bool binadei_wait_is_stream_capturing(const struct binadei_engine *engine,
+                                      CUstream stream)
+{
+    return binadei_is_capturing(engine, stream);
+}
+
+bool binadei_wait_is_capturing(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    if (call->is_capturing)
+        return true;
+    return slot->kind == BINADEI_SLOT_STREAM &&
+           slot->stream != BINADE_STREAM_LEGACY &&
+           binadei_is_capturing(call->engine, slot->stream);
+}
+
+CUstream binadei_wait_stream(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    bool is_own = slot->kind == BINADEI_SLOT_PER_THREAD
+                      ? slot->member == call->member
+                      : slot->kind == BINADEI_SLOT_STREAM;
+    return is_own && slot->context == call->engine->contexts[0] &&
+                   !binadei_is_capturing(call->engine, slot->stream)
+               ? slot->stream
+               : NULL;
+}
+
+bool binadei_wait_is_of_stranger(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    if (slot->kind != BINADEI_SLOT_STREAM)
+        return false;
+    /* Acquire: the contexts that it counts. */
+    unsigned count = atomic_load_explicit(&call->engine->context_count,
+                                          memory_order_acquire);
+    for (unsigned i = 0; i < count; i++)
+        if (call->engine->contexts[i] == slot->context)
+            return false;
+    return true;
+}

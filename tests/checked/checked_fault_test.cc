@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every n-th call of the driver and of the host's memory fails once in a life
+// of a pool that is checked, that passes all through, or both. Nobody is blamed
+// for that, no block is lost or given out twice, and at the end everything is
+// back where it came from.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/checked/checked_under_test.h"
+#include "tests/support/failing_memory.h"
+
+// An event or a stream that the stand-in was told not to destroy is its own
+// leak. That there is no other is what the tests count.
+extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+    return "leak:libcuda.so.1\n";
+}
+
+namespace
+{
+
+using namespace checked_test;
+
+using pool_test::Live;
+
+constexpr unsigned kTooMany = 20000; // calls that no life below makes
+
+struct Block {
+    binade_devptr address;
+    size_t size_bytes;
+};
+
+class Life
+{
+  public:
+    explicit Life(uint32_t flags) : event_(pool_test::NewEvent())
+    {
+        options_.flags = flags;
+        options_.limit_bytes = 16 * kMiB;
+        options_.first_segment_bytes = 4 * kMiB;
+        options_.quarantine_bytes = 64 * kKiB;
+    }
+
+    ~Life()
+    {
+        pool_test::DestroyEvent(event_);
+    }
+
+    void Run()
+    {
+        if (!pool_)
+            (void)!binade_pool_create(&options_, &pool_);
+        if (!pool_)
+            return;
+        for (binade_stream stream : {static_cast<binade_stream>(stream_),
+                                     kStream, BINADE_STREAM_PER_THREAD,
+                                     BINADE_STREAM_ANY, BINADE_STREAM_DONE}) {
+            for (size_t size_bytes : {size_t{40}, 20 * kKiB})
+                Alloc(size_bytes, stream);
+            FreeAll(stream);
+        }
+        Alloc(kMiB + 512, stream_);
+        FreeAll(stream_);
+        Marked();
+        (void)!binade_stream_retire(pool_, stream_);
+        (void)!binade_pool_trim(pool_, 0, nullptr);
+    }
+
+    void ExpectHealth()
+    {
+        if (!pool_) {
+            ASSERT_EQ(BINADE_OK, binade_pool_create(&options_, &pool_));
+        }
+        for (const Block &block : blocks_)
+            EXPECT_EQ(BINADE_OK,
+                      binade_free(pool_, block.address, BINADE_STREAM_ANY))
+                << binade_last_error_message();
+        blocks_.clear();
+        pool_test::Synchronize();
+        if (options_.flags & BINADE_POOL_CHECKED) {
+            binade_checked_counts counts = Check(pool_);
+            EXPECT_EQ(0u, Findings(counts));
+            EXPECT_EQ(0u, counts.live_blocks);
+            EXPECT_EQ(0u, counts.held_blocks);
+        }
+        EXPECT_EQ(BINADE_OK, binade_pool_trim(pool_, 0, nullptr));
+        binade_stats stats = {};
+        stats.struct_size = sizeof(stats);
+        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        EXPECT_EQ(0u, stats.reserved_bytes_current);
+        EXPECT_EQ(0u, stats.allocation_current);
+    }
+
+    void End()
+    {
+        binade_leaks leaks = {};
+        leaks.struct_size = sizeof(leaks);
+        (void)!binade_pool_destroy(pool_, &leaks);
+        EXPECT_EQ(0u, leaks.block_count);
+        pool_ = nullptr;
+    }
+
+  private:
+    void Alloc(size_t size_bytes, binade_stream stream)
+    {
+        binade_devptr address = 77;
+        if (binade_alloc(pool_, size_bytes, stream, &address) != BINADE_OK) {
+            EXPECT_EQ(77u, address);
+            return;
+        }
+        EXPECT_TRUE(ranges_.Add(address, size_bytes));
+        blocks_.push_back({address, size_bytes});
+    }
+
+    void FreeAll(binade_stream stream)
+    {
+        std::vector<Block> kept;
+        for (const Block &block : blocks_) {
+            ranges_.Remove(block.address);
+            if (binade_free(pool_, block.address, stream) == BINADE_OK)
+                continue;
+            EXPECT_TRUE(ranges_.Add(block.address, block.size_bytes));
+            kept.push_back(block);
+        }
+        blocks_ = kept;
+    }
+
+    // With a second user, and after an event.
+    void Marked()
+    {
+        Alloc(4096, stream_);
+        for (const Block &block : blocks_)
+            (void)!binade_record_use(pool_, block.address, user_);
+        FreeAll(stream_);
+        Alloc(4096, stream_);
+        if (blocks_.empty())
+            return;
+        Block block = blocks_.back();
+        blocks_.pop_back();
+        ranges_.Remove(block.address);
+        if (binade_free_after(pool_, block.address, event_) != BINADE_OK) {
+            EXPECT_TRUE(ranges_.Add(block.address, block.size_bytes));
+            blocks_.push_back(block);
+        }
+    }
+
+    binade_pool_options options_ = pool_test::Defaults();
+    binade_pool *pool_ = nullptr;
+    Stream stream_, user_;
+    binade_event event_;
+    pool_test::Ranges ranges_;
+    std::vector<Block> blocks_;
+};
+
+class CheckedFault : public ::testing::TestWithParam<uint32_t>
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        allocations_ = Live("allocations");
+        events_ = Live("events");
+    }
+
+    // An event whose destruction was refused is left.
+    void ExpectNothingLeft()
+    {
+        EXPECT_EQ(allocations_, Live("allocations"));
+        EXPECT_LE(Live("events"), events_ + 1);
+        events_ = Live("events");
+        EXPECT_EQ(pool_test::PrimaryContext(), pool_test::Current());
+    }
+
+    void FailEachDriverCall(bool at_the_end)
+    {
+        unsigned n = 0;
+        uint64_t calls = 0;
+        do {
+            SCOPED_TRACE("call " + std::to_string(++n));
+            {
+                Life life(GetParam());
+                if (at_the_end)
+                    life.Run();
+                uint64_t before = pool_test::Calls();
+                pool_test::SetFaults("*:nth=" + std::to_string(n) +
+                                     ":code=CUDA_ERROR_UNKNOWN");
+                at_the_end ? life.End() : life.Run();
+                pool_test::SetFaults("");
+                calls = pool_test::Calls() - before;
+                if (!at_the_end) {
+                    life.ExpectHealth();
+                    life.End();
+                }
+            }
+            ExpectNothingLeft();
+        } while (n <= calls && n < kTooMany && !HasFailure());
+        EXPECT_LT(n, kTooMany);
+        std::printf("%u calls, each failed once\n", n - 1);
+    }
+
+  private:
+    int64_t allocations_, events_;
+};
+
+TEST_P(CheckedFault, OfEveryCallOfTheDriver)
+{
+    FailEachDriverCall(false);
+}
+
+TEST_P(CheckedFault, OfEveryCallOfTheDriverAtTheEnd)
+{
+    FailEachDriverCall(true);
+}
+
+TEST_P(CheckedFault, OfEveryAllocationOfHostMemory)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        {
+            Life life(GetParam());
+            failing_memory_arm(n);
+            life.Run();
+            is_over = failing_memory_disarm();
+            life.ExpectHealth();
+            life.End();
+        }
+        ExpectNothingLeft();
+    }
+    EXPECT_LT(n, kTooMany);
+    std::printf("%u allocations, each failed once\n", n - 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Pools, CheckedFault,
+    ::testing::Values(uint32_t{BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET},
+                      uint32_t{BINADE_POOL_PASS_THROUGH},
+                      uint32_t{BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET |
+                               BINADE_POOL_PASS_THROUGH}),
+    [](const ::testing::TestParamInfo<uint32_t> &given) {
+        std::string name;
+        if (given.param & BINADE_POOL_CHECKED)
+            name += "Checked";
+        if (given.param & BINADE_POOL_PASS_THROUGH)
+            name += "Passing";
+        return name;
+    });
+
+} // namespace

@@ -1,0 +1,78 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Checked pools for tests.
+ */
+#ifndef BINADE_TESTS_CHECKED_CHECKED_UNDER_TEST_H_
+#define BINADE_TESTS_CHECKED_CHECKED_UNDER_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "binade/binade.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace checked_test
+{
+
+using pool_test::kGiB;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+inline binade_pool_options Quiet()
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET;
+    return options;
+}
+
+inline binade_pool_options Loud()
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_CHECKED;
+    return options;
+}
+
+inline binade_checked_counts Check(binade_pool *pool)
+{
+    binade_checked_counts counts = {};
+    counts.struct_size = sizeof(counts);
+    EXPECT_EQ(BINADE_OK, binade_pool_check(pool, &counts))
+        << binade_last_error_message();
+    return counts;
+}
+
+// Of mistakes of all kinds.
+inline uint64_t Findings(const binade_checked_counts &counts)
+{
+    return counts.double_frees + counts.interior_frees + counts.foreign_frees +
+           counts.wrong_sizes + counts.dead_streams + counts.foreign_streams +
+           counts.writes_after_free + counts.writes_out_of_bounds;
+}
+
+inline ::testing::AssertionResult MessageHas(const std::string &part)
+{
+    std::string message = binade_last_error_message();
+    if (message.find(part) != std::string::npos)
+        return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure()
+           << "no '" << part << "' in: " << message;
+}
+
+class Checked : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+};
+
+} // namespace checked_test
+
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fault/further_steps.h"
+
+#include <gtest/gtest.h>
+
+namespace fault_test
+{
+
+using pool_test::kKiB;
+using pool_test::kMiB;
+
+namespace
+{
+
+void AllocForTenant(World &world, binade_tenant tenant)
+{
+    binade_devptr address = 0;
+    if (TRY(world, binade_tenant_alloc,
+            (tenant, 5 * kKiB, world.first, &address)))
+        world.Own(address, 5 * kKiB);
+    if (TRY(world, binade_tenant_alloc_aligned,
+            (tenant, 5 * kKiB, 16 * kKiB, world.first, &address)))
+        world.Own(address, 5 * kKiB);
+    if (TRY(world, binade_tenant_try_alloc,
+            (tenant, 3 * kMiB, world.first, &address)))
+        world.Own(address, 3 * kMiB);
+}
+
+} // namespace
+
+// What could not be freed is the tenant's until it is.
+void Tenants(World &world)
+{
+    binade_tenant tenant = 0;
+    binade_tenant_info info = {};
+    info.struct_size = sizeof(info);
+    if (!world.pool ||
+        !TRY(world, binade_tenant_create,
+             (world.pool, "tenant", 4 * kMiB, &tenant)) ||
+        !TRY(world, binade_tenant_set_budget, (tenant, 8 * kMiB)))
+        return;
+    AllocForTenant(world, tenant);
+    world.FreeAll(world.first);
+    EXPECT_TRUE(TRY(world, binade_tenant_stats, (tenant, &info)));
+    binade_status status = binade_tenant_destroy(tenant);
+    (void)world.Try("binade_tenant_destroy", status);
+    EXPECT_EQ(info.live_bytes ? BINADE_E_BUSY : BINADE_OK, status);
+}
+
+void Scopes(World &world)
+{
+    binade_scope scope = 0;
+    if (!world.pool)
+        return;
+    if (TRY(world, binade_scope_begin, (world.pool, world.first, &scope))) {
+        world.Alloc(4 * kKiB, world.second);
+        world.FreeAll(world.second);
+        EXPECT_TRUE(TRY(world, binade_scope_end, (scope)));
+        (void)TRY(world, binade_scope_release, (scope));
+    }
+    (void)TRY(world, binade_scope_release_all, (world.pool));
+}
+
+void LookBack(World &world)
+{
+    binade_history_entry entries[8];
+    binade_history_summary summary = {};
+    summary.struct_size = sizeof(summary);
+    world.Note("binade_history_kind_name"), (void)binade_history_kind_name(0);
+    if (world.pool)
+        (void)TRY(world, binade_history_read,
+                  (world.pool, entries, 8, &summary));
+}
+
+void Snapshot(World &world)
+{
+    binade_heap_snapshot *snapshot = nullptr;
+    binade_heap_summary summary = {};
+    size_t segment_count = 0, interval_count = 0;
+    summary.struct_size = sizeof(summary);
+    world.Note("binade_heap_kind_name"), (void)binade_heap_kind_name(0);
+    world.Alloc(4 * kKiB, world.first);
+    if (world.pool &&
+        TRY(world, binade_heap_snapshot_create, (world.pool, &snapshot))) {
+        EXPECT_TRUE(
+            TRY(world, binade_heap_snapshot_summary, (snapshot, &summary)));
+        world.Note("binade_heap_snapshot_segments");
+        (void)binade_heap_snapshot_segments(snapshot, &segment_count);
+        world.Note("binade_heap_snapshot_intervals");
+        (void)binade_heap_snapshot_intervals(snapshot, &interval_count);
+        EXPECT_EQ(summary.segment_count, segment_count);
+        EXPECT_EQ(summary.interval_count, interval_count);
+    }
+    world.Note("binade_heap_snapshot_destroy");
+    binade_heap_snapshot_destroy(snapshot);
+    world.FreeAll(world.first);
+}
+
+// A pool of its own, without findings whatever fails.
+void Checked(World &world)
+{
+    binade_pool *pool = nullptr;
+    binade_devptr address = 0;
+    binade_checked_counts counts = {};
+    counts.struct_size = sizeof(counts);
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_CHECKED;
+    options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
+    options.wait_ms = 0;
+    if (!TRY(world, binade_pool_create, (&options, &pool)))
+        return;
+    if (TRY(world, binade_alloc, (pool, 1000, world.first, &address)) &&
+        !TRY(world, binade_free, (pool, address, world.first))) {
+        EXPECT_EQ(BINADE_OK, binade_free(pool, address, BINADE_STREAM_DONE));
+    }
+    if (TRY(world, binade_pool_check, (pool, &counts))) {
+        EXPECT_EQ(0u, counts.writes_after_free + counts.writes_out_of_bounds);
+        EXPECT_EQ(0u, counts.live_blocks);
+    }
+    (void)TRY(world, binade_pool_destroy, (pool, nullptr));
+}
+
+} // namespace fault_test

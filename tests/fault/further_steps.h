@@ -1,0 +1,23 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps of the scenario for what stands beside the pool: tenants, capture
+ * scopes, history, snapshots, checked mode.
+ */
+#ifndef BINADE_TESTS_FAULT_FURTHER_STEPS_H_
+#define BINADE_TESTS_FAULT_FURTHER_STEPS_H_
+
+#include "tests/fault/scenario.h"
+
+namespace fault_test
+{
+
+void Tenants(World &world);
+void Scopes(World &world);
+void LookBack(World &world);
+void Snapshot(World &world);
+void Checked(World &world);
+
+} // namespace fault_test
+
+#endif
