@@ -24,14 +24,6 @@ static struct binadei_route *find(struct binadei_thread *thread,
     return route->attention == attention ? route : NULL;
 }
 
-static void write(struct binadei_history_ring *ring,
-                  const struct binadei_note *note)
-{
-    struct binadei_note timed = *note;
-    timed.ticks = binadei_ticks(ring->is_counter);
-    binadei_history_write(ring, &timed);
-}
-
 binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
                                      size_t size_bytes, binade_stream stream)
 {
@@ -43,12 +35,17 @@ binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
         return 0;
     binade_devptr address = binadei_hit_pop(
         &route->pop->magazines[binadei_class_of(less_one)], size_bytes);
-    const struct binadei_note note = {.kind = BINADE_HISTORY_ALLOC,
-                                      .address = address,
-                                      .size_bytes = size_bytes,
-                                      .stream = stream};
-    if (address)
-        write(route->pop->member->history, &note);
+    if (address) {
+        struct binadei_history_ring *ring = route->pop->member->history;
+        const struct binadei_note note = {
+            .kind = BINADE_HISTORY_ALLOC,
+            .ticks = binadei_ticks(ring->is_counter),
+            .address = address,
+            .size_bytes = size_bytes,
+            .stream = stream,
+        };
+        binadei_history_write(ring, &note);
+    }
     binadei_thread_leave(thread);
     return address;
 }
@@ -76,14 +73,19 @@ bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
         return false;
     bool is_pushed =
         binadei_hit_push(&route->push->magazines[class_index], address);
-    const struct binadei_note note = {
-        .kind = size_bytes ? BINADE_HISTORY_FREE_SIZED : BINADE_HISTORY_FREE,
-        .address = address,
-        .size_bytes =
-            size_bytes ? size_bytes : binadei_class_bytes(class_index),
-        .stream = stream};
-    if (is_pushed)
-        write(route->push->member->history, &note);
+    if (is_pushed) {
+        struct binadei_history_ring *ring = route->push->member->history;
+        const struct binadei_note note = {
+            .kind =
+                size_bytes ? BINADE_HISTORY_FREE_SIZED : BINADE_HISTORY_FREE,
+            .ticks = binadei_ticks(ring->is_counter),
+            .address = address,
+            .size_bytes =
+                size_bytes ? size_bytes : binadei_class_bytes(class_index),
+            .stream = stream,
+        };
+        binadei_history_write(ring, &note);
+    }
     binadei_thread_leave(thread);
     return is_pushed;
 }
