@@ -8,6 +8,7 @@
 #include "pool/heap_copy.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define SPARE_ENTRIES ((size_t)256)
 
@@ -19,9 +20,12 @@ static void *with_room(void *array, size_t *capacity, size_t count,
     if (*capacity && count <= *capacity)
         return array;
     size_t wanted = count + count / 4 + SPARE_ENTRIES;
-    void *fresh = calloc(wanted, entry_bytes);
+    void *fresh = malloc(wanted * entry_bytes);
     if (!fresh)
         return NULL;
+    /* Its pages are there when the pool is stopped; 0 would leave that to
+     * calloc(). */
+    memset(fresh, 1, wanted * entry_bytes);
     free(array);
     *capacity = wanted;
     return fresh;
