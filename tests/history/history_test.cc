@@ -208,8 +208,11 @@ TEST_F(HistoryKinds, FreesThatFail)
               binade_free_sized(pool, block, 7000, BINADE_STREAM_LEGACY));
     last = History(pool).LastOf(BINADE_HISTORY_FREE_SIZED);
     EXPECT_EQ(static_cast<uint32_t>(BINADE_E_INVALID), last.status);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_free_after(pool, block + 512, pool_test::NewEvent()));
+    binade_event event = pool_test::NewEvent();
+    EXPECT_EQ(BINADE_E_INVALID, binade_free_after(pool, block + 512, event));
+    pool_test::DestroyEvent(event);
+    last = History(pool).LastOf(BINADE_HISTORY_FREE_AFTER);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_E_INVALID), last.status);
     pool.Free(block);
 }
 
