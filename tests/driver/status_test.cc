@@ -58,8 +58,8 @@ TEST(Status, EveryOneHasItsOwnNameAndText)
         names.insert(binade_status_name(static_cast<binade_status>(i)));
         texts.insert(binade_status_text(static_cast<binade_status>(i)));
     }
-    EXPECT_EQ(19u, names.size());
-    EXPECT_EQ(19u, texts.size());
+    EXPECT_EQ(20u, names.size());
+    EXPECT_EQ(20u, texts.size());
     EXPECT_EQ(0u, names.count("BINADE_E_UNKNOWN"));
 }
 
