@@ -227,7 +227,9 @@ static void roam(void *state, unsigned thread, bool is_locked)
         use_much(game);
         break;
     case 4:
-        attempt(binade_pool_trim(game->pool, SEGMENT_BYTES, NULL));
+        /* What gives segments back takes others' caches first: see above. */
+        attempt(binade_pool_trim(
+            game->pool, is_locked ? LIMIT_BYTES : SEGMENT_BYTES, NULL));
         break;
     case 5:
         attempt(binade_capture_guard_begin());
