@@ -136,12 +136,13 @@ static void print(void)
 static bool measure(void)
 {
     bool is_well = true;
-    for (unsigned i = 0; i < bench.thread_count; i++)
+    for (unsigned i = 0; i < bench.thread_count; i++) {
         if (pthread_create(&bench.threads[i], NULL, sleep_with_cache, NULL) !=
             0) {
             (void)fputs("reclaim: no thread\n", stderr);
             exit(1); /* NOLINT(concurrency-mt-unsafe): nobody is at work. */
         }
+    }
     for (unsigned i = 0; i < ROUNDS; i++) {
         (void)pthread_barrier_wait(&bench.begin);
         (void)pthread_barrier_wait(&bench.filled);

@@ -263,11 +263,12 @@ binade_status binade_tenant_stats(binade_tenant tenant, binade_tenant_info *out)
         return forked();
     if (!found)
         return no_tenant();
-    if (!out || out->struct_size < sizeof(*out))
+    if (!out || out->struct_size < sizeof(*out)) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_tenant_stats: out is NULL or its "
                             "struct_size below %zu",
                             sizeof(*out));
+    }
     *out = info_of(found);
     return BINADE_OK;
 }

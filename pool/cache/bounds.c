@@ -11,11 +11,12 @@ static bool step(struct binadei_engine *engine, unsigned end, unsigned more)
 {
     unsigned seen =
         atomic_load_explicit(&engine->halvings, memory_order_relaxed);
-    while (seen != end)
+    while (seen != end) {
         if (atomic_compare_exchange_weak_explicit(
                 &engine->halvings, &seen, seen + more, memory_order_relaxed,
                 memory_order_relaxed))
             return true;
+    }
     return false;
 }
 

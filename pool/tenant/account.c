@@ -19,6 +19,7 @@ static uint64_t read(const _Atomic uint64_t *number)
     return atomic_load_explicit(number, memory_order_relaxed);
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the swap writes `seen`. */
 static bool swap(_Atomic uint64_t *number, uint64_t *seen, uint64_t next)
 {
     return atomic_compare_exchange_weak_explicit(

@@ -111,14 +111,15 @@ binade_status binadei_tenant_leave(binade_tenant handle)
     binade_status status = BINADE_OK;
     pthread_mutex_lock(&lock);
     struct binadei_tenant *tenant = binadei_tenant_find(handle);
-    if (!tenant)
+    if (!tenant) {
         status = binadei_fail(BINADE_E_INVALID, "there is no such tenant");
-    else if (!binadei_account_try_close(&tenant->account))
+    } else if (!binadei_account_try_close(&tenant->account)) {
         status = binadei_fail(
             BINADE_E_BUSY, "tenant '%s' still has %llu bytes", tenant->name,
             (unsigned long long)binadei_account_live_bytes(&tenant->account));
-    else
+    } else {
         give_place(tenant);
+    }
     pthread_mutex_unlock(&lock);
     return status;
 }
