@@ -48,22 +48,25 @@ static bool reserve_tiles(struct binadei_heap_copy *copy)
     return true;
 }
 
+static bool reserve_list(struct binadei_exported_list *list)
+{
+    struct binadei_exported *blocks =
+        with_room(list->blocks, &list->capacity, list->count, sizeof(*blocks));
+    if (blocks)
+        list->blocks = blocks;
+    return blocks != NULL;
+}
+
 bool binadei_heap_reserve(struct binadei_heap_copy *copy)
 {
     struct binadei_found_list *found = &copy->found;
-    struct binadei_exported_list *exported = &copy->exported;
     struct binadei_found *blocks = with_room(found->blocks, &found->capacity,
                                              found->count, sizeof(*blocks));
     if (!blocks)
         return false;
     found->blocks = blocks;
-    struct binadei_exported *exports =
-        with_room(exported->blocks, &exported->capacity, exported->count,
-                  sizeof(*exports));
-    if (!exports)
-        return false;
-    exported->blocks = exports;
-    return reserve_tiles(copy);
+    return reserve_list(&copy->exported) && reserve_list(&copy->scoped) &&
+           reserve_tiles(copy);
 }
 
 void binadei_heap_release(struct binadei_heap_copy *copy)
@@ -72,6 +75,7 @@ void binadei_heap_release(struct binadei_heap_copy *copy)
     free(copy->intervals);
     free(copy->found.blocks);
     free(copy->exported.blocks);
+    free(copy->scoped.blocks);
 }
 
 /* Where a segment is being gone through, in offset space. */
@@ -158,6 +162,7 @@ bool binadei_heap_fill(const struct binadei_pool_body *body,
     copy->interval_count = 0;
     copy->found.count = 0;
     copy->exported.count = 0;
+    copy->scoped.count = 0;
     /* Growth may add segments meanwhile; each is seen whole or not at all. */
     while (binadei_segments_walk(body->segments, from, &info)) {
         add_segment(copy, body, &info);
@@ -166,10 +171,12 @@ bool binadei_heap_fill(const struct binadei_pool_body *body,
     binadei_find_blocks(body->engine, &copy->found);
     if (body->exports)
         binadei_exports_list(body->exports, &copy->exported);
+    binadei_scopes_list(&body->scopes, &copy->scoped);
     return copy->segment_count <= copy->segment_capacity &&
            copy->interval_count <= copy->interval_capacity &&
            copy->found.count <= copy->found.capacity &&
-           copy->exported.count <= copy->exported.capacity;
+           copy->exported.count <= copy->exported.capacity &&
+           copy->scoped.count <= copy->scoped.capacity;
 }
 
 static int by_address(const void *left, const void *right)
@@ -211,17 +218,23 @@ static void join_found(const struct binadei_heap_copy *copy,
         interval->age_ns = now_ns - found->since_ns;
 }
 
+static void join_kept(const struct binadei_heap_copy *copy,
+                      const struct binadei_exported_list *list, uint32_t flags)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        binade_heap_interval *interval = used_at(copy, list->blocks[i].address);
+        if (!interval)
+            continue;
+        interval->flags |= flags;
+        if (list->blocks[i].is_freed)
+            interval->kind = BINADE_HEAP_KEPT;
+    }
+}
+
 void binadei_heap_join(struct binadei_heap_copy *copy, uint64_t now_ns)
 {
     for (size_t i = 0; i < copy->found.count; i++)
         join_found(copy, &copy->found.blocks[i], now_ns);
-    for (size_t i = 0; i < copy->exported.count; i++) {
-        const struct binadei_exported *exported = &copy->exported.blocks[i];
-        binade_heap_interval *interval = used_at(copy, exported->address);
-        if (!interval)
-            continue;
-        interval->flags |= BINADE_HEAP_EXPORTED;
-        if (exported->is_freed)
-            interval->kind = BINADE_HEAP_KEPT;
-    }
+    join_kept(copy, &copy->exported, BINADE_HEAP_EXPORTED);
+    join_kept(copy, &copy->scoped, 0);
 }

@@ -19,6 +19,7 @@ struct binadei_heap_copy {
     size_t interval_count; /* likewise */
     struct binadei_found_list found;
     struct binadei_exported_list exported;
+    struct binadei_exported_list scoped;
 };
 
 /* Room for what was counted the last time, and some more. False: no memory. */

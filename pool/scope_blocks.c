@@ -268,6 +268,29 @@ bool binadei_scopes_have(struct binadei_scopes *scopes, binade_devptr address)
     return is_there;
 }
 
+static void add_to(struct binadei_exported_list *list,
+                   const struct binadei_scope_block *block)
+{
+    for (; block; block = block->next_listed) {
+        if (list->count < list->capacity)
+            list->blocks[list->count] =
+                (struct binadei_exported){block->address, block->is_freed};
+        list->count++;
+    }
+}
+
+void binadei_scopes_list(struct binadei_scopes *scopes,
+                         struct binadei_exported_list *out)
+{
+    pthread_mutex_lock(&scopes->lock);
+    for (const struct binadei_scope *scope = scopes->first; scope;
+         scope = scope->next) {
+        add_to(out, scope->live);
+        add_to(out, scope->freed);
+    }
+    pthread_mutex_unlock(&scopes->lock);
+}
+
 /* Whether others than the stream that frees it may use the block. */
 static bool is_shared(const struct binadei_call *call, binade_devptr address)
 {

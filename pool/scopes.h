@@ -17,6 +17,7 @@
 
 #include "binade/scope.h"
 #include "pool/cache/cache.h"
+#include "pool/ipc/exports.h"
 
 /* A stream as scopes compare it. */
 struct binadei_scope_stream {
@@ -131,6 +132,10 @@ BINADE_MUST_USE binade_status binadei_scopes_free(
     binade_devptr address, bool *out_is_kept);
 /* Whether a scope keeps the block. */
 bool binadei_scopes_have(struct binadei_scopes *scopes, binade_devptr address);
+
+/* The blocks that scopes keep, freed or not, after those that `out` has. */
+void binadei_scopes_list(struct binadei_scopes *scopes,
+                         struct binadei_exported_list *out);
 
 /* --- scope_release.c --- */
 

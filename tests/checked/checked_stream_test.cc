@@ -155,9 +155,10 @@ TEST_F(CheckedCapture, GetsNothingOfThePools)
     Pool pool(Quiet());
     Stream capturing, other;
     binade_devptr before = pool.Alloc(100, other);
+    binade_devptr block = pool.Alloc(100, capturing), none = 0;
     ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
     Begin(capturing);
-    binade_devptr block = pool.Alloc(100, capturing);
+    EXPECT_EQ(BINADE_E_CAPTURING, binade_alloc(pool, 100, capturing, &none));
     EXPECT_EQ(BINADE_E_BUSY, binade_free(pool, block, capturing));
     pool.Free(before, other);
     pool.Free(pool.Alloc(100, other), BINADE_STREAM_ANY);
@@ -171,6 +172,25 @@ TEST_F(CheckedCapture, GetsNothingOfThePools)
     EXPECT_EQ(0u, counts.held_blocks);
     EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, capturing));
     EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, other));
+}
+
+// Neither knows where a checked block really begins.
+TEST_F(CheckedCapture, HasNeitherScopesNorTenants)
+{
+    for (uint32_t flag : {BINADE_POOL_CHECKED, BINADE_POOL_PASS_THROUGH}) {
+        binade_pool_options options = Quiet();
+        options.flags = flag;
+        Pool pool(options);
+        Stream stream;
+        binade_scope scope = 0;
+        binade_tenant tenant = 0;
+        EXPECT_EQ(BINADE_E_UNSUPPORTED,
+                  binade_scope_begin(pool, stream, &scope));
+        EXPECT_EQ(BINADE_E_UNSUPPORTED,
+                  binade_tenant_create(pool, "", 0, &tenant));
+        EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    }
 }
 
 TEST_F(CheckedCapture, IsSeenWithoutAGuardToo)

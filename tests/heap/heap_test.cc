@@ -224,6 +224,33 @@ TEST_F(HeapTest, HasWhatIsExportedAndWhatIsKept)
     EXPECT_EQ(0u, Heap(pool).Count(BINADE_HEAP_KEPT));
 }
 
+TEST_F(HeapTest, HasWhatACaptureScopeKeeps)
+{
+    using pool_test::Get;
+    Pool pool;
+    pool_test::Stream stream;
+    binade_scope scope = 0;
+    void *graph = nullptr;
+    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+    ASSERT_EQ(
+        0, Get<int(binade_stream, int)>("cuStreamBeginCapture_v2")(stream, 0));
+    binade_devptr live = pool.Alloc(kKiB, stream);
+    binade_devptr freed = pool.Alloc(kKiB, stream);
+    pool.Free(freed, stream);
+    ASSERT_EQ(0, (Get<int(binade_stream, void **)>("cuStreamEndCapture")(
+                     stream, &graph)));
+    ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
+    Heap heap(pool);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_USED), heap.At(live).kind);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_KEPT), heap.At(freed).kind);
+    EXPECT_EQ(1u, heap.Count(BINADE_HEAP_KEPT));
+    heap.ExpectStatsOf(pool);
+    ASSERT_EQ(BINADE_OK, binade_scope_release(scope));
+    EXPECT_EQ(0u, Heap(pool).Count(BINADE_HEAP_KEPT));
+    EXPECT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
+    pool.Free(live);
+}
+
 TEST_F(HeapTest, HasEverySegmentAsTheSourceGaveIt)
 {
     segment_test::FakeSource source;

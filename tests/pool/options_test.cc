@@ -209,13 +209,13 @@ TEST(PoolOptions, OfCheckedPoolsNeedOne)
     }
 }
 
-TEST(PoolOptions, OfCheckedPoolsDoNotGoWithSharing)
+TEST(PoolOptions, OfCheckedPoolsDoNotGoWithSharingOrScopes)
 {
-    for (const char *key : {"checked", "pass_through"})
-        EXPECT_EQ("exportable is 1; accepted is 0 where checked or "
-                  "pass_through is 1",
-                  Resolved((std::string("exportable:1,") + key + ":1").c_str())
-                      .message);
+    for (std::string flag : {"exportable", "auto_scope"})
+        for (const char *key : {"checked", "pass_through"})
+            EXPECT_EQ(flag + " is 1; accepted is 0 where checked or "
+                             "pass_through is 1",
+                      Resolved((flag + ":1," + key + ":1").c_str()).message);
     EXPECT_EQ("", Resolved("checked:1,pass_through:1").message);
 }
 

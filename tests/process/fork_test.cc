@@ -61,6 +61,8 @@ class Forks : public ::testing::Test
         ASSERT_EQ(BINADE_OK,
                   binade_ipc_export(arguments_.pool, arguments_.block,
                                     &arguments_.handle));
+        ASSERT_EQ(BINADE_OK, binade_tenant_create(arguments_.pool, "", 0,
+                                                  &arguments_.tenant));
         arguments_.stream = stream_;
         arguments_.event = pool_test::NewEvent();
         arguments_.context = pool_test::PrimaryContext();

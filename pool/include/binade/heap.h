@@ -33,7 +33,8 @@ typedef enum binade_heap_kind {
     BINADE_HEAP_LEAVING = 4,
     /** A freed block that waits until work is over. */
     BINADE_HEAP_RETIRING = 5,
-    /** A freed block that is exported, and so kept for other processes. */
+    /** A freed block that is kept: exported, for other processes, or a capture
+     *  scope's, for its graph. */
     BINADE_HEAP_KEPT = 6,
     /** Neither free nor in any block: what a mistake of the program's has cost,
      *  a block that was freed twice for instance. */
