@@ -60,10 +60,9 @@ const void *binadei_checked_owner(const struct binadei_checked *except,
 
 static binade_status make_stream(struct binadei_checked *checked)
 {
-    const struct binadei_pool_body *body = checked->body;
+    struct binadei_pool_body *body = checked->body;
     struct binadei_section section;
-    binade_status status =
-        binadei_section_enter(body->driver, body->context, &section);
+    binade_status status = binadei_context_enter(&body->home, &section);
     if (status != BINADE_OK)
         return status;
     status = BINADEI_CALL(body->driver, cuStreamCreate,
@@ -72,11 +71,12 @@ static binade_status make_stream(struct binadei_checked *checked)
     return status;
 }
 
-/* What is refused is tried once more. No context need be current. */
+/* What is refused is tried once more; what went with the context is not. No
+ * context need be current. */
 static void end_stream(struct binadei_checked *checked)
 {
     const struct binadei_driver *driver = checked->body->driver;
-    if (checked->stream &&
+    if (checked->stream && !binadei_context_is_lost(&checked->body->home) &&
         driver->cuStreamDestroy(checked->stream) != CUDA_SUCCESS)
         (void)driver->cuStreamDestroy(checked->stream);
 }
@@ -142,10 +142,10 @@ static void end_all(struct binadei_checked *checked, bool is_at_rest,
 void binadei_checked_end(struct binadei_checked *checked, bool is_at_rest,
                          binade_leaks *leaks)
 {
-    const struct binadei_pool_body *body = checked->body;
+    struct binadei_pool_body *body = checked->body;
     struct binadei_section section;
-    bool has_section = binadei_section_enter(body->driver, body->context,
-                                             &section) == BINADE_OK;
+    bool has_section =
+        binadei_context_enter(&body->home, &section) == BINADE_OK;
     end_all(checked, is_at_rest && has_section, leaks);
     if (has_section)
         (void)binadei_section_leave(&section);

@@ -162,13 +162,12 @@ static void fill(struct binadei_call *call, struct binadei_watch *watch,
 static binade_status prepare(struct binadei_call *call,
                              struct binadei_watch *watch, CUevent event)
 {
-    const struct binadei_pool_body *body = call->pool->body;
+    struct binadei_pool_body *body = call->pool->body;
     struct binadei_section section;
     if (!event && call->stream == BINADE_STREAM_DONE &&
         !body->checked->is_checked)
         return BINADE_OK;
-    binade_status status =
-        binadei_section_enter(body->driver, body->context, &section);
+    binade_status status = binadei_context_enter(&body->home, &section);
     if (status != BINADE_OK)
         return status;
     if (!event && binadei_wait_is_capturing(call)) {
@@ -203,6 +202,16 @@ static binade_status leave(struct binadei_call *call,
     return BINADE_OK;
 }
 
+/* Of memory that went with its context nothing is pending. */
+static binade_status leave_or_lose(struct binadei_call *call,
+                                   struct binadei_watch *watch, CUevent event)
+{
+    if (binadei_is_lost(call->pool))
+        return BINADE_OK;
+    binade_status status = leave(call, watch, event);
+    return binadei_is_lost(call->pool) ? BINADE_OK : status;
+}
+
 binade_status binadei_checked_free(struct binadei_call *call,
                                    binade_devptr address, size_t size_bytes,
                                    CUevent event)
@@ -216,7 +225,7 @@ binade_status binadei_checked_free(struct binadei_call *call,
     if (status != BINADE_OK)
         return status;
     binadei_site_set(checked, &site, call->stream);
-    status = leave(call, watch, event);
+    status = leave_or_lose(call, watch, event);
     end_move(checked, watch, status == BINADE_OK, &site);
     if (status == BINADE_OK)
         binadei_shelf_add(call, watch);
@@ -247,9 +256,11 @@ binade_status binadei_checked_use(struct binadei_call *call,
     binade_status status = binadei_checked_stream(checked, stream);
     if (status != BINADE_OK)
         return status;
-    return note_live(checked, address, true, &size_bytes)
-               ? binadei_wait_note(call, address, stream)
-               : refuse_address(checked, address);
+    if (!note_live(checked, address, true, &size_bytes))
+        return refuse_address(checked, address);
+    if (!binadei_is_lost(call->pool))
+        status = binadei_wait_note(call, address, stream);
+    return binadei_is_lost(call->pool) ? BINADE_OK : status;
 }
 
 binade_status binadei_checked_size(struct binadei_call *call,

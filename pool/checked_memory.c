@@ -49,8 +49,8 @@ binade_status binadei_watch_bound(struct binadei_checked *checked,
     struct binadei_section section;
     if (!checked->is_checked)
         return BINADE_OK;
-    binade_status status = binadei_section_enter(
-        checked->body->driver, checked->body->context, &section);
+    binade_status status =
+        binadei_context_enter(&checked->body->home, &section);
     if (status != BINADE_OK)
         return status;
     status = set_bounds(checked, watch);

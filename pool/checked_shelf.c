@@ -80,11 +80,10 @@ static void go(struct binadei_checked *checked, struct binadei_watch *watch)
 static bool look(struct binadei_checked *checked, struct binadei_watch *watch)
 {
     struct binadei_section section;
-    const struct binadei_pool_body *body = checked->body;
+    struct binadei_pool_body *body = checked->body;
     if (watch->is_looked_at || !checked->is_checked)
         return true;
-    if (binadei_section_enter(body->driver, body->context, &section) !=
-        BINADE_OK)
+    if (binadei_context_enter(&body->home, &section) != BINADE_OK)
         return false;
     binadei_watch_look(checked, watch);
     (void)binadei_section_leave(&section);
@@ -111,10 +110,9 @@ static bool let_go(struct pass *pass, struct binadei_watch *watch)
 static bool fill(struct pass *pass, struct binadei_watch *watch)
 {
     struct binadei_checked *checked = pass->checked;
-    const struct binadei_pool_body *body = checked->body;
+    struct binadei_pool_body *body = checked->body;
     struct binadei_section section;
-    if (binadei_section_enter(body->driver, body->context, &section) !=
-        BINADE_OK)
+    if (binadei_context_enter(&body->home, &section) != BINADE_OK)
         return false;
     bool is_ready = is_over(pass->call, watch);
     if (is_ready && checked->is_checked && !watch->is_filled)

@@ -68,8 +68,7 @@ static CUresult ask(const struct binadei_checked *checked, CUstream stream,
     const struct binadei_driver *driver = checked->body->driver;
     struct binadei_section section;
     if (!driver->cuStreamGetId ||
-        binadei_section_enter(driver, checked->body->context, &section) !=
-            BINADE_OK)
+        binadei_context_enter(&checked->body->home, &section) != BINADE_OK)
         return CUDA_ERROR_NOT_SUPPORTED;
     CUresult code = driver->cuStreamGetId(stream, out_id);
     (void)binadei_section_leave(&section);

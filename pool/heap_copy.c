@@ -153,7 +153,7 @@ static void add_segment(struct binadei_heap_copy *copy,
     copy->segment_count++;
 }
 
-bool binadei_heap_fill(const struct binadei_pool_body *body,
+bool binadei_heap_fill(struct binadei_pool_body *body,
                        struct binadei_heap_copy *copy)
 {
     struct binadei_segment_info info;

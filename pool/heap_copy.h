@@ -25,7 +25,7 @@ struct binadei_heap_copy {
 /* Room for what was counted the last time, and some more. False: no memory. */
 bool binadei_heap_reserve(struct binadei_heap_copy *copy);
 /* The pool is stopped. False: there was not enough room. */
-bool binadei_heap_fill(const struct binadei_pool_body *body,
+bool binadei_heap_fill(struct binadei_pool_body *body,
                        struct binadei_heap_copy *copy);
 /* Tells used blocks from freed ones; the pool may go on. Times are `now_ns`'s. */
 void binadei_heap_join(struct binadei_heap_copy *copy, uint64_t now_ns);

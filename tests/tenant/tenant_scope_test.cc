@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Tenants whose blocks a capture scope keeps.
+#include <gtest/gtest.h>
+
+#include "tests/tenant/tenant_under_test.h"
+
+namespace
+{
+
+using pool_test::Get;
+using pool_test::kKiB;
+using pool_test::Pool;
+using tenant_test::Alloc;
+using tenant_test::Live;
+using tenant_test::NewTenant;
+
+class TenantInAScope : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void Begin()
+    {
+        ASSERT_EQ(BINADE_OK, binade_scope_begin(pool_, stream_, &scope_));
+        ASSERT_EQ(0, Get<int(binade_stream, int)>("cuStreamBeginCapture_v2")(
+                         stream_, 0));
+    }
+
+    void End()
+    {
+        void *graph = nullptr;
+        ASSERT_EQ(0, (Get<int(binade_stream, void **)>("cuStreamEndCapture")(
+                         stream_, &graph)));
+        ASSERT_EQ(BINADE_OK, binade_scope_end(scope_));
+        ASSERT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
+    }
+
+    Pool pool_;
+    pool_test::Stream stream_;
+    binade_scope scope_ = 0;
+};
+
+TEST_F(TenantInAScope, HasItsBlocksUntilTheRelease)
+{
+    binade_tenant tenant = NewTenant(pool_, 8 * kKiB);
+    Begin();
+    pool_.Free(Alloc(tenant, 8 * kKiB, stream_), stream_);
+    EXPECT_EQ(8 * kKiB, Live(tenant));
+    End();
+    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_destroy(tenant));
+    ASSERT_EQ(BINADE_OK, binade_scope_release(scope_));
+    EXPECT_EQ(0u, Live(tenant));
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+}
+
+// The next life in the scope is another tenant's, or nobody's.
+TEST_F(TenantInAScope, LosesWhatTheScopeGivesToOthers)
+{
+    binade_tenant tenant = NewTenant(pool_, 0), other = NewTenant(pool_, 0);
+    Begin();
+    binade_devptr block = Alloc(tenant, 8 * kKiB, stream_);
+    pool_.Free(block, stream_);
+    EXPECT_EQ(block, Alloc(other, 8 * kKiB, stream_));
+    EXPECT_EQ(0u, Live(tenant));
+    EXPECT_EQ(8 * kKiB, Live(other));
+    pool_.Free(block, stream_);
+    EXPECT_EQ(block, pool_.Alloc(8 * kKiB, stream_));
+    EXPECT_EQ(0u, Live(other));
+    End();
+    ASSERT_EQ(BINADE_OK, binade_scope_release(scope_));
+    pool_.Free(block);
+    EXPECT_EQ(0u, Live(tenant) + Live(other));
+}
+
+// Only a block of the very length is reused for a tenant, which pays by size.
+TEST_F(TenantInAScope, IsChargedBySizeAlone)
+{
+    binade_tenant tenant = NewTenant(pool_, 0);
+    Begin();
+    pool_.Free(pool_.Alloc(64 * kKiB, stream_), stream_);
+    binade_devptr block = Alloc(tenant, 60 * kKiB, stream_);
+    EXPECT_EQ(pool_.UsableSize(block), Live(tenant));
+    pool_.Free(block, stream_);
+    End();
+    ASSERT_EQ(BINADE_OK, binade_scope_release(scope_));
+    EXPECT_EQ(0u, Live(tenant));
+}
+
+TEST_F(TenantInAScope, KeepsWhatItFreesAfterTheRelease)
+{
+    binade_tenant tenant = NewTenant(pool_, 0);
+    Begin();
+    binade_devptr block = Alloc(tenant, 8 * kKiB, stream_);
+    End();
+    ASSERT_EQ(BINADE_OK, binade_scope_release(scope_));
+    EXPECT_EQ(8 * kKiB, Live(tenant));
+    pool_.Free(block);
+    EXPECT_EQ(0u, Live(tenant));
+}
+
+} // namespace
