@@ -19,6 +19,7 @@
  * not read again), -DNO_FENCE (between the search and that) and
  * -DMO_CLOSING=memory_order_acquire (of who closes the word).
  */
+#undef NDEBUG
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
