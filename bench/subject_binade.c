@@ -14,7 +14,17 @@
 #include "bench/subject.h"
 
 static binade_pool *pool;
+static bool has_tenant; /* set before the pool is made */
+static binade_tenant tenant;
 static char reason[1024];
+
+static binade_status make_pool(const binade_pool_options *options)
+{
+    binade_status status = binade_pool_create(options, &pool);
+    return status == BINADE_OK && has_tenant
+               ? binade_tenant_create(pool, "bench", 0, &tenant)
+               : status;
+}
 
 static const char *start_with(const binade_pool_options *options,
                               unsigned stream_count)
@@ -22,7 +32,7 @@ static const char *start_with(const binade_pool_options *options,
     const char *why = bench_device_start(stream_count);
     if (why)
         return why;
-    if (binade_pool_create(options, &pool) == BINADE_OK)
+    if (make_pool(options) == BINADE_OK)
         return NULL;
     (void)snprintf(reason, sizeof(reason), "%s", binade_last_error_message());
     return reason;
@@ -48,6 +58,17 @@ static uint64_t alloc(unsigned thread, size_t size_bytes, unsigned stream)
     binade_devptr address;
     return binade_alloc(pool, size_bytes, bench_device_streams[stream],
                         &address) == BINADE_OK
+               ? address
+               : 0;
+}
+
+static uint64_t alloc_tenant(unsigned thread, size_t size_bytes,
+                             unsigned stream)
+{
+    (void)thread;
+    binade_devptr address;
+    return binade_tenant_alloc(tenant, size_bytes, bench_device_streams[stream],
+                               &address) == BINADE_OK
                ? address
                : 0;
 }
