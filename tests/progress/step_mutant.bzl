@@ -2,7 +2,7 @@
 """Tests with named steps, on a pool with one change for the worse."""
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
-load("@rules_shell//shell:sh_test.bzl", "sh_test")
+load("//tests/streams:mutants.bzl", "mutant_test")
 
 # A change that does not apply, or no longer, fails the build.
 _CHANGE = """
@@ -55,13 +55,4 @@ def step_mutant(name, file, change, tests, test):
             "@googletest//:gtest_main",
         ],
     )
-    sh_test(
-        name = name + "_test",
-        size = "small",
-        srcs = ["//tests/pool:check_mutant.sh"],
-        args = [
-            "$(rootpath :%s)" % name,
-            test,
-        ],
-        data = [":" + name],
-    )
+    mutant_test(name, test)

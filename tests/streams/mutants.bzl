@@ -2,6 +2,7 @@
 """Programs that are the rule tests on a pool with one change for the worse."""
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
+load("@rules_shell//shell:sh_test.bzl", "sh_test")
 
 def _headers_of_impl(ctx):
     headers = [file for file in ctx.files.srcs if file.extension == "h"]
@@ -72,4 +73,27 @@ def mutant(name, file, change, tests = ":rows"):
             tests,
             "//pool:binade",
         ],
+    )
+
+def mutant_test(name, test, data = [], size = "small"):
+    """The test `name`_test: that a test fails in the program `name`.
+
+    What a sanitizer makes of a mutant is its own, so none is built for one.
+
+    Args:
+      name: of a mutant of the same package
+      test: of the program's, in full
+      data: what it needs besides
+      size: of the test
+    """
+    sh_test(
+        name = name + "_test",
+        size = size,
+        srcs = ["//tests/pool:check_mutant.sh"],
+        args = [
+            "$(rootpath :%s)" % name,
+            test,
+        ],
+        data = [":" + name] + data,
+        tags = ["no-sanitizer"],
     )
