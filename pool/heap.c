@@ -38,16 +38,13 @@ enum outcome { COPIED, TOO_SMALL, DISTURBED };
 static enum outcome copy_once(struct binadei_call *call,
                               struct binade_heap_snapshot *snapshot)
 {
-    uint64_t ticket;
     uint64_t begin_ns = binadei_now_ns();
-    if (!binadei_stop(call, &ticket))
+    if (!binadei_stop(call))
         return DISTURBED;
     snapshot->summary.time_ns = binadei_now_ns();
     bool is_whole = binadei_heap_fill(call->pool->body, &snapshot->copy);
-    bool is_still = binadei_go_on(call, ticket);
+    binadei_go_on(call);
     snapshot->summary.stopped_ns = binadei_now_ns() - begin_ns;
-    if (!is_still)
-        return DISTURBED;
     return is_whole ? COPIED : TOO_SMALL;
 }
 

@@ -55,12 +55,23 @@ bool binadei_engine_is_used(struct binadei_engine *engine)
     return is_used;
 }
 
+/* Patiently: who stops the pool reads what these operations would change. */
+static void wait_for_stop(struct binadei_engine *engine)
+{
+    long nap_ns = NAP_NS;
+    while (atomic_load(&engine->stop) % 2) {
+        binadei_nap(nap_ns);
+        if (nap_ns < NAP_MOST_NS)
+            nap_ns *= 2;
+    }
+}
+
 void binadei_operation_wait(struct binadei_member *member)
 {
     struct binadei_engine *engine = member->engine;
     do {
         binadei_operation_end(member);
-        binadei_gate_wait(&engine->stop);
+        wait_for_stop(engine);
         /* relaxed, IN: as in binadei_operation_begin(). */
         uint64_t before =
             atomic_load_explicit(&member->operation, memory_order_relaxed);

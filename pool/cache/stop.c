@@ -7,11 +7,10 @@
 
 #include "pool/base/barrier.h"
 #include "pool/base/clock.h"
-#include "pool/base/step.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/registry.h"
 
-/* Shorter than anybody waits before they end the stop. */
+/* How long calls that were under way are waited for. */
 #define SETTLE_NS UINT64_C(50000000)
 #define YIELDS 64U
 #define NAP_NS 50000L
@@ -71,13 +70,13 @@ static bool pass_barrier(void)
     return !binadei_barrier_is_there() || binadei_barrier_all();
 }
 
-bool binadei_stop(struct binadei_call *call, uint64_t *out_ticket)
+bool binadei_stop(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
     binadei_operation_end(call->member);
     pthread_mutex_lock(&engine->stop_lock);
-    /* Only who has the lock closes it. */
-    (void)binadei_gate_try_close(&engine->stop, out_ticket);
+    /* IN: odd from here on. Only who has the lock changes it. */
+    (void)atomic_fetch_add(&engine->stop, 1);
     /* Before the asking, with which it becomes visible. */
     atomic_fetch_or(&call->pool->attention, BINADEI_ATTENTION_STOPPED);
     binadei_registry_lock();
@@ -85,19 +84,18 @@ bool binadei_stop(struct binadei_call *call, uint64_t *out_ticket)
     binadei_registry_unlock();
     if (pass_barrier() && wait_for_rest(call))
         return true;
-    (void)binadei_go_on(call, *out_ticket);
+    binadei_go_on(call);
     return false;
 }
 
-bool binadei_go_on(struct binadei_call *call, uint64_t ticket)
+void binadei_go_on(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
-    BINADEI_STEP("locked.stopped");
     /* Release: what was read was read before hits write again. Who sees it late
      * has a call more that is no hit. */
     atomic_fetch_and_explicit(&call->pool->attention,
                               ~BINADEI_ATTENTION_STOPPED, memory_order_release);
-    bool is_mine = binadei_gate_open(&engine->stop, ticket);
+    /* IN: even again; who waits for it sees that the reading is over. */
+    (void)atomic_fetch_add(&engine->stop, 1);
     pthread_mutex_unlock(&engine->stop_lock);
-    return is_mine;
 }

@@ -16,8 +16,8 @@
  *    that is inside: it is waited for.
  *  - Growth, which is no operation. It adds a segment under the segments' lock.
  *
- * Nobody waits here for good: who has waited for long ends the stop, and who
- * stopped finds out, and has seen nothing.
+ * Whoever makes a call meanwhile waits until the pool goes on, however long that
+ * is: what is read belongs to the threads that wait.
  */
 #ifndef BINADE_POOL_CACHE_STOP_H_
 #define BINADE_POOL_CACHE_STOP_H_
@@ -28,9 +28,8 @@
  * wait from here on, so nobody is waited for in between, no lock of others' is
  * kept, and nothing is done that takes long. False: others were at work for too
  * long, or there is no barrier: the pool goes on. */
-BINADE_MUST_USE bool binadei_stop(struct binadei_call *call,
-                                  uint64_t *out_ticket);
-/* Lets it go on. False: it was not stopped all the time. */
-bool binadei_go_on(struct binadei_call *call, uint64_t ticket);
+BINADE_MUST_USE bool binadei_stop(struct binadei_call *call);
+/* Lets it go on. */
+void binadei_go_on(struct binadei_call *call);
 
 #endif

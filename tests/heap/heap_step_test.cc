@@ -101,30 +101,4 @@ TEST_F(Frozen, InAHit)
     ExpectBusyWhileOneIsAt("history.half", 1);
 }
 
-// The others go on, and the snapshot is taken again when it finds that out.
-TEST_F(Frozen, WithThePoolStopped)
-{
-    binade_status status = BINADE_E_INVALID;
-    binade_devptr block = 0;
-    uint64_t used = 0;
-    std::thread looker([&] {
-        (void)stage_enter();
-        freeze_wish wish = {"locked.stopped", 1};
-        freeze_follow(&wish);
-        do {
-            status = Look(&used);
-        } while (status == BINADE_E_BUSY);
-        freeze_follow(nullptr);
-    });
-    while (!freeze_is_on())
-        std::this_thread::yield();
-    // This was not there when the snapshot was taken the first time.
-    EXPECT_EQ(BINADE_OK, binade_alloc(pool_, 4096, nullptr, &block));
-    freeze_release();
-    looker.join();
-    EXPECT_EQ(BINADE_OK, status);
-    EXPECT_EQ(4096u, used);
-    EXPECT_EQ(BINADE_OK, binade_free(pool_, block, nullptr));
-}
-
 } // namespace

@@ -192,14 +192,6 @@ static void ask_for_all(struct game *game)
         attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
 }
 
-/* The pool stops for a moment. */
-static void look_at_all(struct game *game)
-{
-    binade_heap_snapshot *snapshot;
-    if (binade_heap_snapshot_create(game->pool, &snapshot) == BINADE_OK)
-        binade_heap_snapshot_destroy(snapshot);
-}
-
 static void look_back(struct game *game)
 {
     binade_history_entry entries[16];
@@ -240,9 +232,6 @@ static void roam(void *state, unsigned thread, bool is_locked)
             ask_for_all(game);
         break;
     case 9:
-        look_at_all(game);
-        break;
-    case 10:
         look_back(game);
         break;
     default:

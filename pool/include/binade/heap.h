@@ -131,8 +131,8 @@ typedef struct binade_heap_snapshot binade_heap_snapshot;
  * Threads:   any; one at a time takes a snapshot, others wait for it. All other
  *            calls on the pool wait while it is stopped, binade_try_alloc()
  *            too: up to 50 ms for calls that were under way, and then for
- *            copying some 64 bytes for each interval. A call that has waited for
- *            0.1 s goes on, and the snapshot is taken again.
+ *            copying some 64 bytes for each interval. They wait for the thread
+ *            that copies even where it does not run.
  * Streams:   none.
  * Context:   none; the driver is not called.
  */
