@@ -33,9 +33,22 @@ class ContextOfOthers : public ::testing::Test
                       binade_alloc(pool_, 4 * kKiB, kStream, &block));
     }
 
-    void Lose()
+    // The driver's own end of what the pool was told is gone.
+    void TearDown() override
+    {
+        if (context_)
+            DestroyContext();
+    }
+
+    void DestroyContext()
     {
         ASSERT_EQ(0, Get<int(binade_context)>("cuCtxDestroy_v2")(context_));
+        context_ = nullptr;
+    }
+
+    void Lose()
+    {
+        DestroyContext();
         ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool_));
     }
 
