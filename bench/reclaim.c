@@ -85,6 +85,8 @@ static void *sleep_with_cache(void *unused)
                                   memory_order_relaxed);
         (void)pthread_barrier_wait(&bench.filled);
     }
+    /* Asleep, and not gone, until the last round is over. */
+    (void)pthread_barrier_wait(&bench.begin);
     return NULL;
 }
 
@@ -148,6 +150,7 @@ static bool measure(void)
         (void)pthread_barrier_wait(&bench.filled);
         is_well = is_well && take_back(&bench.round_ns[i]);
     }
+    (void)pthread_barrier_wait(&bench.begin);
     for (unsigned i = 0; i < bench.thread_count; i++)
         (void)pthread_join(bench.threads[i], NULL);
     return is_well;

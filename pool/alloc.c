@@ -44,8 +44,7 @@ static binade_status alloc_in(struct binadei_call *call,
         return binadei_fail(BINADE_E_TOO_LARGE,
                             "%zu bytes: the pool never reserves more than %llu",
                             wish->size_bytes, (unsigned long long)limit_bytes);
-    if (call->pool->body->checked &&
-        call->capture.kind < BINADEI_CAPTURE_BROKEN)
+    if (call->pool->body->checked)
         return binadei_checked_alloc(call, wish, out);
     const struct binadei_request request = {
         binadei_size_of_bytes(wish->size_bytes), wish->size_bytes,
@@ -104,7 +103,7 @@ static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
                                                            binade_stream stream,
                                                            binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, true, false};
+    const struct binadei_wish wish = {size_bytes, 1, true, false, NULL};
     struct binadei_thread *thread = binadei_thread_self;
     struct binadei_route *route = binadei_hit_find(thread, pool, stream);
     binade_devptr address =
@@ -140,14 +139,15 @@ binade_status binade_alloc_aligned(binade_pool *pool, size_t size_bytes,
                                    size_t alignment_bytes, binade_stream stream,
                                    binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, false};
+    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, false,
+                                      NULL};
     return alloc_slow(pool, &wish, stream, out);
 }
 
 binade_status binade_try_alloc(binade_pool *pool, size_t size_bytes,
                                binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, false, false};
+    const struct binadei_wish wish = {size_bytes, 1, false, false, NULL};
     return alloc_slow(pool, &wish, stream, out);
 }
 

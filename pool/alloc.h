@@ -11,12 +11,17 @@
 
 #include "binade/pool.h"
 
+struct binadei_tenant;
+
 /* What a caller of the allocating functions asks for. */
 struct binadei_wish {
     size_t size_bytes;
     size_t alignment_bytes;
     bool may_wait; /* as not for binade_try_alloc() */
     bool is_exact; /* never longer than its size makes it, whatever is cached */
+    /* Who was charged for it, for pools that are checked or pass all through:
+     * others' blocks bear a tag. NULL: nobody. */
+    struct binadei_tenant *tenant;
 };
 
 /* As binade_alloc_aligned() without a look for a hit. */

@@ -181,10 +181,11 @@ binade_status binadei_checked_begin(struct binade_pool *pool,
     return status == BINADE_OK ? binadei_call_begin(pool, stream, out) : status;
 }
 
-void binadei_checked_sweep(struct binadei_call *call)
+uint64_t binadei_checked_sweep(struct binadei_call *call)
 {
     binadei_shelf_synchronise(call);
-    (void)binadei_shelf_release(call, UINT64_MAX);
+    uint64_t bytes = binadei_shelf_release(call, UINT64_MAX);
+    return call->pool->body->checked->is_passing ? bytes : 0;
 }
 
 void binadei_checked_fill(struct binadei_checked *checked, binade_stats *stats)
@@ -216,9 +217,10 @@ static void read_counts(struct binadei_checked *checked,
 {
     pthread_mutex_lock(&checked->lock);
     checked->counts.struct_size = sizeof(*out);
-    checked->counts.held_blocks =
-        checked->held.count + checked->waiting.count + checked->moving_count;
-    checked->counts.held_bytes = checked->held.bytes + checked->waiting.bytes;
+    checked->counts.held_blocks = checked->held.count + checked->waiting.count +
+                                  checked->kept.count + checked->moving_count;
+    checked->counts.held_bytes =
+        checked->held.bytes + checked->waiting.bytes + checked->kept.bytes;
     *out = checked->counts;
     pthread_mutex_unlock(&checked->lock);
 }
@@ -241,7 +243,7 @@ binade_status binade_pool_check(binade_pool *pool, binade_checked_counts *out)
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "the pool was made without BINADE_POOL_CHECKED");
     }
-    binadei_checked_sweep(&call);
+    (void)binadei_checked_sweep(&call);
     if (out)
         read_counts(checked, out);
     binadei_call_end(&call);

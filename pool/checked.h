@@ -41,6 +41,10 @@ BINADE_MUST_USE binade_status binadei_checked_free(struct binadei_call *call,
                                                    binade_devptr address,
                                                    size_t size_bytes,
                                                    CUevent event);
+/* What a capture scope kept is freed as with ANY. BINADE_OK, or why it is still
+ * the scope's. */
+BINADE_MUST_USE binade_status binadei_checked_release(struct binadei_call *call,
+                                                      binade_devptr address);
 BINADE_MUST_USE binade_status binadei_checked_use(struct binadei_call *call,
                                                   binade_devptr address,
                                                   binade_stream stream);
@@ -50,8 +54,9 @@ BINADE_MUST_USE binade_status binadei_checked_size(struct binadei_call *call,
 /* What a stream was known by. */
 void binadei_checked_forget(struct binadei_checked *checked,
                             binade_stream stream);
-/* Lets go of every freed block whose work is over. */
-void binadei_checked_sweep(struct binadei_call *call);
+/* Lets go of every freed block whose work is over. Returns the bytes that went
+ * back to the source by that. */
+uint64_t binadei_checked_sweep(struct binadei_call *call);
 /* What the caches cannot know. */
 void binadei_checked_fill(struct binadei_checked *checked, binade_stats *stats);
 

@@ -5,13 +5,14 @@
  * of it. Before memory is short for the program, what is held back is let go.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/cache/gate.h"
 #include "pool/cache/wait.h"
 #include "pool/checked_state.h"
 #include "pool/ladder.h"
+#include "pool/tenant/directory.h"
 
 #define NAP_NS 50000L
 #define NAP_MOST_NS 2000000L
@@ -20,17 +21,6 @@ static bool is_short(binade_status status)
 {
     return status == BINADE_E_NO_DEVICE_MEMORY ||
            status == BINADE_E_NO_PINNED_MEMORY || status == BINADE_E_BUSY;
-}
-
-/* Outside of operations: others may search for the last time. */
-static void nap(struct binadei_call *call, long *duration_ns)
-{
-    binadei_operation_end(call->member);
-    binadei_nap(*duration_ns);
-    binadei_operation_begin(call->member);
-    binadei_call_pass_gate(call);
-    if (*duration_ns < NAP_MOST_NS)
-        *duration_ns *= 2;
 }
 
 /* After the first refusal: takes what is held back and whose work is over, and
@@ -51,7 +41,7 @@ static binade_status take_held(struct binadei_call *call,
             if (!may_wait || !binadei_shelf_is_any(checked) ||
                 binadei_now_ns() >= end_ns)
                 break;
-            nap(call, &nap_ns);
+            binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
         }
         status = binadei_backing_take(call, watch, alignment_bytes);
     }
@@ -80,18 +70,32 @@ static binade_status take(struct binadei_call *call,
     if (!is_short(status))
         return status;
     status = take_held(call, watch, alignment_bytes, may_wait, status);
-    return is_short(status) && may_wait && !checked->is_passing
-               ? climb(call, watch, alignment_bytes)
-               : status;
+    if (!is_short(status))
+        return status;
+    if (!may_wait)
+        return binadei_fail(BINADE_E_BUSY,
+                            "%llu bytes: nothing is free without waiting",
+                            (unsigned long long)watch->size_bytes);
+    return checked->is_passing ? status : climb(call, watch, alignment_bytes);
 }
 
 /* What a block's address must be a multiple of. */
-static size_t alignment_of(const struct binadei_wish *wish)
+size_t binadei_watch_alignment(const struct binadei_wish *wish)
 {
     if (wish->size_bytes > BINADEI_PAGE_BYTES / 2)
         return BINADEI_PAGE_BYTES;
     return wish->alignment_bytes > BINADEI_GRAIN_BYTES ? wish->alignment_bytes
                                                        : BINADEI_GRAIN_BYTES;
+}
+
+void binadei_watch_charge(struct binadei_watch *watch,
+                          const struct binadei_wish *wish)
+{
+    watch->tenant = wish->tenant;
+    memset(watch->tenant_name, 0, sizeof(watch->tenant_name));
+    if (wish->tenant)
+        memcpy(watch->tenant_name, wish->tenant->name,
+               sizeof(watch->tenant_name));
 }
 
 /* A record, and what it will be of. NULL, and why. */
@@ -102,7 +106,7 @@ static struct binadei_watch *make(const struct binadei_checked *checked,
     uint64_t limit_bytes = checked->body->limit_bytes;
     uint64_t bytes = wish->size_bytes;
     if (checked->is_checked)
-        bytes += alignment_of(wish) + BINADEI_BOUND_BYTES;
+        bytes += binadei_watch_alignment(wish) + BINADEI_BOUND_BYTES;
     if (bytes > limit_bytes) {
         *out_status = binadei_fail(
             BINADE_E_TOO_LARGE,
@@ -119,6 +123,7 @@ static struct binadei_watch *make(const struct binadei_checked *checked,
     }
     watch->size_bytes = wish->size_bytes;
     watch->base_bytes = bytes;
+    binadei_watch_charge(watch, wish);
     return watch;
 }
 
@@ -146,8 +151,8 @@ static void publish(struct binadei_checked *checked,
     pthread_mutex_unlock(&checked->lock);
 }
 
-/* A block that the driver would not let be bounded: it is like one that was
- * freed with nothing pending, but nothing is to be seen in it. */
+/* A block that nobody got: it is like one that was freed with nothing pending,
+ * but nothing is to be seen in it. */
 static void drop(struct binadei_checked *checked, struct binadei_watch *watch)
 {
     watch->is_stray = true;
@@ -155,15 +160,29 @@ static void drop(struct binadei_checked *checked, struct binadei_watch *watch)
     binadei_shelf_add_stray(checked, watch);
 }
 
-binade_status binadei_checked_alloc(struct binadei_call *call,
-                                    const struct binadei_wish *wish,
-                                    binade_devptr *out)
+/* Before others can know the block. */
+static binade_status keep(struct binadei_call *call,
+                          const struct binadei_watch *watch,
+                          binade_scope number, struct binadei_scope_block *note)
+{
+    if (!note)
+        return BINADE_OK;
+    note->address = watch->address;
+    note->bytes = watch->size_bytes;
+    return binadei_scope_keep(call, number, note, NULL)
+               ? BINADE_OK
+               : binadei_scope_refuse();
+}
+
+binade_status binadei_watch_alloc(struct binadei_call *call,
+                                  const struct binadei_wish *wish,
+                                  binade_scope number,
+                                  struct binadei_scope_block *note,
+                                  binade_devptr *out)
 {
     struct binadei_checked *checked = call->pool->body->checked;
-    size_t alignment_bytes = alignment_of(wish);
-    binade_status status = binadei_checked_stranger(call);
-    if (status != BINADE_OK)
-        return status;
+    size_t alignment_bytes = binadei_watch_alignment(wish);
+    binade_status status;
     struct binadei_watch *watch = make(checked, wish, &status);
     if (!watch)
         return status;
@@ -174,6 +193,8 @@ binade_status binadei_checked_alloc(struct binadei_call *call,
     }
     place(checked, watch, alignment_bytes);
     status = binadei_watch_bound(checked, watch);
+    if (status == BINADE_OK)
+        status = keep(call, watch, number, note);
     if (status != BINADE_OK) {
         drop(checked, watch);
         return status;
@@ -182,4 +203,16 @@ binade_status binadei_checked_alloc(struct binadei_call *call,
     publish(checked, watch);
     *out = watch->address;
     return BINADE_OK;
+}
+
+binade_status binadei_checked_alloc(struct binadei_call *call,
+                                    const struct binadei_wish *wish,
+                                    binade_devptr *out)
+{
+    binade_status status = binadei_checked_stranger(call);
+    if (status != BINADE_OK)
+        return status;
+    return call->capture.kind >= BINADEI_CAPTURE_BROKEN
+               ? binadei_watch_alloc_captured(call, wish, out)
+               : binadei_watch_alloc(call, wish, 0, NULL, out);
 }

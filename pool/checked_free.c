@@ -9,6 +9,8 @@
 #include "pool/cache/wait.h"
 #include "pool/checked_state.h"
 #include "pool/driver/section.h"
+#include "pool/tenant.h"
+#include "pool/tenant/directory.h"
 
 /* A mistake that is a status too: counted, printed, and the message. `shown`
  * is a copy. */
@@ -132,17 +134,21 @@ static void end_move(struct binadei_checked *checked,
 {
     pthread_mutex_lock(&checked->lock);
     if (is_freed) {
-        watch->is_freed = true;
-        watch->freed = *site;
-        watch->free_sequence = ++checked->free_count;
-        checked->free_bytes += watch->size_bytes;
-        checked->counts.live_blocks--;
-        checked->counts.live_bytes -= watch->size_bytes;
-        checked->moving_count++;
+        binadei_watch_set_freed(checked, watch, site);
+        binadei_watch_count_free(checked, watch);
     } else {
         watch->state = BINADEI_WATCH_LIVE;
     }
     pthread_mutex_unlock(&checked->lock);
+}
+
+void binadei_watch_discharge(const struct binadei_call *call,
+                             struct binadei_watch *watch)
+{
+    if (watch->tenant)
+        binadei_account_release(&watch->tenant->account, call->thread->number,
+                                binadei_tenant_bytes(watch->size_bytes));
+    watch->tenant = NULL;
 }
 
 /* Puts the pattern where the free itself is: what the program queues there
@@ -202,10 +208,10 @@ static binade_status leave(struct binadei_call *call,
     return BINADE_OK;
 }
 
-/* Of memory that went with its context nothing is pending. */
-static binade_status leave_or_lose(struct binadei_call *call,
-                                   struct binadei_watch *watch, CUevent event)
+binade_status binadei_watch_leave(struct binadei_call *call,
+                                  struct binadei_watch *watch, CUevent event)
 {
+    /* Of memory that went with its context nothing is pending. */
     if (binadei_is_lost(call->pool))
         return BINADE_OK;
     binade_status status = leave(call, watch, event);
@@ -225,10 +231,19 @@ binade_status binadei_checked_free(struct binadei_call *call,
     if (status != BINADE_OK)
         return status;
     binadei_site_set(checked, &site, call->stream);
-    status = leave_or_lose(call, watch, event);
-    end_move(checked, watch, status == BINADE_OK, &site);
+    bool is_kept = false;
+    status =
+        event ? binadei_scopes_check_after(&call->pool->body->scopes, address)
+              : binadei_watch_keep(call, watch, &site, &is_kept);
+    if (is_kept)
+        return BINADE_OK;
     if (status == BINADE_OK)
+        status = binadei_watch_leave(call, watch, event);
+    end_move(checked, watch, status == BINADE_OK, &site);
+    if (status == BINADE_OK) {
+        binadei_watch_discharge(call, watch);
         binadei_shelf_add(call, watch);
+    }
     return status;
 }
 

@@ -106,6 +106,8 @@ void binadei_text_block(struct binadei_text *text,
     binadei_text_add(text, "; block %llu of %llu bytes at 0x%llx",
                      (unsigned long long)watch->sequence,
                      (unsigned long long)watch->size_bytes, watch->address);
+    if (*watch->tenant_name)
+        binadei_text_add(text, " of tenant '%s'", watch->tenant_name);
     add_site(text, "allocated", &watch->allocated);
     if (watch->is_freed)
         add_site(text, "freed", &watch->freed);

@@ -269,5 +269,8 @@ binade_status binadei_shelf_end(struct binadei_checked *checked,
 {
     binade_status waiting = end_queue(checked, &checked->waiting, is_at_rest);
     binade_status held = end_queue(checked, &checked->held, is_at_rest);
-    return waiting == BINADE_OK ? held : waiting;
+    binade_status kept = end_queue(checked, &checked->kept, is_at_rest);
+    if (waiting != BINADE_OK)
+        return waiting;
+    return held == BINADE_OK ? kept : held;
 }

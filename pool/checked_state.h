@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "binade/checked.h"
+#include "binade/tenant.h"
 #include "pool/body.h"
 #include "pool/checked.h"
 
@@ -39,7 +40,7 @@ struct binadei_site {
 enum binadei_watch_state {
     BINADEI_WATCH_LIVE,   /* the program's */
     BINADEI_WATCH_MOVING, /* one thread's, which takes it elsewhere */
-    BINADEI_WATCH_HELD,   /* freed; on one of the queues */
+    BINADEI_WATCH_HELD,   /* freed; on one of the queues, or a scope's */
     BINADEI_WATCH_GONE    /* its memory may be another's; in the history */
 };
 
@@ -59,6 +60,10 @@ struct binadei_watch {
     uint64_t size_bytes; /* that were asked for */
     binade_devptr base;  /* as the pool or the source gave it */
     uint64_t base_bytes; /* as they were asked for it */
+    /* Who is charged for it; NULL: nobody, or nobody any more. The name stays:
+     * the tenant may be gone when something is found. */
+    struct binadei_tenant *tenant;
+    char tenant_name[BINADE_TENANT_NAME_BYTES];
     uint64_t sequence;
     uint64_t free_sequence;
     struct binadei_site allocated;
@@ -96,6 +101,7 @@ struct binadei_checked {
     /* Freed blocks: those whose work may not be over, and those whose is. */
     struct binadei_watch_queue waiting;
     struct binadei_watch_queue held;
+    struct binadei_watch_queue kept; /* by capture scopes */
     struct binadei_watch_queue history;
     uint64_t moving_count; /* freed blocks that are on no queue just now */
     binade_checked_counts counts;
@@ -131,6 +137,16 @@ void binadei_watch_insert(struct binadei_checked *checked,
                           struct binadei_watch *watch);
 void binadei_watch_remember(struct binadei_checked *checked,
                             struct binadei_watch *watch);
+/* One that is MOVING, and LIVE before, is not the program's any more. */
+void binadei_watch_set_freed(struct binadei_checked *checked,
+                             struct binadei_watch *watch,
+                             const struct binadei_site *site);
+/* It is the program's again. */
+void binadei_watch_unset_freed(struct binadei_checked *checked,
+                               struct binadei_watch *watch);
+/* Its free is over, for the statistics too; still MOVING. */
+void binadei_watch_count_free(struct binadei_checked *checked,
+                              struct binadei_watch *watch);
 /* What a message says of it: no more, for the rest of one that is MOVING is its
  * mover's. */
 void binadei_watch_show(const struct binadei_watch *watch,
@@ -141,6 +157,39 @@ void binadei_queue_remove(struct binadei_watch_queue *queue,
                           struct binadei_watch *watch);
 /* No lock: nobody else is there. Frees all records. */
 void binadei_watch_clear(struct binadei_checked *checked);
+
+/* checked_free.c: its tenant is charged no more, if it has one. By its mover; no
+ * lock held. */
+void binadei_watch_discharge(const struct binadei_call *call,
+                             struct binadei_watch *watch);
+
+/* checked_free.c: lets one that is MOVING, and freed, wait for what a free on
+ * the call's stream waits for, or behind `event`. BINADE_OK, or why it cannot;
+ * then nothing has changed. */
+BINADE_MUST_USE binade_status binadei_watch_leave(struct binadei_call *call,
+                                                  struct binadei_watch *watch,
+                                                  CUevent event);
+
+/* checked_alloc.c: a block; with `note` the scope `number` gets it before
+ * anybody else does. The statuses of binade_alloc(). */
+BINADE_MUST_USE binade_status binadei_watch_alloc(
+    struct binadei_call *call, const struct binadei_wish *wish,
+    binade_scope number, struct binadei_scope_block *note, binade_devptr *out);
+size_t binadei_watch_alignment(const struct binadei_wish *wish);
+void binadei_watch_charge(struct binadei_watch *watch,
+                          const struct binadei_wish *wish);
+
+/* checked_scope.c; no lock held. */
+
+/* An allocation for a stream that captures. */
+BINADE_MUST_USE binade_status binadei_watch_alloc_captured(
+    struct binadei_call *call, const struct binadei_wish *wish,
+    binade_devptr *out);
+/* A free of a block that is MOVING: if a scope keeps it, that is all, and the
+ * block is not the caller's any more. BINADE_OK, or why the free is none. */
+BINADE_MUST_USE binade_status
+binadei_watch_keep(struct binadei_call *call, struct binadei_watch *watch,
+                   const struct binadei_site *site, bool *out_is_kept);
 
 /* checked_memory.c; no lock held. Each false: the driver refused. */
 

@@ -5,6 +5,7 @@
  * Lookups of addresses that are no block's are for messages: they may be slow.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/checked_state.h"
 
@@ -86,6 +87,32 @@ void binadei_watch_remember(struct binadei_checked *checked,
         forget(checked, checked->history.first);
 }
 
+void binadei_watch_set_freed(struct binadei_checked *checked,
+                             struct binadei_watch *watch,
+                             const struct binadei_site *site)
+{
+    watch->is_freed = true;
+    watch->freed = *site;
+    checked->counts.live_blocks--;
+    checked->counts.live_bytes -= watch->size_bytes;
+}
+
+void binadei_watch_unset_freed(struct binadei_checked *checked,
+                               struct binadei_watch *watch)
+{
+    watch->is_freed = false;
+    checked->counts.live_blocks++;
+    checked->counts.live_bytes += watch->size_bytes;
+}
+
+void binadei_watch_count_free(struct binadei_checked *checked,
+                              struct binadei_watch *watch)
+{
+    watch->free_sequence = ++checked->free_count;
+    checked->free_bytes += watch->size_bytes;
+    checked->moving_count++;
+}
+
 static void count_in(struct binadei_watch_queue *queue,
                      const struct binadei_watch *watch)
 {
@@ -129,6 +156,7 @@ void binadei_watch_show(const struct binadei_watch *watch,
     out->address = watch->address;
     out->size_bytes = watch->size_bytes;
     out->sequence = watch->sequence;
+    memcpy(out->tenant_name, watch->tenant_name, sizeof(out->tenant_name));
     out->allocated = watch->allocated;
     out->is_freed = watch->is_freed;
     out->freed = watch->freed;

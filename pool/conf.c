@@ -30,6 +30,13 @@ binade_status binadei_conf_take(const char **text,
     return BINADE_OK;
 }
 
+bool binadei_conf_is_for_hosts(const struct binadei_conf_entry *entry)
+{
+    static const char prefix[] = "host_";
+    return entry->key.length >= sizeof(prefix) - 1 &&
+           memcmp(entry->key.text, prefix, sizeof(prefix) - 1) == 0;
+}
+
 bool binadei_word_is(struct binadei_word word, const char *text)
 {
     return word.length == strlen(text) &&

@@ -40,6 +40,10 @@ struct binadei_conf_entry {
 BINADE_MUST_USE binade_status binadei_conf_take(const char **text,
                                                 struct binadei_conf_entry *out);
 
+/* Whether the key begins with "host_": then the entry is for host arenas, and no
+ * pool's; numa/host_conf.c has them. */
+bool binadei_conf_is_for_hosts(const struct binadei_conf_entry *entry);
+
 /* Whether `word` is `text`. */
 bool binadei_word_is(struct binadei_word word, const char *text);
 

@@ -189,16 +189,6 @@ static enum binadei_verdict hand_over(struct binadei_climb *climb)
         binadei_hand_over(climb->call, climb->request, &climb->address));
 }
 
-static void nap(struct binadei_climb *climb, long *duration_ns, long most_ns)
-{
-    binadei_operation_end(climb->call->member);
-    binadei_nap(*duration_ns);
-    binadei_operation_begin(climb->call->member);
-    binadei_call_pass_gate(climb->call);
-    if (*duration_ns < most_ns)
-        *duration_ns *= 2;
-}
-
 static uint64_t wait_ns(const struct binadei_climb *climb)
 {
     return climb->body->options.wait_ms * UINT64_C(1000000);
@@ -215,7 +205,7 @@ static enum binadei_verdict wait_for_events(struct binadei_climb *climb)
 {
     long nap_ns = NAP_NS;
     while (may_wait_on(climb)) {
-        nap(climb, &nap_ns, NAP_MOST_NS);
+        binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
         /* What could not be recorded before may be by now. And others may have
          * given what this thread never saw. */
         (void)binadei_reclaim_idle(climb->call);
@@ -236,10 +226,12 @@ static enum binadei_verdict last_looks(struct binadei_climb *climb)
     for (unsigned i = 1; verdict == BINADEI_UNDECIDED && i < LOOKS_MOST &&
                          binadei_now_ns() < end_ns;
          i++) {
-        nap(climb, &nap_ns, NAP_MOST_NS);
+        binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
         verdict = take(climb) ? BINADEI_FOUND : binadei_last_look(climb);
     }
     climb->report.is_exact = verdict == BINADEI_EXHAUSTED;
+    if (verdict == BINADEI_UNDECIDED)
+        binadei_oom_look(climb);
     return verdict;
 }
 
@@ -269,7 +261,7 @@ static bool wait_and_look(struct binadei_climb *climb)
         if (!may_wait_on(climb) && !may_others_give(climb))
             return false;
         /* Each look holds others up. */
-        nap(climb, &nap_ns, LOOK_NAP_MOST_NS);
+        binadei_call_nap(climb->call, &nap_ns, LOOK_NAP_MOST_NS);
         if (take(climb))
             return true;
     }

@@ -46,34 +46,35 @@ static bool search(struct binadei_climb *climb)
     return binadei_take_last(call, climb->request, &climb->address);
 }
 
-/* Memory whose owner has gone, which could not be adopted just now. */
-static bool has_orphans(const struct binadei_call *call)
+/* Whether all were outside, and nothing was moved since the sum was `before`. */
+static bool is_undisturbed(const struct binadei_call *call, uint64_t before)
 {
-    /* relaxed: a look. */
-    return atomic_load_explicit(&call->engine->orphans, memory_order_relaxed) !=
-           NULL;
+    uint64_t after;
+    /* IN: where the search found a word empty because somebody inside moved what
+     * was in it, the next look finds that one's counter moved. The search reads
+     * words relaxed, so this is what acquires from the mover's swap. */
+    atomic_thread_fence(memory_order_acquire);
+    return binadei_operations_are_over(call->engine, call->member, &after) &&
+           before == after;
 }
 
 /* One look behind the closed gate. */
 static enum binadei_verdict look(struct binadei_climb *climb, uint64_t end_ns)
 {
     const struct binadei_call *call = climb->call;
+    uint64_t postponed = call->member->postponed;
     uint64_t before;
-    uint64_t after;
     bool is_resting = wait_for_rest(call, end_ns, &before);
     if (search(climb))
         return BINADEI_FOUND;
-    binadei_oom_look(climb);
-    /* IN: where the search found a word empty because somebody inside moved what
-     * was in it, the next look finds that one's counter moved. The search reads
-     * words relaxed, so this is what acquires from the mover's swap. */
-    atomic_thread_fence(memory_order_acquire);
-    bool is_over =
-        binadei_operations_are_over(call->engine, call->member, &after);
-    return is_resting && is_over && before == after &&
-                   !binadei_may_grow(climb) && !has_orphans(call)
-               ? BINADEI_EXHAUSTED
-               : BINADEI_UNDECIDED;
+    if (is_resting && is_undisturbed(call, before) &&
+        !binadei_may_grow(climb) && call->member->postponed == postponed) {
+        /* The report is of the same moment, or there is another look. */
+        binadei_oom_look(climb);
+        if (is_undisturbed(call, before))
+            return BINADEI_EXHAUSTED;
+    }
+    return BINADEI_UNDECIDED;
 }
 
 enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
@@ -82,7 +83,7 @@ enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
     uint64_t ticket;
     if (binadei_grow_again(climb))
         return BINADEI_FOUND;
-    while (!binadei_gate_try_close(&call->engine->gate, &ticket))
+    while (!binadei_gate_try_close(call->engine, &ticket))
         binadei_call_pass_gate(call);
     uint64_t end_ns = binadei_now_ns() + CLOSED_NS;
     enum binadei_verdict verdict;
@@ -90,7 +91,7 @@ enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
         verdict = look(climb, end_ns);
     } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(climb) &&
              binadei_now_ns() < end_ns);
-    bool is_mine = binadei_gate_open(&call->engine->gate, ticket);
+    bool is_mine = binadei_gate_open(call->engine, ticket);
     return verdict == BINADEI_EXHAUSTED && !is_mine ? BINADEI_UNDECIDED
                                                     : verdict;
 }

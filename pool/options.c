@@ -7,12 +7,13 @@
  *  2. The program's values and those of BINADE_CONF must each be in the range
  *     of the table below: one does not hide an error of the other.
  *  3. BINADE_CONF names each key once at most and no key that is not there.
- *     What it names goes over what the program said.
+ *     What it names goes over what the program said. Keys of host arenas are
+ *     for these.
  *  4. Then, together: the first segment is not above the largest; a watermark
  *     is not above the limit; where threads have no caches there is no bound for
  *     all of them; that bound is not below the bound for one; what is for
  *     checked pools needs one; and a pool that is checked or passes all through
- *     is not exportable and opens no scopes.
+ *     is not exportable.
  */
 #include "pool/options.h"
 
@@ -267,7 +268,7 @@ static binade_status apply_conf(const char *conf, binade_pool_options *options)
         return BINADE_OK;
     for (;; text++) {
         binade_status status = binadei_conf_take(&text, &entry);
-        if (status == BINADE_OK)
+        if (status == BINADE_OK && !binadei_conf_is_for_hosts(&entry))
             status = apply_entry(&entry, &seen, options);
         if (status != BINADE_OK || *text == '\0')
             return status;
@@ -286,10 +287,6 @@ static binade_status check_flags(uint32_t flags)
     if (flags & BINADE_POOL_EXPORTABLE)
         return binadei_fail(BINADE_E_INVALID,
                             "exportable is 1; accepted is 0 where checked or "
-                            "pass_through is 1");
-    if (flags & BINADE_POOL_AUTO_SCOPE)
-        return binadei_fail(BINADE_E_INVALID,
-                            "auto_scope is 1; accepted is 0 where checked or "
                             "pass_through is 1");
     return BINADE_OK;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/arena.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/body.h"
@@ -22,13 +23,6 @@
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
-
-static binade_status refuse_child(void)
-{
-    return binadei_fail(BINADE_E_FORKED,
-                        "this process was forked from one that used the "
-                        "library; a CUDA driver does not survive a fork");
-}
 
 static binade_status no_memory(void)
 {
@@ -286,16 +280,21 @@ static binade_status unmake(struct binadei_pool_body *body)
 binade_status binade_pool_create(const binade_pool_options *options,
                                  binade_pool **out)
 {
-    binade_pool_options resolved;
     if (!out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_pool_create: out is NULL");
+    return binadei_pool_create(options, getenv("BINADE_CONF"), out);
+}
+
+binade_status binadei_pool_create(const binade_pool_options *options,
+                                  const char *conf, binade_pool **out)
+{
+    binade_pool_options resolved;
     /* Before memory is asked for: a lock of it may be held by a thread that the
      * child does not have. */
     if (binadei_is_forked())
-        return refuse_child();
-    binade_status status =
-        binadei_options_resolve(options, getenv("BINADE_CONF"), &resolved);
+        return binadei_refuse_child();
+    binade_status status = binadei_options_resolve(options, conf, &resolved);
     if (status != BINADE_OK)
         return status;
     struct binade_pool *pool =
@@ -382,11 +381,12 @@ static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
     if (drained == BINADE_E_BUSY)
         return drained;
     binadei_exports_drain(body->exports, body->engine);
-    binadei_scopes_drain(&body->scopes, body->engine);
-    if (body->checked)
+    if (body->checked) {
         binadei_checked_end(body->checked, drained == BINADE_OK, leaks);
-    else
+    } else {
+        binadei_scopes_drain(&body->scopes, body->engine);
         binadei_leaks_find(body, leaks);
+    }
     if (body->options.flags & BINADE_POOL_REPORT_LEAKS)
         print_leaks(leaks);
     binadei_tenants_end(pool);
@@ -406,7 +406,7 @@ binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
     if (!pool)
         return BINADE_OK;
     if (binadei_is_forked())
-        return refuse_child();
+        return binadei_refuse_child();
     if (out_leaks && out_leaks->struct_size < sizeof(leaks)) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_pool_destroy: struct_size is %u, must be "

@@ -8,21 +8,13 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/cache/guard.h"
+#include "pool/checked.h"
 #include "pool/scopes.h"
 
 static bool may_capture(binade_stream stream)
 {
     return stream && stream != BINADE_STREAM_LEGACY &&
            stream != BINADE_STREAM_ANY && stream != BINADE_STREAM_DONE;
-}
-
-static binade_status open_scope(struct binadei_call *call, binade_scope *out)
-{
-    if (call->pool->body->checked)
-        return binadei_fail(BINADE_E_UNSUPPORTED,
-                            "a pool that is checked or passes all through has "
-                            "no capture scopes");
-    return binadei_scope_open(call, out);
 }
 
 binade_status binade_scope_begin(binade_pool *pool, binade_stream stream,
@@ -36,10 +28,10 @@ binade_status binade_scope_begin(binade_pool *pool, binade_stream stream,
         return binadei_fail(BINADE_E_INVALID,
                             "binade_scope_begin: not a stream that can "
                             "capture");
-    binade_status status = binadei_call_begin(pool, stream, &call);
+    binade_status status = binadei_checked_begin(pool, stream, &call);
     if (status != BINADE_OK)
         return status;
-    status = open_scope(&call, out);
+    status = binadei_scope_open(&call, out);
     if (status == BINADE_OK)
         binadei_guard_begin();
     binadei_call_end(&call);

@@ -9,6 +9,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/body.h"
+#include "pool/checked.h"
 #include "pool/scopes.h"
 
 /* Lock held. What was freed in the capture of another scope is that one's. */
@@ -59,6 +60,8 @@ static binade_status put(struct binadei_call *call,
 {
     struct binadei_exports *exports = call->pool->body->exports;
     struct binadei_block block;
+    if (call->pool->body->checked)
+        return binadei_checked_release(call, note->address);
     binade_status status =
         binadei_block_at(call->engine, note->address, &block);
     if (status != BINADE_OK)

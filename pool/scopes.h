@@ -31,7 +31,7 @@ struct binadei_scope_block {
     struct binadei_scope_block *previous_listed;
     struct binadei_scope_block *next_listed;
     binade_devptr address;
-    uint64_t bytes;
+    uint64_t bytes; /* 0: unknown, and never reused */
     struct binadei_scope *scope;
     binade_scope also; /* a second one, in whose capture it was freed; or 0 */
     bool is_freed;
@@ -105,7 +105,7 @@ binade_scope binadei_scope_next_number(void);
 /* NULL: there is no such scope. The pool may have been destroyed since. */
 struct binade_pool *binadei_scope_pool(binade_scope number);
 
-/* --- scope_blocks.c --- */
+/* --- scope_table.c --- */
 
 /* Lock held. The bucket's link that leads to the block, or to NULL. */
 struct binadei_scope_block **
@@ -119,23 +119,61 @@ void binadei_scope_block_add(struct binadei_scopes *scopes,
 void binadei_scope_block_remove(struct binadei_scopes *scopes,
                                 struct binadei_scope *scope,
                                 struct binadei_scope_block *block);
+/* Lock held. Moves it to the other list of its scope. */
+void binadei_scope_block_set_freed(struct binadei_scope_block *block,
+                                   bool is_freed);
 /* Lock held. False: no memory. */
 bool binadei_scopes_reserve(struct binadei_scopes *scopes);
+/* The blocks that scopes keep, freed or not, after those that `out` has. */
+void binadei_scopes_list(struct binadei_scopes *scopes,
+                         struct binadei_exported_list *out);
+
+/* --- scope_blocks.c --- */
+
 /* An allocation for a stream that captures. As binade_alloc(). */
 BINADE_MUST_USE binade_status binadei_scopes_alloc(
     struct binadei_call *call, const struct binadei_request *request,
     bool may_wait, binade_devptr *out);
-/* A free: of a block that a scope keeps, or on a stream that captures.
+/* A free: of a block that a scope keeps, or on a stream that captures. `block`
+ * is NULL where the pool has no hits, and knows its blocks by address alone.
  * `out_is_kept`: the block is a scope's now, and the free is over. */
 BINADE_MUST_USE binade_status binadei_scopes_free(
     struct binadei_call *call, const struct binadei_block *block,
     binade_devptr address, bool *out_is_kept);
-/* Whether a scope keeps the block. */
-bool binadei_scopes_have(struct binadei_scopes *scopes, binade_devptr address);
+/* Before a free behind an event. BINADE_OK, or BINADE_E_BUSY (a scope keeps the
+ * block). */
+BINADE_MUST_USE binade_status binadei_scopes_check_after(
+    struct binadei_scopes *scopes, binade_devptr address);
+/* Whether scopes may keep blocks. */
+bool binadei_scopes_keep_any(const struct binadei_scopes *scopes);
 
-/* The blocks that scopes keep, freed or not, after those that `out` has. */
-void binadei_scopes_list(struct binadei_scopes *scopes,
-                         struct binadei_exported_list *out);
+/* What binadei_scopes_alloc() does, step by step, for others. */
+
+/* What would serve. */
+struct binadei_scope_want {
+    uint64_t bytes;
+    uint64_t most_bytes;
+    uint64_t alignment_bytes;
+};
+
+/* What the call's stream freed in the scope's capture: it is in use again. 0:
+ * nothing that would serve. */
+binade_devptr binadei_scope_reuse(struct binadei_call *call,
+                                  binade_scope number,
+                                  const struct binadei_scope_want *want);
+/* A block that nothing is pending on becomes the scope's; `block` as above.
+ * False: the scope is gone, `note` still the caller's. */
+bool binadei_scope_keep(struct binadei_call *call, binade_scope number,
+                        struct binadei_scope_block *note,
+                        const struct binadei_block *block);
+/* The scope that the call's capture must have. BINADE_OK, BINADE_E_CAPTURING
+ * (there is none), or BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status binadei_scope_require(struct binadei_call *call,
+                                                    binade_scope *out);
+/* BINADE_E_CAPTURING: the call's capture has no scope. */
+binade_status binadei_scope_refuse(void);
+/* BINADE_E_NO_HOST_MEMORY. */
+binade_status binadei_scope_no_memory(void);
 
 /* --- scope_release.c --- */
 

@@ -126,13 +126,14 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
                                uint64_t *out_bytes)
 {
     struct binadei_call call;
+    uint64_t swept_bytes = 0;
     uint64_t trimmed_bytes = 0;
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
     binadei_call_pass_gate(&call);
     if (pool->body->checked)
-        binadei_checked_sweep(&call);
+        swept_bytes = binadei_checked_sweep(&call);
     (void)binadei_reclaim_orphans(&call);
     (void)binadei_reclaim_own(&call);
     /* Threads that sleep are not disturbed where there is nothing to do. */
@@ -141,6 +142,7 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
         (void)binadei_reclaim_done(&call);
     status =
         binadei_segments_trim(pool->body->segments, keep_bytes, &trimmed_bytes);
+    trimmed_bytes += swept_bytes;
     const struct binadei_note note = {.kind = BINADE_HISTORY_TRIM,
                                       .status = status,
                                       .size_bytes = trimmed_bytes};

@@ -67,12 +67,10 @@ static binade_status put_after(struct binadei_call *call, binade_devptr address,
     struct binadei_exports *exports = call->pool->body->exports;
     if (call->pool->body->checked)
         return binadei_checked_free(call, address, 0, event);
-    if (binadei_scopes_have(&call->pool->body->scopes, address)) {
-        return binadei_fail(BINADE_E_BUSY,
-                            "the block at 0x%llx is kept by a capture scope: "
-                            "free it on a stream, or release the scope first",
-                            address);
-    }
+    binade_status status =
+        binadei_scopes_check_after(&call->pool->body->scopes, address);
+    if (status != BINADE_OK)
+        return status;
     if (exports && !binadei_is_lost(call->pool) &&
         binadei_exports_has(exports, address)) {
         return binadei_fail(BINADE_E_BUSY,
@@ -150,7 +148,8 @@ binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
                                 "binade_stream_retire: not a created stream");
     note.status = status;
     binadei_note(&call, &note);
-    if (pool->body->checked && status != BINADE_E_NO_HOST_MEMORY)
+    if (pool->body->checked && status != BINADE_E_NO_HOST_MEMORY &&
+        status != BINADE_E_BUSY)
         binadei_checked_forget(pool->body->checked, stream);
     binadei_call_end(&call);
     return status;
@@ -158,11 +157,7 @@ binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
 
 static binade_status check_fork(void)
 {
-    return binadei_is_forked()
-               ? binadei_fail(BINADE_E_FORKED,
-                              "this process was forked from one that used the "
-                              "library")
-               : BINADE_OK;
+    return binadei_is_forked() ? binadei_refuse_child() : BINADE_OK;
 }
 
 binade_status binade_capture_guard_begin(void)

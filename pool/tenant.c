@@ -18,17 +18,10 @@
 #include "pool/tenant.h"
 #include "pool/tenant/directory.h"
 
-static binade_status forked(void)
-{
-    return binadei_fail(BINADE_E_FORKED,
-                        "this process was forked from one that used the "
-                        "library");
-}
-
 static binade_status no_tenant(void)
 {
     if (binadei_is_forked())
-        return forked();
+        return binadei_refuse_child();
     return binadei_fail(BINADE_E_INVALID, "there is no such tenant");
 }
 
@@ -61,13 +54,11 @@ static uint64_t or_none(uint64_t budget_bytes)
     return budget_bytes ? budget_bytes : BINADEI_BUDGET_NONE;
 }
 
-/* The blocks of a checked pool do not begin where its programs think. */
+/* A pool that is checked or passes all through knows its blocks one by one. */
 static binade_status make_tags(const struct binadei_call *call)
 {
     if (call->pool->body->checked)
-        return binadei_fail(BINADE_E_UNSUPPORTED,
-                            "a pool that is checked or passes all through has "
-                            "no tenants");
+        return BINADE_OK;
     return binadei_engine_make_tags(
         call->engine, (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES));
 }
@@ -93,7 +84,7 @@ binade_status binade_tenant_create(binade_pool *pool, const char *name,
 binade_status binade_tenant_destroy(binade_tenant tenant)
 {
     if (binadei_is_forked())
-        return forked();
+        return binadei_refuse_child();
     return tenant ? binadei_tenant_leave(tenant) : BINADE_OK;
 }
 
@@ -101,7 +92,7 @@ static binade_status refuse(struct binadei_tenant *tenant, size_t size_bytes)
 {
     struct binadei_account *account = &tenant->account;
     if (binadei_is_forked())
-        return forked();
+        return binadei_refuse_child();
     return binadei_fail(
         BINADE_E_BUDGET, "%zu bytes: tenant '%s' has %llu of a budget of %llu",
         size_bytes, tenant->name,
@@ -132,7 +123,8 @@ static void put_tag(const struct binadei_tenant *tenant, binade_devptr address)
 {
     struct binadei_engine *engine = tenant->pool->engine;
     binadei_grain start;
-    if (!binadei_grain_of(engine->lookup, address, &start))
+    if (tenant->pool->body->checked ||
+        !binadei_grain_of(engine->lookup, address, &start))
         return;
     uint8_t byte = binadei_buddy_class(engine->buddy, start);
     /* Of a block in a capture scope more is noted already. */
@@ -147,12 +139,13 @@ static binade_status charge_and_take(struct binadei_tenant *tenant,
                                      const struct binadei_wish *wish,
                                      binade_stream stream, binade_devptr *out)
 {
-    uint64_t bytes =
-        binadei_size_of_bytes(wish->size_bytes).grains * BINADEI_GRAIN_BYTES;
+    uint64_t bytes = binadei_tenant_bytes(wish->size_bytes);
     uint32_t number = binadei_thread_self->number;
+    struct binadei_wish charged = *wish;
     if (!binadei_account_charge(&tenant->account, number, bytes))
         return refuse(tenant, wish->size_bytes);
-    binade_status status = take(tenant->pool, wish, stream, out);
+    charged.tenant = tenant;
+    binade_status status = take(tenant->pool, &charged, stream, out);
     if (status != BINADE_OK) {
         binadei_account_release(&tenant->account, number, bytes);
         return status;
@@ -179,7 +172,7 @@ static binade_status alloc_for(binade_tenant handle,
 binade_status binade_tenant_alloc(binade_tenant tenant, size_t size_bytes,
                                   binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, true, true};
+    const struct binadei_wish wish = {size_bytes, 1, true, true, NULL};
     return alloc_for(tenant, &wish, stream, out);
 }
 
@@ -189,14 +182,15 @@ binade_status binade_tenant_alloc_aligned(binade_tenant tenant,
                                           binade_stream stream,
                                           binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, true};
+    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, true,
+                                      NULL};
     return alloc_for(tenant, &wish, stream, out);
 }
 
 binade_status binade_tenant_try_alloc(binade_tenant tenant, size_t size_bytes,
                                       binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, false, true};
+    const struct binadei_wish wish = {size_bytes, 1, false, true, NULL};
     return alloc_for(tenant, &wish, stream, out);
 }
 
@@ -235,7 +229,7 @@ binade_status binade_tenant_set_budget(binade_tenant tenant,
 {
     struct binadei_tenant *found = binadei_tenant_find(tenant);
     if (binadei_is_forked())
-        return forked();
+        return binadei_refuse_child();
     if (!found)
         return no_tenant();
     binade_status status = check_budget(budget_bytes);
@@ -260,7 +254,7 @@ binade_status binade_tenant_stats(binade_tenant tenant, binade_tenant_info *out)
 {
     struct binadei_tenant *found = binadei_tenant_find(tenant);
     if (binadei_is_forked())
-        return forked();
+        return binadei_refuse_child();
     if (!found)
         return no_tenant();
     if (!out || out->struct_size < sizeof(*out)) {

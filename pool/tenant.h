@@ -1,17 +1,25 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The way back of a tenant's block that is as good as a hit.
+ * What others in this folder need of tenants.
  */
 #ifndef BINADE_POOL_TENANT_H_
 #define BINADE_POOL_TENANT_H_
 
 #include <stdbool.h>
 
+#include "pool/cache/classes.h"
 #include "pool/cache/thread.h"
 
-/* Takes the tag off a small block and pushes it, if nothing else is noted of it
- * and the magazine has room. False: nothing has changed. */
+/* What a block of so many bytes counts, whatever holds it. */
+static inline uint64_t binadei_tenant_bytes(size_t size_bytes)
+{
+    return binadei_size_of_bytes(size_bytes).grains * BINADEI_GRAIN_BYTES;
+}
+
+/* The way back that is as good as a hit: takes the tag off a small block and
+ * pushes it, if nothing else is noted of it and the magazine has room. False:
+ * nothing has changed. */
 bool binadei_tenant_free(struct binadei_thread *thread,
                          struct binadei_route *route, binade_pool *pool,
                          binade_devptr address);

@@ -19,3 +19,10 @@ void binadei_nap(long duration_ns)
                                  duration_ns % 1000000000};
     (void)nanosleep(&nap, NULL);
 }
+
+void binadei_nap_longer(long *duration_ns, long most_ns)
+{
+    binadei_nap(*duration_ns);
+    if (*duration_ns < most_ns)
+        *duration_ns *= 2;
+}

@@ -11,5 +11,7 @@
 uint64_t binadei_now_ns(void);
 /* Sleeps for about so long; a signal may end it early. */
 void binadei_nap(long duration_ns);
+/* The same, and twice as long the next time, until that is `most_ns`. */
+void binadei_nap_longer(long *duration_ns, long most_ns);
 
 #endif

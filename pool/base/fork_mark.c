@@ -80,3 +80,10 @@ bool binadei_is_forked(void)
     /* relaxed: only a fork changes it, and that is no thread of ours. */
     return word && atomic_load_explicit(word, memory_order_relaxed) == 0;
 }
+
+binade_status binadei_refuse_child(void)
+{
+    return binadei_fail(BINADE_E_FORKED,
+                        "this process was forked from one that used the "
+                        "library; a CUDA driver does not survive a fork");
+}

@@ -20,5 +20,7 @@ BINADE_MUST_USE binade_status binadei_fork_mark(void);
 /* True in every descendant of the process that set the mark; false before
  * that. */
 bool binadei_is_forked(void);
+/* Notes why for the calling thread. BINADE_E_FORKED. */
+BINADE_MUST_USE binade_status binadei_refuse_child(void);
 
 #endif

@@ -92,17 +92,24 @@ struct binadei_bundle *binadei_bundle_take(struct binadei_member *member,
     return bundle;
 }
 
-/* Half of what the member keeps goes to the pool. */
-static void share_bundles(struct binadei_member *member)
+/* A few of the member's, up to `last`, go to the pool. */
+static void share_bundles(struct binadei_member *member,
+                          struct binadei_bundle *last)
 {
     struct binadei_bundle *first = member->bundles;
-    struct binadei_bundle *last = first;
-    for (uint32_t i = 1; i < KEPT_BUNDLES / 2; i++)
-        last = last->next;
     member->bundles = last->next;
-    member->bundle_count -= KEPT_BUNDLES / 2;
     last->next = take_bundles(member->engine);
     push_bundles(member->engine, first);
+}
+
+/* Half of what the member keeps. */
+static void share_half_of_bundles(struct binadei_member *member)
+{
+    struct binadei_bundle *last = member->bundles;
+    for (uint32_t i = 1; i < KEPT_BUNDLES / 2; i++)
+        last = last->next;
+    member->bundle_count -= KEPT_BUNDLES / 2;
+    share_bundles(member, last);
 }
 
 void binadei_bundle_spare(struct binadei_member *member,
@@ -111,7 +118,14 @@ void binadei_bundle_spare(struct binadei_member *member,
     bundle->next = member->bundles;
     member->bundles = bundle;
     if (++member->bundle_count >= KEPT_BUNDLES)
-        share_bundles(member);
+        share_half_of_bundles(member);
+}
+
+static struct binadei_batch *last_batch(struct binadei_batch *batch)
+{
+    while (batch->next)
+        batch = batch->next;
+    return batch;
 }
 
 static struct binadei_batch *take_batches(struct binadei_engine *engine)
@@ -131,28 +145,32 @@ void binadei_batches_share(struct binadei_engine *engine,
                         &engine->spare_batches, &nothing, first,
                         memory_order_release, memory_order_relaxed)) {
         struct binadei_batch *newer = take_batches(engine);
-        struct binadei_batch *last = newer;
         nothing = NULL;
         if (!newer)
             continue;
-        while (last->next)
-            last = last->next;
-        last->next = first;
+        last_batch(newer)->next = first;
         first = newer;
     }
 }
 
-/* Half of what the member keeps goes to the pool. */
-static void share_batches(struct binadei_member *member)
+/* A few of the member's, up to `last`, go to the pool. */
+static void share_batches(struct binadei_member *member,
+                          struct binadei_batch *last)
 {
     struct binadei_batch *first = member->batches;
-    struct binadei_batch *last = first;
-    for (uint32_t i = 1; i < KEPT_BATCHES / 2; i++)
-        last = last->next;
     member->batches = last->next;
-    member->batch_count -= KEPT_BATCHES / 2;
     last->next = take_batches(member->engine);
     binadei_batches_share(member->engine, first);
+}
+
+/* Half of what the member keeps. */
+static void share_half_of_batches(struct binadei_member *member)
+{
+    struct binadei_batch *last = member->batches;
+    for (uint32_t i = 1; i < KEPT_BATCHES / 2; i++)
+        last = last->next;
+    member->batch_count -= KEPT_BATCHES / 2;
+    share_batches(member, last);
 }
 
 static void fetch_batches(struct binadei_member *member)
@@ -201,7 +219,7 @@ void binadei_batch_spare(struct binadei_member *member,
     batch->next = member->batches;
     member->batches = batch;
     if (++member->batch_count >= KEPT_BATCHES)
-        share_batches(member);
+        share_half_of_batches(member);
 }
 
 bool binadei_batch_reserve(struct binadei_batch *batch, uint32_t count)
@@ -221,10 +239,10 @@ bool binadei_batch_reserve(struct binadei_batch *batch, uint32_t count)
 
 void binadei_spares_leave(struct binadei_member *member)
 {
-    push_bundles(member->engine, member->bundles);
-    binadei_batches_share(member->engine, member->batches);
-    member->bundles = NULL;
-    member->batches = NULL;
+    if (member->bundles)
+        share_bundles(member, last_bundle(member->bundles));
+    if (member->batches)
+        share_batches(member, last_batch(member->batches));
     member->bundle_count = member->batch_count = 0;
 }
 

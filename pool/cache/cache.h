@@ -80,6 +80,10 @@ void binadei_call_end(struct binadei_call *call);
 void binadei_call_leave(struct binadei_call *call);
 /* Before memory is taken: waits while another thread takes its last look. */
 void binadei_call_pass_gate(struct binadei_call *call);
+/* binadei_nap_longer(), outside of operations: others may search for the last
+ * time meanwhile. */
+void binadei_call_nap(struct binadei_call *call, long *duration_ns,
+                      long most_ns);
 
 struct binadei_request {
     struct binadei_size size;

@@ -4,6 +4,7 @@
  * The beginning of a call that is no hit: which caches serve it. The rule table
  * of docs/streams.md is decided here, by the choice of slots.
  */
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/cache/cache.h"
@@ -266,9 +267,18 @@ void binadei_call_pass_gate(struct binadei_call *call)
     while (!binadei_gate_is_open(call->engine)) {
         binadei_member_empty(call->member);
         binadei_operation_end(call->member);
-        binadei_gate_wait(&call->engine->gate);
+        binadei_gate_wait(call->engine);
         binadei_operation_begin(call->member);
     }
+}
+
+void binadei_call_nap(struct binadei_call *call, long *duration_ns,
+                      long most_ns)
+{
+    binadei_operation_end(call->member);
+    binadei_nap_longer(duration_ns, most_ns);
+    binadei_operation_begin(call->member);
+    binadei_call_pass_gate(call);
 }
 
 /* Stands for the stream from now on. */

@@ -59,11 +59,8 @@ bool binadei_engine_is_used(struct binadei_engine *engine)
 static void wait_for_stop(struct binadei_engine *engine)
 {
     long nap_ns = NAP_NS;
-    while (atomic_load(&engine->stop) % 2) {
-        binadei_nap(nap_ns);
-        if (nap_ns < NAP_MOST_NS)
-            nap_ns *= 2;
-    }
+    while (atomic_load(&engine->stop) % 2)
+        binadei_nap_longer(&nap_ns, NAP_MOST_NS);
 }
 
 void binadei_operation_wait(struct binadei_member *member)
@@ -79,36 +76,36 @@ void binadei_operation_wait(struct binadei_member *member)
     } while (atomic_load(&engine->stop) % 2);
 }
 
-void binadei_gate_wait(_Atomic uint64_t *gate)
+void binadei_gate_wait(struct binadei_engine *engine)
 {
-    uint64_t ticket = atomic_load(gate);
+    uint64_t ticket = atomic_load(&engine->gate);
     uint64_t end_ns = binadei_now_ns() + PATIENCE_NS;
     long nap_ns = NAP_NS;
     if (ticket % 2 == 0)
         return;
-    while (atomic_load(gate) == ticket) {
+    while (atomic_load(&engine->gate) == ticket) {
         if (binadei_now_ns() >= end_ns) {
             /* IN: opened by a swap, as the searcher opens it by one: only one
              * of the two succeeds. */
-            (void)atomic_compare_exchange_strong(gate, &ticket, ticket + 1);
+            (void)atomic_compare_exchange_strong(&engine->gate, &ticket,
+                                                 ticket + 1);
             return;
         }
-        binadei_nap(nap_ns);
-        if (nap_ns < NAP_MOST_NS)
-            nap_ns *= 2;
+        binadei_nap_longer(&nap_ns, NAP_MOST_NS);
     }
 }
 
-bool binadei_gate_try_close(_Atomic uint64_t *gate, uint64_t *out_ticket)
+bool binadei_gate_try_close(struct binadei_engine *engine, uint64_t *out_ticket)
 {
-    uint64_t open = atomic_load(gate);
-    if (open % 2 || !atomic_compare_exchange_strong(gate, &open, open + 1))
+    uint64_t open = atomic_load(&engine->gate);
+    if (open % 2 ||
+        !atomic_compare_exchange_strong(&engine->gate, &open, open + 1))
         return false;
     *out_ticket = open + 1;
     return true;
 }
 
-bool binadei_gate_open(_Atomic uint64_t *gate, uint64_t ticket)
+bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket)
 {
-    return atomic_compare_exchange_strong(gate, &ticket, ticket + 1);
+    return atomic_compare_exchange_strong(&engine->gate, &ticket, ticket + 1);
 }

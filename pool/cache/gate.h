@@ -70,12 +70,13 @@ static inline bool binadei_gate_is_open(struct binadei_engine *engine)
     return atomic_load(&engine->gate) % 2 == 0;
 }
 
-/* Waits, outside of operations, until a gate is open, or for so long that it
+/* Waits, outside of operations, until the gate is open, or for so long that it
  * opens it. */
-void binadei_gate_wait(_Atomic uint64_t *gate);
+void binadei_gate_wait(struct binadei_engine *engine);
 /* False: somebody else has closed it. */
-bool binadei_gate_try_close(_Atomic uint64_t *gate, uint64_t *out_ticket);
+bool binadei_gate_try_close(struct binadei_engine *engine,
+                            uint64_t *out_ticket);
 /* False: it was not closed by this ticket all the time. */
-bool binadei_gate_open(_Atomic uint64_t *gate, uint64_t ticket);
+bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket);
 
 #endif

@@ -67,20 +67,27 @@ static uint64_t activity(const struct binadei_magazine *magazine)
            binadei_count_read(&magazine->free_count);
 }
 
+static void set_in_use(struct binadei_cache *cache, uint32_t class_index,
+                       bool is_in_use)
+{
+    uint64_t bit = UINT64_C(1) << class_index % 64;
+    _Atomic uint64_t *word = &cache->in_use[class_index / 64];
+    uint64_t before = atomic_load_explicit(word, memory_order_relaxed);
+    atomic_store_explicit(word, is_in_use ? before | bit : before & ~bit,
+                          memory_order_relaxed);
+}
+
+/* To 0 only where it is empty. */
 static void set_capacity(struct binadei_cache *cache, uint32_t class_index,
                          uint32_t capacity)
 {
     struct binadei_member *member = cache->member;
     struct binadei_magazine *magazine = &cache->magazines[class_index];
-    uint64_t bit = UINT64_C(1) << class_index % 64;
     uint64_t size_bytes = binadei_class_bytes(class_index);
     /* Wraps around where it shrinks. */
     uint64_t more = ((uint64_t)capacity - magazine->capacity) * size_bytes;
     magazine->capacity = capacity;
-    if (capacity)
-        cache->granted[class_index / 64] |= bit;
-    else
-        cache->granted[class_index / 64] &= ~bit;
+    set_in_use(cache, class_index, capacity != 0);
     member->granted_bytes += more;
     /* relaxed: a bound, not a lock. */
     atomic_fetch_add_explicit(&member->engine->granted_bytes, more,
@@ -126,11 +133,11 @@ static bool empty(struct binadei_member *by, struct binadei_cache *cache,
 
 bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
 {
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+    for (uint32_t i = binadei_cache_next_in_use(cache, 0); i < BINADEI_CLASSES;
+         i = binadei_cache_next_in_use(cache, i + 1)) {
         if (!empty(by, cache, i))
             return false;
-        if (cache->magazines[i].capacity)
-            set_capacity(cache, i, 0);
+        set_capacity(cache, i, 0);
     }
     return true;
 }
@@ -146,21 +153,7 @@ static bool fits(const struct binadei_member *member, uint64_t more_bytes)
                binadei_bound(engine, engine->cache_bytes);
 }
 
-/* The first class from `from` on whose magazine has capacity, or
- * BINADEI_CLASSES. */
-static uint32_t next_granted(const struct binadei_cache *cache, uint32_t from)
-{
-    for (uint32_t word = from / 64; word < BINADEI_CLASSES / 64; word++) {
-        uint64_t bits = cache->granted[word];
-        if (word == from / 64)
-            bits &= ~UINT64_C(0) << from % 64;
-        if (bits)
-            return word * 64 + (uint32_t)__builtin_ctzll(bits);
-    }
-    return BINADEI_CLASSES;
-}
-
-/* The next magazine with capacity under the clock's hand; NULL: none in the
+/* The next magazine in use under the clock's hand; NULL: none in the
  * few caches that it passes. */
 static struct binadei_magazine *advance(struct binadei_member *member)
 {
@@ -172,7 +165,7 @@ static struct binadei_magazine *advance(struct binadei_member *member)
                                : member->caches;
             from = 0;
         }
-        member->hand_class = next_granted(member->hand, from);
+        member->hand_class = binadei_cache_next_in_use(member->hand, from);
         if (member->hand_class < BINADEI_CLASSES)
             return &member->hand->magazines[member->hand_class];
         from = BINADEI_CLASSES;
@@ -302,6 +295,7 @@ bool binadei_magazine_load(struct binadei_member *member,
     /* If the budget refuses, the next frees shed what is too much. */
     if (total > magazine->capacity)
         (void)grant(cache, class_index, total);
+    set_in_use(cache, class_index, true);
     for (uint32_t i = 0; i < bundle->count; i++)
         magazine->addresses[count + i] = bundle->addresses[i];
     binadei_magazine_set(magazine, total);

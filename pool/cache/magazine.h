@@ -27,6 +27,22 @@ static inline void binadei_magazine_set(struct binadei_magazine *magazine,
     atomic_store_explicit(&magazine->count, count, memory_order_relaxed);
 }
 
+/* The first class from `from` on whose magazine has capacity or blocks, or
+ * BINADEI_CLASSES. Others than the owner only get a hint. */
+static inline uint32_t
+binadei_cache_next_in_use(const struct binadei_cache *cache, uint32_t from)
+{
+    for (uint32_t word = from / 64; word < BINADEI_CLASSES / 64; word++) {
+        uint64_t bits =
+            atomic_load_explicit(&cache->in_use[word], memory_order_relaxed);
+        if (word == from / 64)
+            bits &= ~UINT64_C(0) << from % 64;
+        if (bits)
+            return word * 64 + (uint32_t)__builtin_ctzll(bits);
+    }
+    return BINADEI_CLASSES;
+}
+
 static inline void
 binadei_magazine_count_alloc(struct binadei_magazine *magazine,
                              size_t size_bytes)

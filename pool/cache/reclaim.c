@@ -89,21 +89,33 @@ bool binadei_reclaim_own(struct binadei_call *call)
     return binadei_reclaim_done(call);
 }
 
+/* What cannot be recorded now stays, and waits for events as what is retired
+ * does. False: some does. */
+static bool empty_orphan(struct binadei_member *by,
+                         struct binadei_member *orphan)
+{
+    bool is_empty = true;
+    for (struct binadei_cache *cache = orphan->caches; cache;
+         cache = cache->next)
+        is_empty &= binadei_cache_empty(by, cache) &&
+                    binadei_retire(by, cache) == BINADE_OK;
+    binadei_buddy_leave_home(by->engine->buddy, &orphan->home);
+    return is_empty;
+}
+
 /* Everything of a member that no thread has. False: not now, for an event could
  * not be recorded, or another thread holds a lock. */
 static bool adopt(struct binadei_member *by, struct binadei_member *orphan)
 {
-    if (!binadei_slot_try_close_of(orphan))
+    if (!binadei_slot_try_close_of(orphan)) {
+        by->postponed++;
         return false;
-    for (struct binadei_cache *cache = orphan->caches; cache;
-         cache = cache->next)
-        if (!binadei_cache_empty(by, cache) ||
-            (cache->leaving && binadei_retire(by, cache) != BINADE_OK))
-            return false;
+    }
+    if (!empty_orphan(by, orphan))
+        return false;
     while (orphan->caches)
         if (!binadei_cache_try_drop(orphan->caches))
             return false;
-    binadei_buddy_leave_home(by->engine->buddy, &orphan->home);
     return binadei_member_try_drop(orphan);
 }
 

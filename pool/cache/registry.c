@@ -253,6 +253,8 @@ void binadei_members_abandon(struct binadei_thread *thread)
         struct binadei_member *member = thread->members;
         thread->members = member->of_thread;
         member->thread = NULL;
+        /* IN: a last look sees that something came to the orphans. */
+        member->engine->gone_operations += 2;
         binadei_orphan_push(member);
         BINADEI_STEP("locked.orphan");
     }

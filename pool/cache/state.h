@@ -138,8 +138,8 @@ struct binadei_cache {
     struct binadei_member *member;
     struct binadei_slot *slot;
     struct binadei_cache *next; /* the member's; the registry's lock */
-    /* Which magazines have capacity, a bit each. */
-    uint64_t granted[BINADEI_CLASSES / 64];
+    /* CT: which magazines have capacity or blocks, a bit each. Most have not. */
+    _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
     /* On its way out, without an event yet. */
     struct binadei_bundle *leaving;
     atomic_uint leaving_blocks; /* CT */
@@ -200,6 +200,7 @@ struct binadei_member {
     struct binadei_batch *batches; /* spare */
     uint32_t batch_count;
     binadei_counter counts[BINADEI_COUNTS];
+    uint64_t postponed;   /* orphans that a lock kept it from, ever */
     uint64_t given_bytes; /* ever, to the buddy */
     uint64_t sunk_bytes;  /* of these: when the watermark was looked at */
     /* Edge IN: see gate.h. Odd while an operation of its thread is inside. */

@@ -142,9 +142,7 @@ static binade_status attach(void)
 binade_status binadei_thread_enter(struct binadei_thread **out)
 {
     if (binadei_is_forked())
-        return binadei_fail(BINADE_E_FORKED,
-                            "this process was forked from one that used the "
-                            "library; a CUDA driver does not survive a fork");
+        return binadei_refuse_child();
     if (!binadei_thread_self->is_attached) {
         binade_status status = attach();
         if (status != BINADE_OK)

@@ -98,9 +98,7 @@ binade_status binadei_driver_open(const struct binadei_driver **out)
     if (status != BINADE_OK)
         return status;
     if (binadei_is_forked())
-        return binadei_fail(BINADE_E_FORKED,
-                            "this process was forked from one that used the "
-                            "library; a CUDA driver does not survive a fork");
+        return binadei_refuse_child();
     if (!binadei_driver_opened()) {
         struct binadei_driver *driver = make(&status);
         if (!driver)

@@ -7,7 +7,6 @@
  */
 #include "pool/driver/section.h"
 
-#include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 
 static CUresult restore_mode(const struct binadei_driver *driver,
@@ -35,9 +34,7 @@ binade_status binadei_section_enter(const struct binadei_driver *driver,
     struct binadei_section section = {driver, CU_STREAM_CAPTURE_MODE_RELAXED,
                                       context != NULL};
     if (binadei_is_forked())
-        return binadei_fail(BINADE_E_FORKED,
-                            "this process was forked from one that used the "
-                            "library; a CUDA driver does not survive a fork");
+        return binadei_refuse_child();
     binade_status status = BINADEI_CALL(
         driver, cuThreadExchangeStreamCaptureMode, (&section.mode));
     if (status != BINADE_OK)

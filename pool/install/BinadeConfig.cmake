@@ -24,7 +24,7 @@ if(NOT TARGET binade::static)
     binade::static
     PROPERTIES IMPORTED_LOCATION "${_binade_prefix}/lib/libbinade.a"
                INTERFACE_INCLUDE_DIRECTORIES "${_binade_prefix}/include"
-               INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS}")
+               INTERFACE_LINK_LIBRARIES "hwloc;Threads::Threads;${CMAKE_DL_LIBS}")
 endif()
 
 unset(_binade_prefix)

@@ -5,13 +5,12 @@
  * for one marks it, so that nobody else does and it stays where it is, and lets
  * go of the lock.
  */
-#define _POSIX_C_SOURCE 200809L
 #include "pool/ipc/closings.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/driver/section.h"
 #include "pool/ipc/import.h"
@@ -198,13 +197,6 @@ static binade_status ask(const struct binadei_driver *driver, uint64_t number)
     return status == BINADE_OK && !is_over ? BINADE_E_BUSY : status;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
-
 static uint64_t latest_number(void)
 {
     pthread_mutex_lock(&lock);
@@ -216,16 +208,14 @@ static uint64_t latest_number(void)
 binade_status binadei_import_wait(const struct binadei_driver *driver,
                                   uint64_t closing, uint32_t timeout_ms)
 {
-    struct timespec nap = {0, NAP_NS};
-    uint64_t end_ns = now_ns() + timeout_ms * UINT64_C(1000000);
+    long nap_ns = NAP_NS;
+    uint64_t end_ns = binadei_now_ns() + timeout_ms * UINT64_C(1000000);
     if (closing > latest_number())
         return binadei_fail(BINADE_E_INVALID, "%llu is the number of no close",
                             (unsigned long long)closing);
     binade_status status = ask(driver, closing);
-    while (status == BINADE_E_BUSY && now_ns() < end_ns) {
-        (void)nanosleep(&nap, NULL);
-        if (nap.tv_nsec < NAP_MOST_NS)
-            nap.tv_nsec *= 2;
+    while (status == BINADE_E_BUSY && binadei_now_ns() < end_ns) {
+        binadei_nap_longer(&nap_ns, NAP_MOST_NS);
         status = ask(driver, closing);
     }
     if (status == BINADE_E_BUSY)

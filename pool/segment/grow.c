@@ -20,17 +20,31 @@ enum begun {
     SOMEBODY_ELSE
 };
 
+/* What growth is for. */
+struct aim {
+    uint32_t needed;      /* pages in a row */
+    uint64_t total_bytes; /* 0, or what shall be reserved, used or not */
+    bool may_wait;
+};
+
+static bool is_reached(const struct binadei_segments *segments,
+                       const struct aim *aim)
+{
+    return aim->total_bytes
+               ? binadei_segments_reserved_bytes(segments) >= aim->total_bytes
+               : binadei_buddy_longest_page_run(segments->buddy) >= aim->needed;
+}
+
 /* Waits for whoever grows, if it may. */
-static enum begun begin(struct binadei_segments *segments, uint32_t needed,
-                        bool may_wait)
+static enum begun begin(struct binadei_segments *segments,
+                        const struct aim *aim)
 {
     enum begun begun = SOMEBODY_ELSE;
     pthread_mutex_lock(&segments->lock);
-    while (segments->is_growing && may_wait)
+    while (segments->is_growing && aim->may_wait)
         pthread_cond_wait(&segments->grown, &segments->lock);
     if (!segments->is_growing) {
-        segments->is_growing =
-            binadei_buddy_longest_page_run(segments->buddy) < needed;
+        segments->is_growing = !is_reached(segments, aim);
         begun = segments->is_growing ? BEGUN : UNNECESSARY;
     }
     pthread_mutex_unlock(&segments->lock);
@@ -56,7 +70,7 @@ static void publish(struct binadei_segments *segments,
     /* The source may have given more than was planned for. */
     if (info->page_count > longest)
         info->page_count = longest;
-    info->first = binadei_place(segments, info->page_count);
+    info->first = binadei_place_best(segments, info->page_count);
     info->id = segments->grow_count++;
     segments->listed_bytes += info->memory_bytes;
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
@@ -121,10 +135,11 @@ static bool needs_its_own(const struct binadei_segments *segments,
 
 /* Pages that growth should have by the policy, cut to what limit and offset
  * space leave, but not below the need. */
-static binade_status plan(struct binadei_segments *segments, uint32_t needed,
-                          uint32_t *out_pages)
+static binade_status plan(struct binadei_segments *segments,
+                          const struct aim *aim, uint32_t *out_pages)
 {
-    uint64_t pages = needs_its_own(segments, needed)
+    uint32_t needed = aim->needed;
+    uint64_t pages = aim->total_bytes || needs_its_own(segments, needed)
                          ? needed
                          : segments->next_bytes / BINADEI_PAGE_BYTES;
     uint64_t within_limit = pages_within_limit(segments);
@@ -194,12 +209,13 @@ static void step_policy(struct binadei_segments *segments, uint32_t needed,
         next > segments->largest_bytes / 2 ? segments->largest_bytes : 2 * next;
 }
 
-static binade_status obtain(struct binadei_segments *segments, uint32_t needed,
-                            struct binadei_segment **out)
+static binade_status obtain(struct binadei_segments *segments,
+                            const struct aim *aim, struct binadei_segment **out)
 {
+    uint32_t needed = aim->needed;
     uint32_t pages = needed;
     struct binadei_segment *fresh;
-    binade_status status = plan(segments, needed, &pages);
+    binade_status status = plan(segments, aim, &pages);
     if (status == BINADE_OK)
         status = ask_halving(segments, needed, pages, &fresh);
     if (status != BINADE_OK)
@@ -210,40 +226,79 @@ static binade_status obtain(struct binadei_segments *segments, uint32_t needed,
         (void)binadei_supply_release(segments, fresh);
         return status;
     }
-    step_policy(segments, needed, fresh->info.page_count);
+    if (!aim->total_bytes)
+        step_policy(segments, needed, fresh->info.page_count);
     *out = fresh;
     return BINADE_OK;
 }
 
-static binade_status grow(struct binadei_segments *segments,
-                          uint64_t needed_bytes, bool may_wait)
+static binade_status refuse_size(uint64_t bytes)
 {
-    uint64_t needed = pages_of(needed_bytes);
-    if (needed > segments->page_capacity ||
-        needed > segments->limit_bytes / BINADEI_PAGE_BYTES)
-        return binadei_fail(BINADE_E_TOO_LARGE,
-                            "%llu bytes are more than the pool may ever have",
-                            (unsigned long long)needed_bytes);
-    enum begun begun = begin(segments, (uint32_t)needed, may_wait);
+    return binadei_fail(BINADE_E_TOO_LARGE,
+                        "%llu bytes are more than the pool may ever have",
+                        (unsigned long long)bytes);
+}
+
+static bool may_have(const struct binadei_segments *segments, uint64_t pages)
+{
+    return pages <= segments->page_capacity &&
+           pages <= segments->limit_bytes / BINADEI_PAGE_BYTES;
+}
+
+static binade_status grow(struct binadei_segments *segments,
+                          const struct aim *aim)
+{
+    enum begun begun = begin(segments, aim);
     if (begun == UNNECESSARY)
         return BINADE_OK;
     if (begun == SOMEBODY_ELSE)
         return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
     BINADEI_STEP("locked.grow");
     struct binadei_segment *fresh = NULL;
-    binade_status status = obtain(segments, (uint32_t)needed, &fresh);
+    binade_status status = obtain(segments, aim, &fresh);
     finish(segments, fresh);
     return status;
+}
+
+static binade_status grow_for(struct binadei_segments *segments,
+                              uint64_t needed_bytes, bool may_wait)
+{
+    uint64_t needed = pages_of(needed_bytes);
+    if (!may_have(segments, needed))
+        return refuse_size(needed_bytes);
+    const struct aim aim = {.needed = (uint32_t)needed, .may_wait = may_wait};
+    return grow(segments, &aim);
 }
 
 binade_status binadei_segments_grow(struct binadei_segments *segments,
                                     uint64_t needed_bytes)
 {
-    return grow(segments, needed_bytes, true);
+    return grow_for(segments, needed_bytes, true);
 }
 
 binade_status binadei_segments_try_grow(struct binadei_segments *segments,
                                         uint64_t needed_bytes)
 {
-    return grow(segments, needed_bytes, false);
+    return grow_for(segments, needed_bytes, false);
+}
+
+binade_status binadei_segments_grow_to(struct binadei_segments *segments,
+                                       uint64_t total_bytes)
+{
+    binade_status status = BINADE_OK;
+    if (!may_have(segments, pages_of(total_bytes)))
+        return refuse_size(total_bytes);
+    while (status == BINADE_OK) {
+        uint64_t reserved = binadei_segments_reserved_bytes(segments);
+        if (reserved >= total_bytes)
+            break;
+        uint64_t bytes = total_bytes - reserved;
+        if (bytes > segments->largest_bytes)
+            bytes = segments->largest_bytes;
+        const struct aim aim = {.needed = (uint32_t)pages_of(bytes),
+                                .total_bytes = total_bytes,
+                                .may_wait = true};
+        status = grow(segments, &aim);
+    }
+    return status;
 }

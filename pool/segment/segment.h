@@ -78,6 +78,13 @@ binadei_segments_grow(struct binadei_segments *segments, uint64_t needed_bytes);
 BINADE_MUST_USE binade_status binadei_segments_try_grow(
     struct binadei_segments *segments, uint64_t needed_bytes);
 
+/* Adds segments until `total_bytes` are reserved, used or not, in pieces of the
+ * largest size and a last one that is no larger than it must be; the doubling
+ * goes on where it was. Any thread, no lock held; as binadei_segments_grow().
+ * What was added before a failure stays. */
+BINADE_MUST_USE binade_status binadei_segments_grow_to(
+    struct binadei_segments *segments, uint64_t total_bytes);
+
 /* Releases wholly free segments that are not pinned, lowest address first, as long as `keep_bytes`
  * stay reserved, and tries again what the source refused to take back before.
  * `out_bytes` gets what the source took back. Any thread, no lock held; blocks

@@ -57,8 +57,8 @@ struct binadei_segments {
 /* The longest gap, in pages. */
 uint32_t binadei_place_longest(const struct binadei_segments *segments);
 /* The shortest gap that holds `page_count`, lowest first; there must be one. */
-binadei_page binadei_place(const struct binadei_segments *segments,
-                           uint32_t page_count);
+binadei_page binadei_place_best(const struct binadei_segments *segments,
+                                uint32_t page_count);
 
 /* supply.c: talks to the source; no lock held. */
 

@@ -5,8 +5,9 @@
 #
 # Four lists must name the same functions: what the shared library exports,
 # the version script, the sorted list in this folder, and what the headers
-# mark BINADE_API. The library also has its soname, and needs nothing but what
-# every Linux machine has. Prints each difference; fails if there is one.
+# mark BINADE_API. The library also has its soname, and needs nothing but hwloc
+# and what every Linux machine has. Prints each difference; fails if there is
+# one.
 set -euo pipefail
 export LC_ALL=C
 
@@ -66,7 +67,8 @@ soname=$(sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p' <<<"$dynamic")
     complain "soname is '$soname', not libbinade.so.0"
 while read -r needed; do
     case $needed in
-    libc.so.6 | libpthread.so.0 | libdl.so.2 | ld-linux-*.so.*) ;;
+    libc.so.6 | libpthread.so.0 | libdl.so.2 | ld-linux-*.so.* | \
+        libhwloc.so.15) ;;
     *) complain "needs $needed" ;;
     esac
 done < <(sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' <<<"$dynamic")

@@ -63,6 +63,7 @@ class Life
             FreeAll(stream);
         }
         Alloc(kMiB + 512, stream_);
+        OfATenant();
         FreeAll(stream_);
         Marked();
         (void)!binade_stream_retire(pool_, stream_);
@@ -79,6 +80,9 @@ class Life
                       binade_free(pool_, block.address, BINADE_STREAM_ANY))
                 << binade_last_error_message();
         blocks_.clear();
+        // Nothing is charged any more.
+        EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant_));
+        tenant_ = 0;
         pool_test::Synchronize();
         if (options_.flags & BINADE_POOL_CHECKED) {
             binade_checked_counts counts = Check(pool_);
@@ -104,10 +108,15 @@ class Life
     }
 
   private:
-    void Alloc(size_t size_bytes, binade_stream stream)
+    // Nobody's, unless `tenant` is somebody.
+    void Alloc(size_t size_bytes, binade_stream stream,
+               binade_tenant tenant = 0)
     {
         binade_devptr address = 77;
-        if (binade_alloc(pool_, size_bytes, stream, &address) != BINADE_OK) {
+        binade_status status =
+            tenant ? binade_tenant_alloc(tenant, size_bytes, stream, &address)
+                   : binade_alloc(pool_, size_bytes, stream, &address);
+        if (status != BINADE_OK) {
             EXPECT_EQ(77u, address);
             return;
         }
@@ -126,6 +135,12 @@ class Life
             kept.push_back(block);
         }
         blocks_ = kept;
+    }
+
+    void OfATenant()
+    {
+        if (binade_tenant_create(pool_, "one", kMiB, &tenant_) == BINADE_OK)
+            Alloc(4000, stream_, tenant_);
     }
 
     // With a second user, and after an event.
@@ -149,6 +164,7 @@ class Life
 
     binade_pool_options options_ = pool_test::Defaults();
     binade_pool *pool_ = nullptr;
+    binade_tenant tenant_ = 0;
     Stream stream_, user_;
     binade_event event_;
     pool_test::Ranges ranges_;
@@ -239,19 +255,6 @@ TEST_P(CheckedFault, OfEveryAllocationOfHostMemory)
     std::printf("%u allocations, each failed once\n", n - 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Pools, CheckedFault,
-    ::testing::Values(uint32_t{BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET},
-                      uint32_t{BINADE_POOL_PASS_THROUGH},
-                      uint32_t{BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET |
-                               BINADE_POOL_PASS_THROUGH}),
-    [](const ::testing::TestParamInfo<uint32_t> &given) {
-        std::string name;
-        if (given.param & BINADE_POOL_CHECKED)
-            name += "Checked";
-        if (given.param & BINADE_POOL_PASS_THROUGH)
-            name += "Passing";
-        return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Pools, CheckedFault, EachKind(), NameOfKind);
 
 } // namespace

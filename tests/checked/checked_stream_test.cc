@@ -6,6 +6,7 @@
 #include <string>
 
 #include "pool/driver/cuda_abi.h"
+#include "tests/checked/captured_graph.h"
 #include "tests/checked/checked_under_test.h"
 
 namespace
@@ -110,45 +111,22 @@ TEST_F(CheckedStream, ThatIsBusyWhenABlockIsFreedAsDoneIsCounted)
     Pool pool(Quiet());
     Stream stream;
     binade_devptr block = pool.Alloc(100, stream);
+    binade_devptr other = pool.Alloc(100, stream);
     pool.Free(pool.Alloc(100, stream), BINADE_STREAM_DONE);
     EXPECT_EQ(0u, Check(pool).busy_when_done);
     stream.Hold();
-    EXPECT_EQ(CUDA_SUCCESS,
-              (Get<CUresult(CUdeviceptr, unsigned char, size_t, CUstream)>(
-                  "cuMemsetD8Async")(block, 1, 100, stream)));
+    // Not of the block, which gets its pattern at once.
+    Set(other, 1, 100, stream);
     pool.Free(block, BINADE_STREAM_DONE);
     stream.Release();
+    pool.Free(other, stream);
     binade_checked_counts counts = Check(pool);
     EXPECT_EQ(1u, counts.busy_when_done);
     pool_test::Synchronize();
     EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
 }
 
-class CheckedCapture : public Checked
-{
-  protected:
-    void Begin(binade_stream stream)
-    {
-        ASSERT_EQ(CUDA_SUCCESS, Get<CUresult(CUstream, CUstreamCaptureMode)>(
-                                    "cuStreamBeginCapture_v2")(
-                                    stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    }
-
-    // How many nodes it captured.
-    size_t End(binade_stream stream)
-    {
-        CUgraph graph = nullptr;
-        size_t count = 0;
-        EXPECT_EQ(CUDA_SUCCESS, Get<CUresult(CUstream, CUgraph *)>(
-                                    "cuStreamEndCapture")(stream, &graph));
-        EXPECT_EQ(CUDA_SUCCESS,
-                  (Get<CUresult(CUgraph, CUgraphNode *, size_t *)>(
-                      "cuGraphGetNodes")(graph, nullptr, &count)));
-        EXPECT_EQ(CUDA_SUCCESS,
-                  Get<CUresult(CUgraph)>("cuGraphDestroy")(graph));
-        return count;
-    }
-};
+using CheckedCapture = Checked;
 
 TEST_F(CheckedCapture, GetsNothingOfThePools)
 {
@@ -157,13 +135,13 @@ TEST_F(CheckedCapture, GetsNothingOfThePools)
     binade_devptr before = pool.Alloc(100, other);
     binade_devptr block = pool.Alloc(100, capturing), none = 0;
     ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
-    Begin(capturing);
+    CapturedGraph graph(capturing);
     EXPECT_EQ(BINADE_E_CAPTURING, binade_alloc(pool, 100, capturing, &none));
     EXPECT_EQ(BINADE_E_BUSY, binade_free(pool, block, capturing));
     pool.Free(before, other);
     pool.Free(pool.Alloc(100, other), BINADE_STREAM_ANY);
     EXPECT_EQ(0u, Findings(Check(pool)));
-    EXPECT_EQ(0u, End(capturing));
+    EXPECT_EQ(0u, graph.End());
     ASSERT_EQ(BINADE_OK, binade_capture_guard_end());
     pool.Free(block, capturing);
     pool_test::Synchronize();
@@ -174,33 +152,14 @@ TEST_F(CheckedCapture, GetsNothingOfThePools)
     EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, other));
 }
 
-// Neither knows where a checked block really begins.
-TEST_F(CheckedCapture, HasNeitherScopesNorTenants)
-{
-    for (uint32_t flag : {BINADE_POOL_CHECKED, BINADE_POOL_PASS_THROUGH}) {
-        binade_pool_options options = Quiet();
-        options.flags = flag;
-        Pool pool(options);
-        Stream stream;
-        binade_scope scope = 0;
-        binade_tenant tenant = 0;
-        EXPECT_EQ(BINADE_E_UNSUPPORTED,
-                  binade_scope_begin(pool, stream, &scope));
-        EXPECT_EQ(BINADE_E_UNSUPPORTED,
-                  binade_tenant_create(pool, "", 0, &tenant));
-        EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
-        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
-    }
-}
-
 TEST_F(CheckedCapture, IsSeenWithoutAGuardToo)
 {
     Pool pool(Quiet());
     Stream capturing;
-    Begin(capturing);
+    CapturedGraph graph(capturing);
     binade_devptr block = pool.Alloc(100, capturing);
     EXPECT_EQ(BINADE_E_BUSY, binade_free(pool, block, capturing));
-    EXPECT_EQ(0u, End(capturing));
+    EXPECT_EQ(0u, graph.End());
     pool.Free(block, capturing);
     pool_test::Synchronize();
     EXPECT_EQ(0u, Findings(Check(pool)));

@@ -64,6 +64,26 @@ inline ::testing::AssertionResult MessageHas(const std::string &part)
            << "no '" << part << "' in: " << message;
 }
 
+// The flags of pools that know their blocks one by one, for tests of each.
+inline auto EachKind()
+{
+    return ::testing::Values(
+        uint32_t{BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET},
+        uint32_t{BINADE_POOL_PASS_THROUGH},
+        uint32_t{BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET |
+                 BINADE_POOL_PASS_THROUGH});
+}
+
+inline std::string NameOfKind(const ::testing::TestParamInfo<uint32_t> &given)
+{
+    std::string name;
+    if (given.param & BINADE_POOL_CHECKED)
+        name += "Checked";
+    if (given.param & BINADE_POOL_PASS_THROUGH)
+        name += "Passing";
+    return name;
+}
+
 class Checked : public ::testing::Test
 {
   protected:

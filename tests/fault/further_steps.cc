@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 namespace fault_test
 {
 
@@ -24,6 +26,30 @@ void AllocForTenant(World &world, binade_tenant tenant)
     if (TRY(world, binade_tenant_try_alloc,
             (tenant, 3 * kMiB, world.first, &address)))
         world.Own(address, 3 * kMiB);
+}
+
+// A block that stays ours when it is not taken is taken the next time.
+void UseArena(World &world, binade_host *host)
+{
+    void *block = nullptr;
+    binade_devptr device = 0;
+    if (TRY(world, binade_host_alloc,
+            (host, 5 * kKiB, BINADE_HOST_CPU, &block))) {
+        std::memset(block, 1, 5 * kKiB);
+        EXPECT_TRUE(
+            TRY(world, binade_host_device_address, (host, block, &device)));
+        if (!TRY(world, binade_host_free, (host, block, world.first))) {
+            EXPECT_EQ(BINADE_OK,
+                      binade_host_free(host, block, BINADE_STREAM_DONE));
+        }
+    }
+    if (TRY(world, binade_host_try_alloc,
+            (host, 5 * kKiB, world.first, &block)) &&
+        !TRY(world, binade_host_free_sized,
+             (host, block, 5 * kKiB, world.first))) {
+        EXPECT_EQ(BINADE_OK, binade_host_free_sized(host, block, 5 * kKiB,
+                                                    BINADE_STREAM_DONE));
+    }
 }
 
 } // namespace
@@ -118,6 +144,41 @@ void Checked(World &world)
         EXPECT_EQ(0u, counts.live_blocks);
     }
     (void)TRY(world, binade_pool_destroy, (pool, nullptr));
+}
+
+void HostArena(World &world)
+{
+    binade_host *host = nullptr;
+    binade_host_stats stats = {};
+    char text[512];
+    stats.struct_size = sizeof(stats);
+    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+    options.limit_bytes = 4 * kMiB;
+    options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
+    options.touch_threads = 1;
+    options.wait_ms = 0;
+    if (!TRY(world, binade_host_create, (&options, &host)))
+        return;
+    world.Note("binade_host_pool");
+    EXPECT_NE(nullptr, binade_host_pool(host));
+    (void)TRY(world, binade_host_reserve,
+              (host, 4 * kMiB, 1, nullptr, nullptr));
+    UseArena(world, host);
+    EXPECT_TRUE(TRY(world, binade_host_stats_get, (host, &stats)));
+    EXPECT_EQ(2 * kMiB * stats.region_count, stats.pinned_bytes);
+    EXPECT_TRUE(TRY(world, binade_host_report, (host, text, sizeof text)));
+    (void)TRY(world, binade_host_trim, (host, 0, nullptr));
+    (void)TRY(world, binade_host_destroy, (host, nullptr));
+}
+
+// What could not be unpinned waits for the next call of these.
+void Pins(World &world)
+{
+    static char memory[10000];
+    (void)TRY(world, binade_host_pin_keep, (sizeof memory));
+    if (TRY(world, binade_host_pin, (memory, sizeof memory)))
+        (void)TRY(world, binade_host_unpin, (memory, sizeof memory));
+    (void)TRY(world, binade_host_pin_keep, (0));
 }
 
 } // namespace fault_test

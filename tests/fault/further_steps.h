@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Steps of the scenario for what stands beside the pool: tenants, capture
- * scopes, history, snapshots, checked mode.
+ * scopes, history, snapshots, checked mode, host arenas, pinned ranges.
  */
 #ifndef BINADE_TESTS_FAULT_FURTHER_STEPS_H_
 #define BINADE_TESTS_FAULT_FURTHER_STEPS_H_
@@ -17,6 +17,8 @@ void Scopes(World &world);
 void LookBack(World &world);
 void Snapshot(World &world);
 void Checked(World &world);
+void HostArena(World &world);
+void Pins(World &world);
 
 } // namespace fault_test
 

@@ -115,6 +115,7 @@ void World::ExpectToEnd()
     pool_test::Synchronize();
     EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count));
     EXPECT_EQ(0u, open_count);
+    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
     EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end()) << "one is held";
     pool_test::Pool fresh;
     fresh.Free(fresh.Alloc(4 * kKiB, first), first);

@@ -282,6 +282,8 @@ const std::vector<Step> kSteps = {
     {"out of memory", OutOfMemory},
     {"look back", LookBack},
     {"checked", Checked},
+    {"host arena", HostArena},
+    {"pins", Pins},
     {"ask and trim", AskAndTrim},
 };
 const Step kLastStep = {"destroy", Destroy};

@@ -18,7 +18,7 @@ link_library() {
     shift 2
     gcc -shared -o "$scratch/libbinade.so" -Wl,--whole-archive libbinade.a \
         -Wl,--no-whole-archive "-Wl,--version-script=$script" \
-        "-Wl,-soname,$soname" -pthread -ldl "$@"
+        "-Wl,-soname,$soname" -lhwloc -pthread -ldl "$@"
 }
 
 check() {
@@ -41,7 +41,8 @@ expect_refusal "the same, forgotten in both lists" \
     check "$scratch/short.map" "$scratch/short.txt" "${headers[@]}"
 
 gcc -shared -o "$scratch/libbinade.so" -Wl,-soname,libbinade.so.0 \
-    "-Wl,--version-script=$map" -Wl,--as-needed libbinade.a -pthread -ldl
+    "-Wl,--version-script=$map" -Wl,--as-needed libbinade.a -lhwloc \
+    -pthread -ldl
 expect_refusal "a library that exports nothing" "-binade_status_name" \
     check "$map" "$symbols" "${headers[@]}"
 
@@ -60,7 +61,8 @@ expect_refusal "a library too many" "needs libstdc++.so.6" \
     check "$map" "$symbols" "${headers[@]}"
 
 gcc -shared -o "$scratch/libbinade.so" -Wl,--whole-archive libbinade.a \
-    -Wl,--no-whole-archive -Wl,-soname,libbinade.so.0 -Wl,--as-needed
+    -Wl,--no-whole-archive -Wl,-soname,libbinade.so.0 -Wl,--as-needed \
+    -lhwloc
 expect_refusal "exports without a version" "no version on" \
     check "$map" "$symbols" "${headers[@]}"
 

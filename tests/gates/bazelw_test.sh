@@ -19,8 +19,8 @@ bare_machine() {
     mkdir -p "$machine/bin" "$machine/checkout"
     touch "$log"
     cp "$(readlink -f bazelw)" "$machine/checkout/bazelw"
-    for program in bash cat chmod dirname echo env grep id readlink sed \
-        sha256sum true xargs; do
+    for program in bash cat chmod dirname echo env grep id mkdir mv readlink \
+        rm sed sha256sum tar true xargs; do
         cp "$(type -P "$program")" "$machine/bin"
     done
 }
@@ -41,6 +41,34 @@ with_build_tools() {
         program "$name" <<<'exit 0'
     done
     program bazel <<<'echo "bazel $* [${USE_BAZEL_VERSION:-unset}]"'
+}
+
+with_test_tools() {
+    local name
+    with_build_tools
+    for name in clang-format clang-tidy cmake make git spin busybox cpio \
+        qemu-system-x86_64 python; do
+        program "$name" <<<'exit 0'
+    done
+    mkdir -p "$machine/clang/lib/any"
+    touch "$machine/clang/lib/any/libclang_rt.fuzzer.a"
+    program clang <<<"echo '$machine/clang'"
+}
+
+# Package sources that have a kernel, from the $1th download on; before it, the
+# lists are too old. dpkg-deb shows what is in the package.
+with_kernel() {
+    with_test_tools
+    mkdir -p "$machine/checkout/tests/numa_vm" "$machine/deb/boot"
+    echo image >"$machine/deb/boot/vmlinuz-6.1"
+    program apt-cache <<<'echo "Depends: linux-image-6.1 (= 6.1.7-2)"'
+    program apt-get <<EOF
+echo "apt-get \$*" >>"$log"
+[ "\$2" = download ] || exit 0
+[ "\$(grep -c download "$log")" -ge $1 ] || { echo "E: 404" >&2; exit 100; }
+echo >"\$3.deb"
+EOF
+    program dpkg-deb <<<"exec tar -C '$machine/deb' -c ./boot/vmlinuz-6.1"
 }
 
 # An apt-get that writes down what it is asked and installs a bazel, unless
@@ -107,6 +135,9 @@ expect_text "building all needs what tests need" \
     "$(bazelw --print-missing test 2>&1)" \
     "$(bazelw --print-missing build //... 2>&1)"
 
+expect_ok "a test needs an emulator" grep -qx qemu-system-x86 \
+    <<<"$(bazelw --print-missing test //pool:x 2>&1)"
+
 expect_refusal "no apt-get" "has no apt-get" bazelw run //bench:demo
 expect_ok "says the exact names" grep -q \
     "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev" \
@@ -143,4 +174,33 @@ as_user
 program sudo <<<'shift; exec "$@"'
 expect_ok "sudo that does not ask: installs" bazelw run //bench:demo
 expect_text "through it" "2" "$(wc -l <"$log")"
+
+bare_machine
+as_root
+with_kernel 1
+kernel=$machine/checkout/.kernel
+expect_ok "a build fetches no kernel" bazelw build //pool
+expect_text "nothing was fetched" "" "$(cat "$log")"
+expect_ok "a test fetches one" bazelw test //pool
+expect_text "downloads what the package without a version depends on" \
+    "apt-get -qq download linux-image-6.1=6.1.7-2" "$(cat "$log")"
+expect_text "keeps the image and nothing else" "vmlinuz: image" \
+    "$(cd "$kernel" && echo "$(echo *): $(cat -- *)")"
+expect_ok "a second time" bazelw test //pool
+expect_text "downloads nothing more" "1" "$(wc -l <"$log")"
+
+bare_machine
+as_root
+with_kernel 2
+expect_ok "lists that are too old" bazelw test //pool
+expect_text "are made new" "apt-get -qq update" "$(sed -n 2p "$log")"
+expect_text "and serve" "image" "$(cat "$machine/checkout/.kernel/vmlinuz")"
+
+bare_machine
+as_root
+with_kernel 9
+expect_ok "no kernel to be had: the other tests run" bazelw test //pool
+expect_ok "it is said" grep -q "no kernel, so .* checks nothing: E: 404" \
+    <<<"$expect_output"
+expect_refusal "and nothing is left" "" test -e "$machine/checkout/.kernel"
 finish

@@ -17,6 +17,7 @@ Inventory::Inventory()
 void Inventory::Look()
 {
     allocations_ = Live("allocations");
+    host_ = Live("host");
     events_ = Live("events");
     streams_ = Live("streams");
     contexts_ = Live("contexts");
@@ -33,6 +34,7 @@ void Inventory::ExpectUnchanged()
     bool is_event_refused = int64_t(event_calls_ - before.event_calls_) <= 0;
     bool is_stream_refused = int64_t(stream_calls_ - before.stream_calls_) <= 0;
     EXPECT_EQ(before.allocations_, allocations_);
+    EXPECT_EQ(before.host_, host_);
     EXPECT_LE(events_, before.events_ + (is_event_refused ? 1 : 0));
     EXPECT_LE(streams_, before.streams_ + (is_stream_refused ? 1 : 0));
     EXPECT_EQ(before.contexts_, contexts_);

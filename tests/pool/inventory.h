@@ -24,7 +24,7 @@ class Inventory
   private:
     void Look();
 
-    int64_t allocations_, events_, streams_, contexts_, imports_;
+    int64_t allocations_, host_, events_, streams_, contexts_, imports_;
     uint64_t event_calls_, stream_calls_; // creations less destructions
 };
 

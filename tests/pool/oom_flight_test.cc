@@ -113,6 +113,61 @@ TEST_F(OomFlight, WhoWaitedLongEnoughSaysThatItIsNotExact)
     pool.Free(kept);
 }
 
+struct Guard {
+    Guard()
+    {
+        EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
+    }
+
+    ~Guard()
+    {
+        EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+    }
+};
+
+// What a thread leaves behind whose event cannot be recorded under a guard.
+class OomUnderAGuard : public OomTest
+{
+  protected:
+    // In a thread that ends.
+    static void Leave(Pool &pool, std::vector<binade_devptr> &blocks,
+                      const std::vector<binade_stream> &streams)
+    {
+        std::thread([&] {
+            for (binade_stream stream : streams) {
+                pool.Free(blocks.back(), stream);
+                blocks.pop_back();
+            }
+        }).join();
+    }
+};
+
+// It is not done, and no look finds more by being repeated.
+TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftLeavesALookExact)
+{
+    Pool pool(Small());
+    Guard guard;
+    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    Leave(pool, blocks, {BINADE_STREAM_ANY});
+    binade_oom_report report = Fail(pool, 64 * kKiB);
+    EXPECT_EQ(1u, report.is_exact);
+    EXPECT_EQ(64 * kKiB, report.retiring_bytes);
+    FreeAll(pool, blocks);
+}
+
+TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftIsFoundBesideWhatIsNotDone)
+{
+    Pool pool(Small());
+    Guard guard;
+    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    Leave(pool, blocks,
+          {BINADE_STREAM_DONE, BINADE_STREAM_ANY, BINADE_STREAM_DONE});
+    blocks.push_back(pool.Alloc(64 * kKiB, kStream));
+    blocks.push_back(pool.Alloc(64 * kKiB, kStream));
+    Fail(pool, 64 * kKiB);
+    FreeAll(pool, blocks);
+}
+
 // Allocations that find nothing in their own caches wait while another looks
 // for the last time, but not for good: here the other has to look for as long
 // as the trim goes on.

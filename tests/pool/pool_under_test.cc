@@ -46,7 +46,8 @@ void UseStandin()
     EndUnless(getcwd(folder, sizeof(folder)), "getcwd");
     std::string library = std::string(folder) + "/pool/standin/libcuda.so.1";
     setenv("BINADE_DRIVER", library.c_str(), 1);
-    unsetenv("BINADE_CONF");
+    const char *conf = getenv("BINADE_TEST_CONF");
+    conf ? setenv("BINADE_CONF", conf, 1) : unsetenv("BINADE_CONF");
     binade_caps caps = {};
     caps.struct_size = sizeof(caps);
     EndUnless(binade_probe(0, &caps) == BINADE_OK, "the probe");

@@ -21,7 +21,9 @@ constexpr uint64_t kMiB = UINT64_C(1) << 20;
 constexpr uint64_t kGiB = UINT64_C(1) << 30;
 
 // Makes the stand-in the driver, and the primary context of device 0 current
-// in this thread. The process ends with a message when that fails.
+// in this thread. The process ends with a message when that fails. What
+// BINADE_TEST_CONF says is BINADE_CONF from then on, so that a test can run on
+// pools of another kind too.
 void UseStandin();
 
 // A symbol of the stand-in: an entry by its full name, or a control.

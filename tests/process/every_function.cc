@@ -92,6 +92,33 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
     FORKED(binade_scope_release_all, (a.pool));
 }
 
+void AddArenas(const Arguments &a, Calls &calls)
+{
+    static binade_host *host;
+    static void *out;
+    static binade_devptr device;
+    static binade_host_stats stats;
+    static char text[64];
+    stats.struct_size = sizeof(stats);
+    FORKED(binade_host_create, (nullptr, &host));
+    FORKED(binade_host_destroy, (a.host, nullptr));
+    FORKED(binade_host_alloc, (a.host, 4096, BINADE_HOST_CPU, &out));
+    FORKED(binade_host_try_alloc, (a.host, 4096, kStream, &out));
+    FORKED(binade_host_free, (a.host, a.host_block, kStream));
+    FORKED(binade_host_free_sized, (a.host, a.host_block, 4096, kStream));
+    FORKED(binade_host_device_address, (a.host, a.host_block, &device));
+    FORKED(binade_host_reserve, (a.host, 1, 0, nullptr, nullptr));
+    FORKED(binade_host_trim, (a.host, 0, nullptr));
+    FORKED(binade_host_stats_get, (a.host, &stats));
+    FORKED(binade_host_report, (a.host, text, sizeof text));
+    FORKED(binade_host_pin, (text, sizeof text));
+    FORKED(binade_host_unpin, (text, sizeof text));
+    FORKED(binade_host_pin_keep, (0));
+    calls["binade_host_pool"] = [&a] {
+        return binade_host_pool(a.host) != nullptr;
+    };
+}
+
 void AddViews(const Arguments &a, Calls &calls)
 {
     static binade_heap_snapshot *snapshot;
@@ -176,6 +203,7 @@ Calls EveryFunctionInAChild(const Arguments &arguments)
     AddPools(arguments, calls);
     AddSharing(arguments, calls);
     AddTenantsAndScopes(arguments, calls);
+    AddArenas(arguments, calls);
     AddViews(arguments, calls);
     AddTexts(arguments, calls);
     return calls;

@@ -25,6 +25,8 @@ struct Arguments {
     binade_context context;
     binade_ipc_handle handle; // of the block
     binade_tenant tenant;
+    binade_host *host;
+    void *host_block;
 };
 
 // By the name of the function: true if the answer is the one for the child of a

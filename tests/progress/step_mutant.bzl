@@ -2,19 +2,7 @@
 """Tests with named steps, on a pool with one change for the worse."""
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
-load("//tests/streams:mutants.bzl", "mutant_test")
-
-# A change that does not apply, or no longer, fails the build.
-_CHANGE = """
-for file in $(SRCS); do
-    case $$file in */{file}) break ;; esac
-done
-sed -E '{change}' $$file >$@
-if cmp -s $$file $@; then
-    echo '{name}: the change does not apply to {file}' >&2
-    exit 1
-fi
-"""
+load("//tests/streams:mutants.bzl", "changed_source", "mutant_test")
 
 def step_mutant(name, file, change, tests, test):
     """The test NAME_test: in a program with the change, `test` fails.
@@ -29,18 +17,7 @@ def step_mutant(name, file, change, tests, test):
       tests: a library with the test, on //tests/progress:pool_with_steps
       test: the test's full name
     """
-    folder, base = file.rsplit("/", 1)
-    native.genrule(
-        name = name + "_source",
-        testonly = True,
-        srcs = ["//%s:source_files" % folder],
-        outs = [name + ".c"],
-        cmd = _CHANGE.format(
-            name = name,
-            file = base,
-            change = change.replace("$", "$$"),
-        ),
-    )
+    changed_source(name, file, change)
     cc_binary(
         name = name,
         testonly = True,

@@ -15,7 +15,7 @@ MUTANTS = {
     ),
     "what_is_freed_later_is_not_kept": (
         "pool/scope_blocks.c",
-        "s/if \\(block->byte & BINADEI_BYTE_SPECIAL &&/if (is_captured \\&\\&/",
+        "s/if \\(may_be_kept &&/if (is_captured \\&\\&/",
         _ROWS + "WhatIsFreedAfterTheCaptureIsKeptToo/Few",
     ),
     "blocks_of_scopes_are_not_marked": (

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "binade/checked.h"
 #include "binade/scope.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
@@ -153,6 +154,7 @@ class Scopes
         }
         EXPECT_TRUE(blocks_.empty()) << binade_last_error_message();
         EXPECT_EQ(BINADE_E_INVALID, binade_capture_guard_end());
+        ExpectNobodyIsBlamed();
         pool_.TrimAll();
         EXPECT_EQ(pool_.Stats().allocated_bytes_current, 0u);
         EXPECT_EQ(pool_.Stats().reserved_bytes_current, 0u);
@@ -164,6 +166,21 @@ class Scopes
         fault_->Begin();
         body();
         fault_->End();
+    }
+
+    // Where the pool is checked.
+    void ExpectNobodyIsBlamed()
+    {
+        binade_checked_counts counts = {};
+        counts.struct_size = sizeof counts;
+        pool_test::Synchronize();
+        (void)!binade_pool_check(pool_, &counts);
+        EXPECT_EQ(counts.double_frees + counts.interior_frees +
+                      counts.foreign_frees + counts.wrong_sizes +
+                      counts.dead_streams + counts.foreign_streams +
+                      counts.writes_after_free + counts.writes_out_of_bounds,
+                  0u);
+        EXPECT_EQ(counts.live_blocks, 0u);
     }
 
     void DuringTheCapture()

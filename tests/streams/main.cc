@@ -2,8 +2,9 @@
 //
 // One program for every driver: --driver=FILE names the stand-in in CI; without
 // it the system's driver is taken, as on a GPU host.
-// --standin-driver-version=N makes the stand-in an older one. A test that takes
-// longer than --longest-test-seconds=N is stuck: the process ends by SIGALRM.
+// --standin-driver-version=N makes the stand-in an older one. --conf=TEXT is
+// BINADE_CONF, so that the pools are of another kind. A test that takes longer
+// than --longest-test-seconds=N is stuck: the process ends by SIGALRM.
 #include <unistd.h>
 
 #include <climits>
@@ -65,6 +66,8 @@ bool ReadArguments(int count, char **arguments)
             Set("BINADE_DRIVER", path);
         else if (Takes(arguments[i], "--standin-driver-version=", &value))
             Set("BINADE_STANDIN_DRIVER_VERSION", value);
+        else if (Takes(arguments[i], "--conf=", &value))
+            Set("BINADE_CONF", value);
         else if (Takes(arguments[i], "--longest-test-seconds=", &value))
             longest_test_seconds =
                 static_cast<unsigned>(std::atoi(value.c_str()));
@@ -104,14 +107,14 @@ void LookForDriver()
 int main(int count, char **arguments)
 {
     ::testing::InitGoogleTest(&count, arguments);
+    // The options of the rules are the tests' own.
+    unsetenv("BINADE_CONF");
     if (!ReadArguments(count, arguments)) {
         std::fprintf(stderr, "usage: [--driver=FILE] "
-                             "[--standin-driver-version=N] "
+                             "[--standin-driver-version=N] [--conf=TEXT] "
                              "[--longest-test-seconds=N]\n");
         return 2;
     }
-    // The options of the rules are the tests' own.
-    unsetenv("BINADE_CONF");
     SetDriverEnvironment();
     LookForDriver();
     ::testing::UnitTest::GetInstance()->listeners().Append(new Watchdog);

@@ -27,17 +27,16 @@ if cmp -s $$file $@; then
 fi
 """
 
-def mutant(name, file, change, tests = ":rows"):
-    """The program `name`.
-
-    Everything but the changed file is what the tests link anyway: of two
-    definitions the linker takes the first, and a program's own come first.
+def changed_source(name, file, change):
+    """The file `name`.c: that one with a change.
 
     Args:
-      name: of the program
+      name: of the change
       file: a .c file of the pool
       change: a script for sed -E, without single quotes
-      tests: what it runs
+
+    Returns:
+      the files that it is one of
     """
     folder, base = file.rsplit("/", 1)
     sources = "//%s:source_files" % folder
@@ -52,6 +51,21 @@ def mutant(name, file, change, tests = ":rows"):
             change = change.replace("$", "$$"),
         ),
     )
+    return sources
+
+def mutant(name, file, change, tests = ":rows"):
+    """The program `name`.
+
+    Everything but the changed file is what the tests link anyway: of two
+    definitions the linker takes the first, and a program's own come first.
+
+    Args:
+      name: of the program
+      file: a .c file of the pool
+      change: a script for sed -E, without single quotes
+      tests: what it runs
+    """
+    sources = changed_source(name, file, change)
     _headers_of(
         name = name + "_headers",
         testonly = True,

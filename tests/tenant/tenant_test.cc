@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/tenant/tenant_under_test.h"
@@ -32,26 +33,46 @@ class Tenants : public ::testing::Test
     }
 };
 
-TEST_F(Tenants, AreChargedWhatTheirBlocksHold)
+// Bytes asked for, and what that counts.
+const std::vector<std::pair<size_t, uint64_t>> kCharges = {
+    {1, 512},
+    {513, 1024},
+    {100000, 106496},
+    {kMiB, kMiB},
+    {kMiB + 1, kMiB + 32 * kKiB},
+    {200 * kMiB, 200 * kMiB},
+};
+
+// In all pools alike, whatever they put around a block.
+TEST_F(Tenants, AreChargedByTheTable)
 {
     Pool pool;
     binade_tenant tenant = NewTenant(pool, 0);
     uint64_t live_bytes = 0;
     std::vector<binade_devptr> blocks;
-    for (size_t size_bytes :
-         {size_t{1}, size_t{513}, size_t{100000}, size_t{1} << 20,
-          (size_t{1} << 20) + 1, size_t{200} << 20}) {
-        blocks.push_back(Alloc(tenant, size_bytes));
-        live_bytes += pool.UsableSize(blocks.back());
+    for (const auto &charge : kCharges) {
+        blocks.push_back(Alloc(tenant, charge.first));
+        live_bytes += charge.second;
         EXPECT_EQ(live_bytes, Live(tenant));
     }
-    for (binade_devptr block : blocks) {
-        live_bytes -= pool.UsableSize(block);
-        pool.Free(block);
+    for (size_t i = 0; i < blocks.size(); i++) {
+        pool.Free(blocks[i]);
+        live_bytes -= kCharges[i].second;
         EXPECT_EQ(live_bytes, Live(tenant));
     }
     EXPECT_EQ(blocks.size(), Info(tenant).allocation_count);
     EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+}
+
+TEST_F(Tenants, AreChargedWhatTheirBlocksHold)
+{
+    Pool pool;
+    binade_tenant tenant = NewTenant(pool, 0);
+    for (const auto &charge : kCharges) {
+        binade_devptr block = Alloc(tenant, charge.first);
+        EXPECT_EQ(pool.UsableSize(block), Live(tenant));
+        pool.Free(block);
+    }
 }
 
 // Also where longer runs that would do for others are cached.

@@ -10,6 +10,7 @@
 #include "binade/checked.h"
 #include "binade/heap.h"
 #include "binade/history.h"
+#include "binade/host.h"
 #include "binade/ipc.h"
 #include "binade/oom.h"
 #include "binade/pool.h"

@@ -47,7 +47,8 @@ typedef struct binade_checked_counts {
     /** Blocks in use, and the bytes that were asked for. */
     uint64_t live_blocks;
     uint64_t live_bytes;
-    /** Freed blocks that are held back, and the bytes that were asked for. */
+    /** Freed blocks that are held back, or that capture scopes keep, and the
+     *  bytes that were asked for. */
     uint64_t held_blocks;
     uint64_t held_bytes;
     /** Freed blocks that were looked at whole, and those that could be looked

@@ -63,7 +63,8 @@ extern "C" {
  * How a pool is made. Begin with BINADE_POOL_OPTIONS_INIT, so that fields of
  * later versions have their defaults. The environment variable BINADE_CONF,
  * "key:value,key:value", goes over what the program says; sizes take the
- * suffixes K, M and G (2^10, 2^20, 2^30). The keys are the names in [brackets].
+ * suffixes K, M and G (2^10, 2^20, 2^30). The keys are the names in [brackets];
+ * those that begin with host_ are for host arenas alone.
  */
 typedef struct binade_pool_options {
     /** Bytes of this struct. */

@@ -4,7 +4,9 @@
  * Capture scopes: memory for CUDA graphs. A graph that is captured runs later,
  * on any stream, any number of times, so what it uses must stay reserved as
  * long as it may run, also what was freed while it was captured. A scope knows
- * which blocks these are. docs/scopes.md has the contract and an example.
+ * which blocks these are. docs/scopes.md has the contract and an example. All
+ * pools have scopes; in a checked one, what a graph writes after the release is
+ * found.
  *
  * Statuses that every function below can return, besides those it names:
  * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
@@ -43,8 +45,7 @@ typedef uint64_t binade_scope;
  * @return BINADE_OK
  * @return BINADE_E_INVALID         `pool` or `out` is NULL, the pool destroyed;
  *         `stream` cannot capture (null, LEGACY, ANY, DONE), or has an open
- *         scope in this pool.
- * @return BINADE_E_UNSUPPORTED     The pool is checked or passes all through.
+ *         scope in this pool; in a checked pool, `stream` was destroyed.
  * @return BINADE_E_NO_HOST_MEMORY
  * @return what the driver said about the stream
  *

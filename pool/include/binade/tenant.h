@@ -37,7 +37,9 @@ typedef uint64_t binade_tenant;
  * @param name          For people: up to 31 bytes, copied; NULL for "". Need not
  *                      be unique.
  * @param budget_bytes  Most that its live blocks hold together; 0: any amount.
- *                      A block counts with what it holds, binade_usable_size().
+ *                      A block counts with what it holds, binade_usable_size();
+ *                      where the pool is checked or passes all through, with
+ *                      what it would hold if it were not.
  * @param out           [out] The tenant. Written only when BINADE_OK is
  *                      returned.
  *
@@ -45,7 +47,6 @@ typedef uint64_t binade_tenant;
  * @return BINADE_E_INVALID         `pool` or `out` is NULL, the pool is
  *         destroyed, `name` is too long, or `budget_bytes` is 2^62 or more.
  * @return BINADE_E_TOO_LARGE       The process has BINADE_TENANTS_MAX of them.
- * @return BINADE_E_UNSUPPORTED     The pool is checked or passes all through.
  * @return BINADE_E_NO_HOST_MEMORY
  * @return BINADE_E_FORKED
  *
@@ -81,7 +82,8 @@ binade_tenant_destroy(binade_tenant tenant);
 
 /**
  * Takes a block from the tenant's pool, as binade_alloc() does, if the budget
- * allows it. The block is freed into the pool by any of its functions.
+ * allows it. The block is freed into the pool by any of its functions. A
+ * checked pool names the tenant where it reports the block.
  *
  * Where the budget is in the way the call returns at once: it waits for nothing,
  * and takes nothing from anybody. A tenant's block holds its size rounded up as

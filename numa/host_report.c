@@ -1,0 +1,148 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What an arena says of itself, and growing it before it is needed.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "numa/host.h"
+#include "pool/arena.h"
+#include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+
+#define THREADS_MAX 64U
+#define SEGMENT_BYTES (UINT64_C(2) << 20)
+
+/* Of the memory, and of the choice of its nodes. */
+static void take_stats(binade_host *host, binade_host_stats *out)
+{
+    binadei_pinned_stats(host->pinned, out);
+    if (host->place.is_fallback)
+        out->fallbacks |= BINADE_HOST_FELL_TO_OTHER_NODES;
+}
+
+binade_status binade_host_stats_get(binade_host *host, binade_host_stats *out)
+{
+    binade_host_stats stats;
+    if (!host || !out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_host_stats_get: %s is NULL",
+                            host ? "out" : "host");
+    uint32_t size_bytes = out->struct_size;
+    if (size_bytes < sizeof(stats)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_host_stats_get: struct_size is %u, must "
+                            "be %zu or more",
+                            (unsigned)size_bytes, sizeof(stats));
+    }
+    /* The source's lock may be held by a thread that a child does not have. */
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    take_stats(host, &stats);
+    *out = stats;
+    return BINADE_OK;
+}
+
+/* Adds to a text that is cut where there is no room. */
+static void add(char *out, size_t size_bytes, const char *more)
+{
+    size_t length = strlen(out);
+    (void)snprintf(out + length, size_bytes - length, "%s", more);
+}
+
+/* That the nodes are others is said where they are named. */
+static void add_fallbacks(uint32_t fallbacks, char *out, size_t size_bytes)
+{
+    static const struct {
+        uint32_t bit;
+        const char *words;
+    } names[] = {
+        {BINADE_HOST_FELL_TO_UNBOUND, "; not bound"},
+        {BINADE_HOST_FELL_ELSEWHERE, "; in part on other nodes"},
+        {BINADE_HOST_FELL_TO_2MIB, "; no pages of 1 GiB"},
+        {BINADE_HOST_FELL_TO_TRANSPARENT, "; no pages set aside"},
+        {BINADE_HOST_FELL_TO_FEWER_THREADS, "; touched by fewer threads"},
+        {BINADE_HOST_FELL_TO_UNVERIFIED, "; not verified"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (fallbacks & names[i].bit)
+            add(out, size_bytes, names[i].words);
+}
+
+binade_status binade_host_report(binade_host *host, char *out,
+                                 size_t size_bytes)
+{
+    char nodes[BINADEI_NODESET_TEXT_BYTES];
+    char reason[BINADEI_REASON_BYTES];
+    binade_host_stats stats;
+    if (!host || !out || !size_bytes) {
+        return binadei_fail(BINADE_E_INVALID, "binade_host_report: %s",
+                            !host  ? "host is NULL"
+                            : !out ? "out is NULL"
+                                   : "size_bytes is 0");
+    }
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    binadei_pinned_stats(host->pinned, &stats);
+    binadei_pinned_reason(host->pinned, reason, sizeof(reason));
+    (void)snprintf(out, size_bytes, "node %s (%s)",
+                   binadei_nodeset_text(&host->place.nodes, nodes),
+                   host->place.why);
+    add_fallbacks(stats.fallbacks, out, size_bytes);
+    if (reason[0]) {
+        add(out, size_bytes, ": ");
+        add(out, size_bytes, reason);
+    }
+    return BINADE_OK;
+}
+
+static binade_status check_reserve(const binade_host *host, uint64_t size_bytes,
+                                   uint32_t thread_count)
+{
+    char nodes[BINADEI_NODESET_TEXT_BYTES];
+    if (!host)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_host_reserve: host is NULL");
+    if (thread_count > THREADS_MAX) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_host_reserve: thread_count is %u, must be "
+                            "%u at most",
+                            (unsigned)thread_count, THREADS_MAX);
+    }
+    if (size_bytes <= UINT64_MAX - SEGMENT_BYTES &&
+        (!host->limit_bytes || size_bytes <= host->limit_bytes))
+        return binadei_is_forked() ? binadei_refuse_child() : BINADE_OK;
+    return binadei_fail(BINADE_E_TOO_LARGE,
+                        "%" PRIu64 " bytes: the arena on node %s never has "
+                        "more than %" PRIu64,
+                        size_bytes,
+                        binadei_nodeset_text(&host->place.nodes, nodes),
+                        host->limit_bytes);
+}
+
+binade_status binade_host_reserve(binade_host *host, uint64_t size_bytes,
+                                  uint32_t thread_count,
+                                  binade_host_progress_fn *progress,
+                                  void *user_data)
+{
+    binade_host_stats stats;
+    binade_status status = check_reserve(host, size_bytes, thread_count);
+    if (status != BINADE_OK)
+        return status;
+    binadei_pinned_stats(host->pinned, &stats);
+    size_bytes = (size_bytes + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1);
+    struct binadei_progress to = {
+        .report = progress,
+        .user_data = user_data,
+        .total_bytes = size_bytes > stats.pinned_bytes
+                           ? size_bytes - stats.pinned_bytes
+                           : 0,
+        .thread_count = thread_count,
+    };
+    binadei_pinned_report_to(&to);
+    status = binadei_pool_reserve(host->pool, size_bytes);
+    binadei_pinned_report_to(NULL);
+    return status;
+}

@@ -1,0 +1,400 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The caller's own memory. Two lists: the ranges that callers pinned, as they
+ * named them; and the stretches that the driver has registered, whole pages,
+ * which never overlap. A stretch is in use as long as it meets a range. Nothing
+ * is counted twice, so nothing can be counted wrong.
+ *
+ * The lock guards both lists and is never held while the driver works: a
+ * stretch that is being registered, asked after or unregistered is busy, and
+ * who needs its pages waits.
+ */
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "binade/host.h"
+#include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+#include "pool/driver/context.h"
+
+/* From `first` on, up to `end`. */
+struct span {
+    uintptr_t first;
+    uintptr_t end;
+};
+
+struct range {
+    struct range *next;
+    struct span bytes; /* as the caller named them */
+    uint64_t count;    /* pins less unpins */
+};
+
+struct stretch {
+    struct stretch *next;
+    struct span pages;
+    struct binadei_context home;
+    uint64_t idle_since; /* a stamp: the later, the larger */
+    uint64_t seen_by;    /* the last call that found its context alive */
+    bool is_busy;        /* some thread calls the driver for it */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+/* All that follows is under the lock. */
+static struct range *ranges;
+static struct stretch *stretches;
+static uint64_t keep_bytes;
+static uint64_t stamp;
+/* The homes' marks: nobody reads it. */
+static _Atomic uint64_t mark;
+
+static bool meet(const struct span *a, const struct span *b)
+{
+    return a->first < b->end && b->first < a->end;
+}
+
+static struct span whole_pages(const struct span *bytes)
+{
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    return (struct span){bytes->first & ~(page_bytes - 1),
+                         (bytes->end + page_bytes - 1) & ~(page_bytes - 1)};
+}
+
+static bool is_used_locked(const struct stretch *stretch)
+{
+    for (const struct range *range = ranges; range; range = range->next) {
+        struct span pages = whole_pages(&range->bytes);
+        if (meet(&pages, &stretch->pages))
+            return true;
+    }
+    return false;
+}
+
+static struct range **find_range_locked(const struct span *bytes)
+{
+    struct range **at = &ranges;
+    while (*at && ((*at)->bytes.first != bytes->first ||
+                   (*at)->bytes.end != bytes->end))
+        at = &(*at)->next;
+    return at;
+}
+
+static void remove_locked(struct stretch *stretch)
+{
+    struct stretch **at = &stretches;
+    while (*at != stretch)
+        at = &(*at)->next;
+    *at = stretch->next;
+    free(stretch);
+}
+
+/* The driver is done with it. */
+static void settle_locked(struct stretch *stretch, bool is_gone)
+{
+    stretch->is_busy = false;
+    if (is_gone)
+        remove_locked(stretch);
+    (void)pthread_cond_broadcast(&changed);
+}
+
+/* The stretch with the lowest pages of those that meet `pages`. */
+static struct stretch *lowest_locked(const struct span *pages)
+{
+    struct stretch *lowest = NULL;
+    for (struct stretch *at = stretches; at; at = at->next)
+        if (meet(&at->pages, pages) &&
+            (!lowest || at->pages.first < lowest->pages.first))
+            lowest = at;
+    return lowest;
+}
+
+static binade_status
+in_section(struct binadei_context *home,
+           binade_status (*call)(const struct binadei_driver *driver,
+                                 const struct span *pages),
+           const struct span *pages)
+{
+    struct binadei_section section;
+    binade_status status = binadei_context_enter(home, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = call(home->driver, pages);
+    /* What the driver did is done, whatever becomes of the context. */
+    (void)binadei_section_leave(&section);
+    return status;
+}
+
+static binade_status call_register(const struct binadei_driver *driver,
+                                   const struct span *pages)
+{
+    return BINADEI_CALL(
+        driver, cuMemHostRegister,
+        ((void *)pages->first, pages->end - pages->first,
+         CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
+}
+
+static binade_status call_unregister(const struct binadei_driver *driver,
+                                     const struct span *pages)
+{
+    return BINADEI_CALL(driver, cuMemHostUnregister, ((void *)pages->first));
+}
+
+/* One that is not lost. */
+static void copy_home(struct binadei_context *to,
+                      const struct binadei_context *home)
+{
+    to->driver = home->driver;
+    to->handle = home->handle;
+    to->id = home->id;
+    to->mark = home->mark;
+    to->mark_bit = home->mark_bit;
+    atomic_init(&to->why, BINADE_OK);
+}
+
+/* Lock held, but not while the driver works. Registers pages that no stretch
+ * has. */
+static binade_status add_locked(const struct binadei_context *home,
+                                struct span pages)
+{
+    struct stretch *fresh = calloc(1, sizeof(*fresh));
+    if (!fresh)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for the record of pinned pages");
+    copy_home(&fresh->home, home);
+    fresh->pages = pages;
+    fresh->is_busy = true;
+    fresh->next = stretches;
+    stretches = fresh;
+    pthread_mutex_unlock(&lock);
+    binade_status status = in_section(&fresh->home, call_register, &pages);
+    pthread_mutex_lock(&lock);
+    settle_locked(fresh, status != BINADE_OK);
+    return status;
+}
+
+/* Likewise. A stretch whose context is gone is none any more; of one that the
+ * driver does not tell of, nobody knows. */
+static binade_status look_locked(struct stretch *stretch, uint64_t call)
+{
+    struct binadei_section section;
+    stretch->is_busy = true;
+    pthread_mutex_unlock(&lock);
+    binade_status status = binadei_context_watch(&stretch->home, &section);
+    if (status == BINADE_OK)
+        (void)binadei_section_leave(&section);
+    bool is_gone = binadei_context_is_lost(&stretch->home);
+    pthread_mutex_lock(&lock);
+    if (status == BINADE_OK && stretch->seen_by < call)
+        stretch->seen_by = call;
+    settle_locked(stretch, is_gone);
+    return is_gone ? BINADE_OK : status;
+}
+
+/* Likewise. Goes over the pages from below; begins again whenever the lock was
+ * not held. */
+static binade_status cover_locked(const struct binadei_context *home,
+                                  const struct span *pages)
+{
+    uint64_t call = ++stamp;
+    binade_status status = BINADE_OK;
+    struct span rest = *pages;
+    while (status == BINADE_OK && rest.first < rest.end) {
+        struct stretch *next = lowest_locked(&rest);
+        if (next && next->is_busy) {
+            (void)pthread_cond_wait(&changed, &lock);
+            rest = *pages;
+        } else if (next && next->seen_by < call) {
+            status = look_locked(next, call);
+            rest = *pages;
+        } else if (next && next->pages.first <= rest.first) {
+            rest.first = next->pages.end;
+        } else {
+            struct span gap = {rest.first, next ? next->pages.first : rest.end};
+            status = add_locked(home, gap);
+            rest = *pages;
+        }
+    }
+    return status;
+}
+
+/* The stretch that was idle longest; `out_bytes` gets what all that are idle
+ * have. */
+static struct stretch *oldest_idle_locked(uint64_t *out_bytes)
+{
+    struct stretch *oldest = NULL;
+    *out_bytes = 0;
+    for (struct stretch *at = stretches; at; at = at->next) {
+        if (at->is_busy || is_used_locked(at))
+            continue;
+        *out_bytes += at->pages.end - at->pages.first;
+        if (!oldest || at->idle_since < oldest->idle_since)
+            oldest = at;
+    }
+    return oldest;
+}
+
+static binade_status unregister(struct stretch *stretch)
+{
+    binade_status status =
+        in_section(&stretch->home, call_unregister, &stretch->pages);
+    /* Gone with its context, or by somebody else's hand. */
+    return status == BINADE_E_CONTEXT_DESTROYED || status == BINADE_E_FOREIGN
+               ? BINADE_OK
+               : status;
+}
+
+/* Lock held, but not while the driver works. Unpins the oldest of what nobody
+ * uses until no more is kept than may be. */
+static binade_status sweep_locked(void)
+{
+    uint64_t idle_bytes;
+    binade_status status = BINADE_OK;
+    struct stretch *oldest;
+    while (status == BINADE_OK &&
+           (oldest = oldest_idle_locked(&idle_bytes)) != NULL &&
+           idle_bytes > keep_bytes) {
+        oldest->is_busy = true;
+        pthread_mutex_unlock(&lock);
+        status = unregister(oldest);
+        pthread_mutex_lock(&lock);
+        settle_locked(oldest, status == BINADE_OK);
+    }
+    return status;
+}
+
+static void stamp_locked(const struct span *pages)
+{
+    stamp++;
+    for (struct stretch *at = stretches; at; at = at->next)
+        if (meet(&at->pages, pages))
+            at->idle_since = stamp;
+}
+
+/* One pin less; false when there is none. */
+static bool drop_locked(const struct span *bytes)
+{
+    struct range **at = find_range_locked(bytes);
+    struct range *range = *at;
+    if (!range)
+        return false;
+    if (--range->count == 0) {
+        struct span pages = whole_pages(bytes);
+        *at = range->next;
+        free(range);
+        stamp_locked(&pages);
+    }
+    return true;
+}
+
+/* `fresh` is used, or freed. */
+static void hold_locked(const struct span *bytes, struct range *fresh)
+{
+    struct range **at = find_range_locked(bytes);
+    if (*at) {
+        free(fresh);
+    } else {
+        fresh->bytes = *bytes;
+        *at = fresh;
+    }
+    (*at)->count++;
+}
+
+static binade_status check(const char *function, const void *address,
+                           size_t size_bytes, struct span *out)
+{
+    uintptr_t first = (uintptr_t)address;
+    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (!address || !size_bytes)
+        return binadei_fail(BINADE_E_INVALID, "%s: %s", function,
+                            address ? "size_bytes is 0" : "address is NULL");
+    if (size_bytes > UINTPTR_MAX - page_bytes ||
+        first > UINTPTR_MAX - page_bytes - size_bytes) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "%s: %zu bytes at %p go past the end of the "
+                            "address space",
+                            function, size_bytes, address);
+    }
+    *out = (struct span){first, first + size_bytes};
+    return binadei_is_forked() ? binadei_refuse_child() : BINADE_OK;
+}
+
+static binade_status find_home(struct binadei_context *out)
+{
+    const struct binadei_driver *driver;
+    CUcontext current = NULL;
+    binade_status status = binadei_driver_open(&driver);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuCtxGetCurrent, (&current));
+    if (status != BINADE_OK)
+        return status;
+    if (!current)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_host_pin: no context is current");
+    return binadei_context_init(out, driver, current, &mark, 1);
+}
+
+binade_status binade_host_pin(void *address, size_t size_bytes)
+{
+    struct span bytes = {0, 0};
+    struct binadei_context home = {0};
+    binade_status status =
+        check("binade_host_pin", address, size_bytes, &bytes);
+    if (status == BINADE_OK)
+        status = find_home(&home);
+    if (status != BINADE_OK)
+        return status;
+    struct range *fresh = calloc(1, sizeof(*fresh));
+    if (!fresh)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for the record of a pinned range");
+    const struct span pages = whole_pages(&bytes);
+    pthread_mutex_lock(&lock);
+    /* First, so that nobody unpins meanwhile what is pinned already. */
+    hold_locked(&bytes, fresh);
+    status = cover_locked(&home, &pages);
+    if (status != BINADE_OK) {
+        char message[BINADEI_MESSAGE_BYTES];
+        (void)snprintf(message, sizeof(message), "%s",
+                       binadei_failure_message());
+        (void)drop_locked(&bytes);
+        (void)sweep_locked();
+        (void)binadei_fail(status, "%s", message);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+binade_status binade_host_unpin(void *address, size_t size_bytes)
+{
+    struct span bytes = {0, 0};
+    binade_status status =
+        check("binade_host_unpin", address, size_bytes, &bytes);
+    if (status != BINADE_OK)
+        return status;
+    pthread_mutex_lock(&lock);
+    if (drop_locked(&bytes))
+        status = sweep_locked();
+    else {
+        status = binadei_fail(BINADE_E_FOREIGN,
+                              "binade_host_unpin: %zu bytes at %p are not a "
+                              "range that was pinned",
+                              size_bytes, address);
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+binade_status binade_host_pin_keep(uint64_t most_bytes)
+{
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    pthread_mutex_lock(&lock);
+    keep_bytes = most_bytes;
+    binade_status status = sweep_locked();
+    pthread_mutex_unlock(&lock);
+    return status;
+}

@@ -1,0 +1,27 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What the folder above needs of a pool that the public interface has not: host
+ * arenas are pools with a source and settings of their own.
+ */
+#ifndef BINADE_POOL_ARENA_H_
+#define BINADE_POOL_ARENA_H_
+
+#include <stdint.h>
+
+#include "binade/pool.h"
+#include "binade/status.h"
+
+/* binade_pool_create() with another text than BINADE_CONF's, or NULL for none;
+ * `out` is not NULL. */
+BINADE_MUST_USE binade_status binadei_pool_create(
+    const binade_pool_options *options, const char *conf, binade_pool **out);
+
+/* Adds segments until `total_bytes` are reserved, used or not. Any thread; the
+ * source works in the calling one. BINADE_OK; BINADE_E_INVALID for a pool that
+ * is destroyed; BINADE_E_TOO_LARGE; or what the source said: what was added
+ * until then stays. */
+BINADE_MUST_USE binade_status binadei_pool_reserve(binade_pool *pool,
+                                                   uint64_t total_bytes);
+
+#endif

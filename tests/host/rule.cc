@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host rule: no stream orders the CPU, so what a stream may still be
+// reading is not given to it to write.
+#include <algorithm>
+#include <vector>
+
+#include "tests/host/arena_under_test.h"
+#include "tests/streams/device.h"
+#include "tests/streams/pool_under_test.h"
+
+namespace host_test
+{
+namespace
+{
+
+using streams_test::Hold;
+using streams_test::Load;
+using streams_test::Stream;
+
+constexpr uint32_t kOld = 0x01dd1e57u;
+constexpr uint32_t kNew = 0x5eed5eedu;
+constexpr size_t kBytes = streams_test::kPoolBytes;
+
+// All of an arena of 2 MiB, in blocks that a test owns, full of old bytes; and
+// as much device memory.
+class HostRule : public ::testing::TestWithParam<Load>
+{
+  protected:
+    HostRule() : arena_(Tight())
+    {
+        EXPECT_EQ(BINADE_OK, binade_pool_create(nullptr, &device_));
+        EXPECT_EQ(BINADE_OK, binade_alloc(device_, kBytes, stream_, &copy_));
+        for (size_t i = 0; i < kBytes / size_bytes(); i++)
+            Fill(blocks_.emplace_back(arena_.Alloc(size_bytes())), kOld);
+    }
+    ~HostRule() override
+    {
+        EXPECT_EQ(BINADE_OK, binade_free(device_, copy_, stream_));
+        EXPECT_EQ(BINADE_OK, binade_pool_destroy(device_, nullptr));
+        for (void *block : blocks_)
+            arena_.Free(block);
+    }
+
+    size_t size_bytes() const
+    {
+        return GetParam().size_bytes;
+    }
+    void Fill(void *block, uint32_t word) const
+    {
+        std::fill_n(static_cast<uint32_t *>(block), size_bytes() / 4, word);
+    }
+
+    // Copies all to the device and lets go of it, as the copies are queued.
+    void StageAndFree(binade_stream freed_on)
+    {
+        binade_devptr to = copy_;
+        for (void *block : blocks_) {
+            binade_devptr from = 0;
+            EXPECT_EQ(BINADE_OK,
+                      binade_host_device_address(arena_, block, &from));
+            MUST(streams_test::cu.MemcpyDtoDAsync(to, from, size_bytes(),
+                                                  stream_));
+            to += size_bytes();
+        }
+        for (void *block : blocks_)
+            arena_.Free(block, freed_on);
+        blocks_.clear();
+    }
+    // What a program does next: it asks, and writes what it gets.
+    binade_status TakeAndWrite(binade_stream stream = BINADE_HOST_CPU)
+    {
+        void *block = nullptr;
+        binade_status status =
+            binade_host_alloc(arena_, size_bytes(), stream, &block);
+        if (status == BINADE_OK && stream == BINADE_HOST_CPU)
+            Fill(block, kNew);
+        if (status == BINADE_OK)
+            blocks_.push_back(block);
+        return status;
+    }
+    bool CopyIsOld()
+    {
+        return streams_test::Holds(stream_, copy_, kBytes, kOld);
+    }
+
+    Stream stream_;
+    Arena arena_;
+    binade_pool *device_ = nullptr;
+    binade_devptr copy_ = 0;
+    std::vector<void *> blocks_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Blocks, HostRule,
+                         ::testing::Values(streams_test::kFew,
+                                           streams_test::kSome,
+                                           streams_test::kMany,
+                                           streams_test::kRun),
+                         streams_test::NameOf);
+
+TEST_P(HostRule, ACopyDeliversWhatWasStagedForIt)
+{
+    Hold hold(stream_);
+    StageAndFree(stream_);
+    // All may serve the copy stream, and nothing the CPU: at once, and also
+    // when the first attempt has retired the thread's caches.
+    for (int i = 0; i < 3; i++)
+        EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, TakeAndWrite()) << i;
+    hold.Release();
+    EXPECT_TRUE(CopyIsOld());
+}
+
+TEST_P(HostRule, TheCpuIsServedWhenTheCopyIsOver)
+{
+    Hold hold(stream_);
+    StageAndFree(stream_);
+    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, TakeAndWrite());
+    hold.Release();
+    EXPECT_TRUE(CopyIsOld());
+    EXPECT_EQ(BINADE_OK, TakeAndWrite());
+}
+
+TEST_P(HostRule, DeviceOrderedIsServedAtOnceOnItsStream)
+{
+    Stream other;
+    Hold hold(stream_);
+    StageAndFree(stream_);
+    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, TakeAndWrite(other));
+    hold.Release();
+    EXPECT_TRUE(CopyIsOld());
+}
+
+TEST_P(HostRule, DeviceOrderedCostsNoWait)
+{
+    Hold hold(stream_);
+    StageAndFree(stream_);
+    EXPECT_EQ(BINADE_OK, TakeAndWrite(stream_));
+    hold.Release();
+    EXPECT_TRUE(CopyIsOld());
+}
+
+TEST_P(HostRule, FreedWithoutAStreamItWaitsForAll)
+{
+    Hold hold(stream_);
+    StageAndFree(BINADE_STREAM_ANY);
+    EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, TakeAndWrite());
+    hold.Release();
+    EXPECT_TRUE(CopyIsOld());
+    EXPECT_EQ(BINADE_OK, TakeAndWrite());
+}
+
+// The caller said so: another stream's work is none of the arena's business.
+TEST_P(HostRule, FreedDoneItServesTheCpuAtOnce)
+{
+    Hold hold(stream_);
+    for (void *block : blocks_)
+        arena_.Free(block, BINADE_STREAM_DONE);
+    blocks_.clear();
+    EXPECT_EQ(BINADE_OK, TakeAndWrite());
+    hold.Release();
+}
+
+} // namespace
+} // namespace host_test

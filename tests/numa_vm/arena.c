@@ -1,0 +1,160 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs in the guest: one host arena of the library, on the stand-in driver,
+ * whose devices are the guest's. It takes all that the arena reserves as one
+ * block, and asks the kernel, not the library, where that block's pages are.
+ *
+ *   arena WHERE BYTES [FLAG...]
+ *
+ *   WHERE  near DEVICE | on NODES | across NODES | caller
+ *   NODES  numbers with commas between them
+ *   FLAG   strict | 2MiB | 1GiB
+ *
+ * Prints the pages, then the library's own count and report; or the status and
+ * its message, with exit status 1.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "binade/host.h"
+#include "tests/numa_vm/pages.h"
+
+struct flag {
+    const char *name;
+    uint32_t bit;
+};
+
+static const struct flag kinds[] = {
+    {"strict", BINADE_HOST_STRICT},
+    {"2MiB", BINADE_HOST_HUGE_2MIB},
+    {"1GiB", BINADE_HOST_HUGE_1GIB},
+};
+
+static const struct flag fallbacks[] = {
+    {"unbound", BINADE_HOST_FELL_TO_UNBOUND},
+    {"elsewhere", BINADE_HOST_FELL_ELSEWHERE},
+    {"2MiB", BINADE_HOST_FELL_TO_2MIB},
+    {"transparent", BINADE_HOST_FELL_TO_TRANSPARENT},
+    {"fewer threads", BINADE_HOST_FELL_TO_FEWER_THREADS},
+    {"unverified", BINADE_HOST_FELL_TO_UNVERIFIED},
+    {"other nodes", BINADE_HOST_FELL_TO_OTHER_NODES},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static int usage(void)
+{
+    puts("usage: arena near DEVICE | on NODES | across NODES | caller, then "
+         "BYTES [strict] [2MiB] [1GiB]");
+    return 1;
+}
+
+static int refused(binade_status status)
+{
+    printf("%s: %s\n", binade_status_name(status), binade_last_error_message());
+    return 1;
+}
+
+static void add_nodes(binade_host_options *options, const char *text)
+{
+    char *end;
+    do {
+        unsigned long node = strtoul(text, &end, 10);
+        options->nodes[node / 64 % 4] |= UINT64_C(1) << node % 64;
+        text = end + 1;
+    } while (*end == ',');
+}
+
+/* Takes the words of WHERE off the front; NULL if they are none. */
+static char **read_where(char **words, binade_host_options *out)
+{
+    if (!words[0])
+        return NULL;
+    if (strcmp(words[0], "caller") == 0) {
+        out->policy = BINADE_HOST_CALLER;
+        return words + 1;
+    }
+    if (!words[1])
+        return NULL;
+    if (strcmp(words[0], "near") == 0)
+        out->device = (int32_t)strtol(words[1], NULL, 10);
+    else
+        add_nodes(out, words[1]);
+    if (strcmp(words[0], "on") == 0)
+        out->policy = BINADE_HOST_EXPLICIT;
+    if (strcmp(words[0], "across") == 0)
+        out->policy = BINADE_HOST_INTERLEAVE;
+    return words + 2;
+}
+
+static bool read_flags(char **words, binade_host_options *out)
+{
+    for (; *words; words++) {
+        uint32_t bit = 0;
+        for (size_t i = 0; i < COUNT(kinds); i++)
+            if (strcmp(*words, kinds[i].name) == 0)
+                bit = kinds[i].bit;
+        if (!bit)
+            return false;
+        out->flags |= bit;
+    }
+    return true;
+}
+
+/* What the library says, in the order of the header. */
+static int print_stats(binade_host *host)
+{
+    binade_host_stats stats = {.struct_size = (uint32_t)sizeof(stats)};
+    char report[512];
+    binade_status status = binade_host_stats_get(host, &stats);
+    if (status == BINADE_OK)
+        status = binade_host_report(host, report, sizeof(report));
+    if (status != BINADE_OK)
+        return refused(status);
+    printf("library: asked %llu, near %llu, elsewhere %llu; fell to:",
+           (unsigned long long)stats.pages_asked,
+           (unsigned long long)stats.pages_near,
+           (unsigned long long)stats.pages_elsewhere);
+    for (size_t i = 0; i < COUNT(fallbacks); i++)
+        if (stats.fallbacks & fallbacks[i].bit)
+            printf(" %s", fallbacks[i].name);
+    printf("\nlibrary: %s\n", report);
+    return 0;
+}
+
+static int show(binade_host *host, size_t size_bytes)
+{
+    void *block;
+    struct page_count count;
+    binade_status status = binade_host_reserve(host, size_bytes, 0, NULL, NULL);
+    if (status == BINADE_OK)
+        status = binade_host_alloc(host, size_bytes, BINADE_HOST_CPU, &block);
+    if (status != BINADE_OK)
+        return refused(status);
+    memset(block, 1, size_bytes);
+    if (pages_count(block, size_bytes, &count))
+        pages_print(&count);
+    else
+        puts("the kernel does not tell");
+    int result = print_stats(host);
+    status = binade_host_free(host, block, BINADE_STREAM_DONE);
+    return status == BINADE_OK ? result : refused(status);
+}
+
+int main(int argc, char **argv)
+{
+    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+    binade_host *host;
+    char **words = read_where(argv + 1, &options);
+    if (argc < 3 || !words || !words[0] || !read_flags(words + 1, &options))
+        return usage();
+    binade_status status = binade_host_create(&options, &host);
+    if (status != BINADE_OK)
+        return refused(status);
+    int result = show(host, strtoull(words[0], NULL, 10));
+    status = binade_host_destroy(host, NULL);
+    return status == BINADE_OK ? result : refused(status);
+}

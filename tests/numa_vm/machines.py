@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machines that cases run on, and what their scripts begin with."""
+
+import vm
+
+
+def standin(machine):
+    """Lets the stand-in driver's devices be those of the machine."""
+    addresses = [machine.bus_id(i) for i in range(len(machine.devices))]
+    return f"""
+export BINADE_DRIVER=/bin/libcuda.so.1
+export BINADE_STANDIN_DEVICES={len(addresses)}
+export BINADE_STANDIN_PCI={",".join(addresses)}
+"""
+
+
+# Two nodes, a device next to each of them and one next to none.
+TWO = vm.Machine([vm.Node(2, 384), vm.Node(2, 192)], [0, 1, None])
+
+# huge_pages COUNT: as many on node 1, and none on node 0.
+# in_cpuset COMMAND...: runs it where only node 1 is allowed.
+# in_32_mib COMMAND...: runs it where no more memory is to be had.
+# fill_node_1: leaves 32 MiB of it; files in memory cannot be taken back.
+TWO_SETUP = (
+    r"""
+node1=/sys/devices/system/node/node1
+huge_pages() {
+    echo $1 >$node1/hugepages/hugepages-2048kB/nr_hugepages
+}
+cgroup=/sys/fs/cgroup
+echo +cpuset +memory >$cgroup/cgroup.subtree_control
+mkdir $cgroup/node1 $cgroup/small
+echo 1 >$cgroup/node1/cpuset.mems
+echo 2-3 >$cgroup/node1/cpuset.cpus
+echo 32M >$cgroup/small/memory.max
+in_group() {
+    sh -c 'echo $$ >/sys/fs/cgroup/$1/cgroup.procs; shift; exec "$@"' sh "$@"
+}
+in_cpuset() { in_group node1 "$@"; }
+in_32_mib() { in_group small "$@"; }
+fill_node_1() {
+    free=$(awk '/MemFree/ { print int($4 / 1024) }' $node1/meminfo)
+    mkdir /fill
+    mount -t tmpfs -o mpol=bind:1,size=1G tmpfs /fill
+    dd if=/dev/zero of=/fill/bytes bs=1M count=$((free - 32)) 2>/dev/null
+}
+"""
+    + standin(TWO)
+)
+
+# Uneven, the last one without CPUs, as of memory behind CXL; a device next to
+# that one and one next to node 2.
+FOUR = vm.Machine(
+    [vm.Node(1, 256), vm.Node(2, 128), vm.Node(1, 320), vm.Node(0, 192)],
+    [3, 2],
+)
+
+FOUR_SETUP = standin(FOUR)
