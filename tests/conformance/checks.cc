@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -72,8 +74,9 @@ bool EndsWith(const std::string &text, const std::string &end)
            text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-void Watch(int timeout_s)
+void Watch(int timeout_s, std::promise<void> is_awake)
 {
+    is_awake.set_value();
     for (;;) {
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         std::lock_guard<std::mutex> guard(tally().mutex);
@@ -148,7 +151,12 @@ bool CountForeignLine(const std::string &line)
 
 void StartWatchdog(int timeout_s)
 {
-    std::thread(Watch, timeout_s).detach();
+    /* A fork during the start of a thread would leave the child with locks of
+     * malloc() that nobody opens. */
+    std::promise<void> is_awake;
+    std::future<void> awake = is_awake.get_future();
+    std::thread(Watch, timeout_s, std::move(is_awake)).detach();
+    awake.wait();
 }
 
 uint64_t PrintSummary()
