@@ -31,10 +31,10 @@ const struct host_part host_parts[] = {
      .share = 2,
      .streams = 1,
      .is_once = true},
-    {.name = "staging", .measure = host_staging, .share = 5, .streams = 1},
+    {.name = "staging", .measure = host_staging, .share = 8, .streams = 1},
     {.name = "peers", .share = 12},
-    {.name = "bandwidth", .measure = host_bandwidth, .share = 4, .streams = 1},
-    {.name = "pipeline", .measure = host_pipeline, .share = 10, .streams = 0},
+    {.name = "bandwidth", .measure = host_bandwidth, .share = 5, .streams = 1},
+    {.name = "pipeline", .measure = host_pipeline, .share = 14, .streams = 0},
     {.name = "start", .measure = host_start, .share = 30, .streams = 1},
 };
 const unsigned host_part_count = sizeof(host_parts) / sizeof(host_parts[0]);

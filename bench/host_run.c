@@ -24,7 +24,7 @@ struct run {
     int argc;
     char **argv;
     uint64_t deadline_ns;
-    uint64_t shares_left;
+    uint64_t shares_left; /* of the parts of this round of processes */
     bool has_failed;
 };
 
@@ -60,7 +60,10 @@ static void say_how_it_ended(struct run *run, const struct host_part *part,
                        "its process was ended by a signal or "
                        "did not start");
     else if (result == SPAWN_OVERRAN)
-        (void)snprintf(why, sizeof(why), "it took too long and was killed");
+        (void)snprintf(why, sizeof(why), "%s and was killed",
+                       clock_now_ns() >= run->deadline_ns
+                           ? "it was not done when the time was over"
+                           : "it took too long");
     else
         (void)snprintf(why, sizeof(why), "its process ended with status %d",
                        result);
@@ -115,7 +118,8 @@ static bool is_wanted(const struct run *run, unsigned part, uint64_t process)
            (options->parts & UINT32_C(1) << part) != 0;
 }
 
-/* Its share of the time that is left. */
+/* The parts share the time that is left as if this were the last round: where
+ * it is short, everything once is worth more than a part of it five times. */
 static void run_part(struct run *run, unsigned index, uint64_t process)
 {
     const struct host_part *part = &host_parts[index];
@@ -131,32 +135,39 @@ static void run_part(struct run *run, unsigned index, uint64_t process)
               (run->deadline_ns - now_ns) / run->shares_left * part->share);
 }
 
-static uint64_t count_shares(const struct run *run)
+static uint64_t count_shares(const struct run *run, uint64_t process)
 {
     uint64_t shares = 0;
-    for (uint64_t process = 0; process < run->options->repeats; process++)
-        for (unsigned i = 0; i < host_part_count; i++)
-            if (is_wanted(run, i, process))
-                shares += host_parts[i].share;
+    for (unsigned i = 0; i < host_part_count; i++)
+        if (is_wanted(run, i, process))
+            shares += host_parts[i].share;
     return shares;
 }
 
-/* Process by process, so that what is slow for a while is so for all parts, and
- * that all have as many numbers when the time is over. */
+/* False: it is of no use to go on. */
+static bool run_round(struct run *run, uint64_t process)
+{
+    run->shares_left = count_shares(run, process);
+    for (unsigned i = 0; i < host_part_count; i++) {
+        if (spawn_is_interrupted())
+            return false;
+        if (!is_wanted(run, i, process))
+            continue;
+        run_part(run, i, process);
+        run->shares_left -= host_parts[i].share;
+        /* Without a driver there is nothing to measure. */
+        if (host_parts[i].is_always_run && run->has_failed)
+            return false;
+    }
+    return true;
+}
+
+/* Round by round, so that what is slow for a while is so for all parts. */
 static void run_all(struct run *run)
 {
     for (uint64_t process = 0; process < run->options->repeats; process++)
-        for (unsigned i = 0; i < host_part_count; i++) {
-            if (spawn_is_interrupted())
-                return;
-            if (!is_wanted(run, i, process))
-                continue;
-            run_part(run, i, process);
-            run->shares_left -= host_parts[i].share;
-            /* Without a driver there is nothing to measure. */
-            if (host_parts[i].is_always_run && run->has_failed)
-                return;
-        }
+        if (!run_round(run, process))
+            return;
 }
 
 int host_run(const struct host_options *options, int argc, char **argv)
@@ -172,7 +183,6 @@ int host_run(const struct host_options *options, int argc, char **argv)
         return 2;
     }
     spawn_catch_signals();
-    run.shares_left = count_shares(&run);
     run_all(&run);
     if (spawn_is_interrupted())
         return 4;

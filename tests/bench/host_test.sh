@@ -103,7 +103,7 @@ END
 echo 'import os; os.kill(os.getpid(), 9)' >"$scratch/dies"
 echo 'raise SystemExit(7)' >"$scratch/refuses"
 peers=("$host" "${small[@]}" --repeats=1 --part=peers --python=python3)
-expect_ok "peers that hang" ends 1 "it took too long and was killed" \
+expect_ok "peers that hang" ends 1 "not done when the time was over and was killed" \
     "${peers[@]}" --part=peers,start --budget=8 --peers="$scratch/hangs"
 expect_ok "leave no time for what comes after" grep -qF \
     '"what":"start","subject":null,"process":0,"skipped":"no time was left"' \
