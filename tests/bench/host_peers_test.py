@@ -66,10 +66,68 @@ class World:
         return module
 
 
-def rows(world, arguments=OPTIONS):
+class Array:
+    """Bytes that are all the same, on the device or not."""
+
+    def __init__(self, world):
+        self.world = world
+        self.value = None
+        self.data = self
+
+    def __setitem__(self, _, value):
+        self.value = value
+
+    def copy_from_host_async(self, address, size, stream):
+        assert stream is self.world.stream and size in host_peers.SIZES
+        self.value = self.world.pinned[address].value
+
+    def __eq__(self, value):
+        return mock.Mock(all=lambda: self.value == value)
+
+
+class CupyWorld:
+    """What a fake CuPy does, and the part of NumPy that goes with it."""
+
+    def __init__(self, device_error=None):
+        self.device_error = device_error
+        self.stream = object()
+        self.pinned = {}
+
+    def alloc_pinned_memory(self, size):
+        assert size in host_peers.SIZES
+        address = 4096 * (len(self.pinned) + 1)
+        self.pinned[address] = Array(self)
+        return mock.Mock(ptr=address)
+
+    def modules(self):
+        class CUDARuntimeError(Exception):
+            pass
+        cupy = types.ModuleType("cupy")
+        cupy.__version__ = "8.8"
+        cupy.uint8 = "uint8"
+        cupy.empty = lambda size, dtype: Array(self)
+        runtime = mock.Mock(CUDARuntimeError=CUDARuntimeError)
+        if self.device_error:
+            runtime.getDeviceCount.side_effect = \
+                CUDARuntimeError(self.device_error)
+        cupy.cuda = mock.Mock(runtime=runtime,
+                              alloc_pinned_memory=self.alloc_pinned_memory,
+                              Stream=lambda non_blocking: self.stream_object())
+        numpy = types.ModuleType("numpy")
+        numpy.uint8 = "uint8"
+        numpy.frombuffer = lambda memory, dtype, count: self.pinned[memory.ptr]
+        return {"cupy": cupy, "numpy": numpy}
+
+    def stream_object(self):
+        self.stream = mock.Mock()
+        return self.stream
+
+
+def rows(world, arguments=OPTIONS, cupy=None):
     """By subject and size."""
     output = io.StringIO()
-    modules = {"torch": world.torch() if world else None, "cupy": None}
+    modules = {"torch": world.torch() if world else None,
+               **(cupy.modules() if cupy else {"cupy": None})}
     with mock.patch.dict(sys.modules, modules), \
             contextlib.redirect_stdout(output):
         assert host_peers.main(arguments) == 0
@@ -113,6 +171,27 @@ class HostPeers(unittest.TestCase):
                 self.assertIn(f"{package} is not installed",
                               found[name, size]["skipped"])
                 self.assertIsNone(found[name, size]["error"])
+
+    def test_measures_cupy_without_copies(self):
+        cupy = CupyWorld()
+        found = rows(None, cupy=cupy)
+        pairs = 0
+        for size in host_peers.SIZES:
+            row = found["cupy", size]
+            self.assertEqual((row["error"], row["skipped"], row["version"]),
+                             (None, None, "8.8"))
+            self.assertNotIn(("cupy_copy", size), found)
+            pairs += row["pairs"]
+        self.assertGreaterEqual(len(cupy.pinned), pairs)
+
+    def test_sees_bytes_that_cupy_does_not_bring(self):
+        with mock.patch.object(Array, "copy_from_host_async"):
+            row = rows(None, cupy=CupyWorld())["cupy", host_peers.SIZES[0]]
+        self.assertEqual(row["error"], "cupy: the bytes did not arrive")
+
+    def test_says_that_cupy_has_no_device(self):
+        row = rows(None, cupy=CupyWorld("none"))["cupy", host_peers.SIZES[0]]
+        self.assertEqual(row["skipped"], "CuPy finds no CUDA device: none")
 
     def test_says_that_there_is_no_device(self):
         row = rows(World(has_device=False))["torch", host_peers.SIZES[0]]
