@@ -56,21 +56,38 @@ static int other_node(binade_host *arena)
     return -1;
 }
 
+static bool is_on(binade_host *arena, int node)
+{
+    binade_host_stats stats = {.struct_size = sizeof(stats)};
+    return binade_host_stats_get(arena, &stats) == BINADE_OK &&
+           (stats.nodes[node / 64] >> node % 64 & 1) != 0;
+}
+
+/* NULL, or why there is no arena on that node. */
+static const char *open_on(int node, binade_host **out)
+{
+    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+    if (node < 0)
+        return "the arena is on every node with memory";
+    options.policy = BINADE_HOST_EXPLICIT;
+    options.nodes[node / 64] = UINT64_C(1) << node % 64;
+    if (binade_host_create(&options, out) != BINADE_OK)
+        return binade_last_error_message();
+    if (is_on(*out, node))
+        return NULL;
+    (void)binade_host_destroy(*out, NULL);
+    return "BINADE_CONF says where all arenas are";
+}
+
 /* NULL: there is no other node, or it may not be used; a row says which. */
 static binade_host *open_other(binade_host *arena)
 {
-    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
     binade_host *other;
-    int node = other_node(arena);
-    if (node >= 0) {
-        options.policy = BINADE_HOST_EXPLICIT;
-        options.nodes[node / 64] = UINT64_C(1) << node % 64;
-        if (binade_host_create(&options, &other) == BINADE_OK)
-            return other;
-    }
+    const char *why = open_on(other_node(arena), &other);
+    if (!why)
+        return other;
     host_row_begin(WHAT, names[OTHER_NODE]);
-    host_row_skip(node < 0 ? "the arena is on every node with memory"
-                           : binade_last_error_message());
+    host_row_skip(why);
     return NULL;
 }
 
