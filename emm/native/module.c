@@ -59,7 +59,8 @@ static int fill(PyObject *module)
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     const struct native_state *state = PyModule_GetState(module);
-    PyObject *const held[] = {
+    enum { HELD_COUNT = 6 };
+    PyObject *const held[HELD_COUNT] = {
         state->error,
         state->out_of_memory,
         (PyObject *)state->pool_type,
@@ -68,7 +69,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
         (PyObject *)state->host_block_type,
     };
     int result = 0;
-    for (size_t i = 0; !result && i < sizeof held / sizeof *held; i++)
+    for (size_t i = 0; !result && i < HELD_COUNT; i++)
         result = held[i] ? visit(held[i], arg) : 0;
     return result;
 }
