@@ -16,6 +16,9 @@ static PyMethodDef methods[] = {
     {"version", version, METH_NOARGS, "version()\n\nThe library's version."},
     {"probe", NATIVE_METHOD(native_probe), METH_VARARGS | METH_KEYWORDS,
      "probe(device=0)\n\nWhat the driver and the device are and can do."},
+    {"topology", NATIVE_METHOD(native_topology), METH_VARARGS | METH_KEYWORDS,
+     "topology(json=False)\n\nThe machine's nodes and GPUs, and which memory "
+     "is used for which GPU, as text."},
     {NULL, NULL, 0, NULL},
 };
 
