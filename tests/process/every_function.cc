@@ -37,6 +37,14 @@ void AddBlocks(const Arguments &a, Calls &calls)
     FORKED(binade_free_after, (a.pool, a.block, a.event));
     FORKED(binade_record_use, (a.pool, a.block, a.stream));
     FORKED(binade_usable_size, (a.pool, a.block, &bytes));
+    // They have nothing, and leave it to others to say why.
+    calls["binade_alloc_cached"] = [&a] {
+        return binade_alloc_cached(a.pool, 4096, kStream, &out) ==
+               BINADE_E_BUSY;
+    };
+    calls["binade_free_cached"] = [&a] {
+        return binade_free_cached(a.pool, a.block, kStream) == BINADE_E_BUSY;
+    };
 }
 
 void AddPools(const Arguments &a, Calls &calls)
@@ -111,6 +119,7 @@ void AddArenas(const Arguments &a, Calls &calls)
     FORKED(binade_host_trim, (a.host, 0, nullptr));
     FORKED(binade_host_stats_get, (a.host, &stats));
     FORKED(binade_host_report, (a.host, text, sizeof text));
+    FORKED(binade_host_topology, (0, text, sizeof text, nullptr));
     FORKED(binade_host_pin, (text, sizeof text));
     FORKED(binade_host_unpin, (text, sizeof text));
     FORKED(binade_host_pin_keep, (0));

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Binade: a GPU memory pool that reuses memory safely for callers who cannot
+name a stream, and pinned host memory on the NUMA node next to the GPU."""
+
+from binade._native import (
+    ANY, DONE, LEGACY, PER_THREAD, Block, Error, HostArena, HostBlock,
+    OutOfMemoryError, Pool, probe, version)
+
+__version__ = version()
+__all__ = [
+    "ANY", "DONE", "LEGACY", "PER_THREAD", "Block", "Error", "HostArena",
+    "HostBlock", "OutOfMemoryError", "Pool", "probe", "version"]

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C module: pools and host arenas as Python objects.
+
+Sizes are in bytes. Streams are integers (a CUstream, or one of the constants
+below) or objects that have one: __cuda_stream__() of cuda.core, .ptr of CuPy,
+.cuda_stream of torch, .handle of numba; None is ANY. The GIL is released around whatever
+can call the driver or wait; what a thread's cache serves keeps it.
+
+Every call can raise Error, of which .status is the name of a binade_status
+("E_INVALID", "E_FORKED", ...); TypeError and OverflowError for arguments that
+are none; ValueError for what is closed or freed. All objects may be used by any thread. After fork() the child gets
+Error with status E_FORKED.
+"""
+from types import TracebackType
+from typing import Any, Callable, Final
+
+LEGACY: Final[int]  # the legacy default stream; 0 is the same
+PER_THREAD: Final[int]  # the calling thread's default stream
+ANY: Final[int]  # no stream can be named: safe on all, by waiting for all
+DONE: Final[int]  # for frees: no work that uses the block is pending
+
+class Error(RuntimeError):
+    status: str
+    report: None
+
+class OutOfMemoryError(MemoryError):
+    status: str
+    # As binade_oom_report; None where the request was refused before it got
+    # to the pool's memory (larger than the limit, a tenant's budget).
+    report: dict[str, Any] | None
+
+class Block:
+    """Device memory of a pool, freed when the last reference goes."""
+    address: Final[int]
+    nbytes: Final[int]  # as asked for
+    stream: int  # that free() without a stream names; may be assigned
+    pool: Final["Pool"]
+    is_live: Final[bool]
+    __cuda_array_interface__: Final[dict[str, Any]]  # bytes, version 3
+    def free(self, stream: Any = ...) -> None:
+        """Frees now; a second call does nothing."""
+    def __dlpack__(self, *, stream: Any = ..., max_version: Any = ...,
+                   dl_device: Any = ..., copy: bool | None = ...) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __enter__(self) -> "Block": ...
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __int__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __len__(self) -> int: ...
+
+class HostBlock:
+    """Pinned memory of an arena, freed when the last reference goes."""
+    address: Final[int]  # for the CPU
+    device_address: Final[int]
+    nbytes: Final[int]
+    stream: int
+    arena: Final["HostArena"]
+    is_live: Final[bool]
+    __array_interface__: Final[dict[str, Any]]  # bytes; numpy.asarray(block)
+    def free(self, stream: Any = ...) -> None: ...
+    def __dlpack__(self, *, stream: Any = ..., max_version: Any = ...,
+                   dl_device: Any = ..., copy: bool | None = ...) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __enter__(self) -> "HostBlock": ...
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __int__(self) -> int: ...
+    def __index__(self) -> int: ...
+    def __len__(self) -> int: ...
+
+class Pool:
+    """A pool of device memory. Options are those of binade_pool_options."""
+    device: Final[int]
+    is_open: Final[bool]
+    def __init__(self, device: int = 0, *, context: int = 0,
+                 limit_bytes: int = ..., first_segment_bytes: int = ...,
+                 largest_segment_bytes: int = ...,
+                 thread_cache_bytes: int = ..., cache_bytes: int = ...,
+                 history_entries: int = ..., watermark_bytes: int = ...,
+                 quarantine_bytes: int = ..., wait_ms: int = ...,
+                 exportable: bool = False, checked: bool = False,
+                 pass_through: bool = False) -> None: ...
+    def alloc(self, nbytes: int, stream: Any = ANY) -> Block: ...
+    def allocate(self, nbytes: int, stream: Any = ANY) -> int:
+        """An address without an owner, for deallocate()."""
+    def deallocate(self, address: int, stream: Any = ANY) -> None:
+        """Ignored when the pool is closed, as its memory is gone."""
+    def usable_size(self, address: int) -> int: ...
+    def owns(self, address: int) -> bool:
+        """Whether `address` is in memory of this pool, used or not."""
+    def record_use(self, address: int, stream: Any) -> None: ...
+    def stats(self) -> dict[str, int]: ...
+    def snapshot(self) -> dict[str, Any]:
+        """Segments and intervals as binade/heap.h has them."""
+    def trim(self, keep_bytes: int = 0) -> int:
+        """Bytes given back to the driver."""
+    def last_oom(self) -> dict[str, Any] | None: ...
+    def export(self, address: int) -> bytes:
+        """A binade_ipc_handle of any address in a live block."""
+    def release_exports(self, address: int) -> None: ...
+    def context_lost(self) -> None: ...
+    def close(self) -> int:
+        """Destroys the pool with all its memory; blocks that were live, whose
+        number is returned, are dead. Again: 0."""
+    def __enter__(self) -> "Pool": ...
+    def __exit__(self, kind: type[BaseException] | None,
+                 error: BaseException | None,
+                 trace: TracebackType | None) -> None: ...
+
+class HostArena:
+    """Pinned host memory near a device. Options: binade_host_options."""
+    device: Final[int]
+    is_open: Final[bool]
+    def __init__(self, device: int = 0, *, context: int = 0,
+                 policy: str = "nearest",  # caller, explicit, interleave
+                 nodes: tuple[int, ...] = (), limit_bytes: int = ...,
+                 first_segment_bytes: int = ...,
+                 largest_segment_bytes: int = ...,
+                 thread_cache_bytes: int = ..., touch_threads: int = ...,
+                 wait_ms: int = ..., strict: bool = False,
+                 write_combined: bool = False, read_only: bool = False,
+                 huge: str = "") -> None:  # "2M", "1G"
+        ...
+    def alloc(self, nbytes: int, stream: Any = ANY) -> HostBlock: ...
+    def allocate(self, nbytes: int, stream: Any = ANY) -> int: ...
+    def deallocate(self, address: int, stream: Any = ANY) -> None: ...
+    def device_address(self, address: int) -> int: ...
+    def usable_size(self, address: int) -> int: ...
+    def owns(self, address: int) -> bool: ...
+    def record_use(self, address: int, stream: Any) -> None: ...
+    def reserve(self, nbytes: int, threads: int = 0,
+                progress: Callable[[int, int], None] | None = None) -> None: ...
+    def stats(self) -> dict[str, Any]:
+        """Of the pool, and under "host" those of binade_host_stats."""
+    def report(self) -> str: ...
+    def trim(self, keep_bytes: int = 0) -> int: ...
+    def last_oom(self) -> dict[str, Any] | None: ...
+    def context_lost(self) -> None: ...
+    def close(self) -> int: ...
+    def _capsule(self) -> Any:
+        """The binade_host* as a capsule "binade_host": as long as it is there,
+        close() raises Error, E_BUSY."""
+    def __enter__(self) -> "HostArena": ...
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+
+def version() -> str: ...
+def probe(device: int = 0) -> dict[str, Any]:
+    """binade_caps: what the driver and the device are and can do."""
+def topology(json: bool = False) -> str:
+    """binade_host_topology(): nodes, GPUs, and what is used for what."""
+def pin(address: int, nbytes: int) -> None:
+    """Pins the caller's memory, counted: binade_host_pin(). A context must be
+    current."""
+def unpin(address: int, nbytes: int) -> None: ...
+def ipc_open(handle: bytes, context: int = 0) -> int:
+    """An address of this process, to be given to ipc_close()."""
+def ipc_close(address: int, stream: Any = ANY) -> int:
+    """A number for ipc_wait()."""
+def ipc_wait(closing: int, timeout_ms: int = 1000) -> None: ...
+def capture_guard_begin() -> None: ...
+def capture_guard_end() -> None: ...
