@@ -7,7 +7,7 @@ PINNED_BYTES_MIN: Final[int]
 
 def handler(arena: Any, name: str) -> Any:
     """The handler of an arena, given as the capsule that HostArena._capsule()
-    returns. ValueError: the name is longer than 126 bytes, or `arena` is no
+    returns, which it keeps open. ValueError: the name is longer than 126 bytes, or `arena` is no
     such capsule."""
 def context(handler: Any) -> int: ...
 def set_handler(handler: Any) -> Any: ...

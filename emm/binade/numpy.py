@@ -12,8 +12,11 @@ that a with-block computes, its temporaries included; requests below a page
 
 What arrays keep. Each array frees its memory into the arena it came from,
 whenever and on whatever thread it goes: after the with-block too. Its memory
-serves again when the work that was queued on any stream by then is over.
-Before an arena is closed its arrays must be gone: their memory goes with it.
+serves again when the work that was queued on any stream by then is over. As
+long as there are such arrays, or contexts that would make some, their arena
+cannot be closed: binade.Error, E_BUSY. (Small arrays count too, and those that
+a module keeps which was first imported in the with-block.) What empty_pinned()
+made does not keep it open, as no HostBlock does.
 
 Contexts. NumPy keeps its handler in a context variable. It holds for the
 thread or the asyncio task that set it and for tasks started from there, and
@@ -59,7 +62,6 @@ PINNED_BYTES_MIN = _nep49.PINNED_BYTES_MIN
 
 _lock = threading.Lock()
 _arenas = {}  # (process, place) -> HostArena
-_handlers = {}  # HostArena -> capsule
 
 
 def _device_of(thing):
@@ -125,7 +127,7 @@ def arena(device=None, *, node=None, nearest=None):
 
 def _name_of(host):
     nodes = ""
-    for (_, (_, policy, numbers)), known in _arenas.items():
+    for (_, (_, policy, numbers)), known in list(_arenas.items()):
         if known is host and policy != "nearest":
             nodes = ":" + "+".join(map(str, numbers)) if numbers else ":caller"
     return f"binade:device{host.device}{nodes}"
@@ -133,18 +135,14 @@ def _name_of(host):
 
 def handler(host):
     """NumPy's handler for a HostArena: a capsule "mem_handler", for
-    PyDataMem_SetHandler() and packages that take one. It lives for ever, and
-    the arena until it is closed."""
-    with _lock:
-        capsule = _handlers.get(host)
-        if capsule is None:
-            capsule = _nep49.handler(host._capsule(), _name_of(host))
-            _handlers[host] = capsule
-        return capsule
+    PyDataMem_SetHandler() and packages that take one. It keeps the arena
+    open."""
+    return _nep49.handler(host._capsule(), _name_of(host))
 
 
 def context(host):
-    """The address that functions() are to be called with for this arena."""
+    """The address that functions() are to be called with for this arena, valid
+    for ever: what is asked of an arena that is closed is answered by NULL."""
     return _nep49.context(handler(host))
 
 

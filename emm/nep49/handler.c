@@ -1,9 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * NEP 49 has nobody who says when a handler is not used any more, so handlers
- * are immortal: one for each arena and name, made when it is first asked for.
- * With it lives the arena, until its close() or the end of the process.
+ * NEP 49 has nobody who says when a handler is not used any more, so a handler's
+ * struct is immortal: one for each arena and name, made when it is first asked
+ * for. The capsules over it are counted as all objects are, by the arrays whose
+ * memory is the handler's and by the contexts where it is set; each keeps the
+ * arena open.
  *
  * All that is here runs with the GIL held, which guards the list.
  */
@@ -20,28 +22,27 @@
 
 struct handler {
     PyDataMem_Handler numpy;
-    PyObject *arena;   /* keeps it */
-    PyObject *capsule; /* over `numpy` */
     struct handler *next;
 };
 
 static struct handler *handlers;
 
-static PyObject *find(const binade_pool *pool, const char *name)
+static struct handler *find(const binade_pool *pool, const char *name)
 {
     struct handler *handler = handlers;
+    /* A pool's handle is never another's, also after its end. */
     while (handler && (handler->numpy.allocator.ctx != pool ||
                        strcmp(handler->numpy.name, name) != 0))
         handler = handler->next;
-    Py_XINCREF(handler ? handler->capsule : NULL);
-    return handler ? handler->capsule : NULL;
+    return handler;
 }
 
-static PyObject *make(PyObject *arena, binade_pool *pool, const char *name)
+/* NULL when there is no memory. */
+static struct handler *make(binade_pool *pool, const char *name)
 {
     struct handler *handler = calloc(1, sizeof(*handler));
     if (!handler)
-        return PyErr_NoMemory();
+        return NULL;
     memcpy(handler->numpy.name, name, strlen(name) + 1);
     handler->numpy.version = HANDLER_VERSION;
     handler->numpy.allocator = (PyDataMemAllocator){
@@ -51,17 +52,27 @@ static PyObject *make(PyObject *arena, binade_pool *pool, const char *name)
         .realloc = binade_nep49_realloc,
         .free = binade_nep49_free,
     };
-    handler->capsule = PyCapsule_New(&handler->numpy, CAPSULE_NAME, NULL);
-    if (!handler->capsule) {
-        free(handler);
-        return NULL;
-    }
-    Py_INCREF(arena);
-    handler->arena = arena;
     handler->next = handlers;
     handlers = handler;
-    Py_INCREF(handler->capsule);
-    return handler->capsule;
+    return handler;
+}
+
+static void release_arena(PyObject *capsule)
+{
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
+}
+
+static PyObject *wrap(struct handler *handler, PyObject *arena)
+{
+    PyObject *capsule =
+        PyCapsule_New(&handler->numpy, CAPSULE_NAME, release_arena);
+    if (!capsule)
+        return NULL;
+    if (PyCapsule_SetContext(capsule, arena) < 0)
+        Py_CLEAR(capsule);
+    else
+        Py_INCREF(arena);
+    return capsule;
 }
 
 PyObject *binadei_handler_make(PyObject *module, PyObject *arguments)
@@ -80,8 +91,10 @@ PyObject *binadei_handler_make(PyObject *module, PyObject *arguments)
     if (!host)
         return NULL;
     binade_pool *pool = binade_host_pool(host);
-    PyObject *known = find(pool, name);
-    return known ? known : make(arena, pool, name);
+    struct handler *handler = find(pool, name);
+    if (!handler)
+        handler = make(pool, name);
+    return handler ? wrap(handler, arena) : PyErr_NoMemory();
 }
 
 PyObject *binadei_handler_context(PyObject *module, PyObject *capsule)

@@ -14,7 +14,7 @@ static PyMethodDef methods[] = {
     {"handler", binadei_handler_make, METH_VARARGS,
      "handler(arena, name): the handler of an arena, given as the capsule "
      "that\n"
-     "HostArena._capsule() returns. It lives for ever, and the arena with it."},
+     "HostArena._capsule() returns. It keeps the arena open."},
     {"context", binadei_handler_context, METH_O,
      "context(handler): the address to call FUNCTIONS with."},
     {"set_handler", binadei_handler_set, METH_O,

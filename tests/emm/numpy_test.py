@@ -24,14 +24,6 @@ PAGE = binade.numpy.PINNED_BYTES_MIN
 
 
 @pytest.fixture
-def arena():
-    host = binade.HostArena(0)
-    yield host
-    gc.collect()
-    assert host.close() == 0, "blocks that nobody freed"
-
-
-@pytest.fixture
 def tight():
     size = 4 << 20
     host = binade.HostArena(0, limit_bytes=size, first_segment_bytes=size,
@@ -75,12 +67,11 @@ def test_the_name_says_which_node():
         assert name_of() == "binade:device0:caller"
 
 
-def test_a_place_has_one_arena_and_one_handler():
+def test_a_place_has_one_arena():
     host = binade.numpy.arena()
     assert binade.numpy.arena(0) is host
     assert binade.numpy.arena(nearest=0) is host
     assert binade.numpy.arena(node=0) is not host
-    assert binade.numpy.handler(host) is binade.numpy.handler(host)
 
 
 def test_a_place_that_was_closed_is_made_again():
@@ -119,16 +110,17 @@ def test_places_that_are_none_are_refused():
 
 
 def test_blocks_nest_and_restore(arena, tight):
-    first, second = map(binade.numpy.handler, (arena, tight))
     get = binade._nep49.get_handler
     before = get()
     with binade.numpy.use(arena):
+        first = get()
         with binade.numpy.use(tight):
-            assert get() is second
+            second = get()
             with binade.numpy.use(None):
                 assert name_of() == "default_allocator"
             assert get() is second
         assert get() is first
+        assert is_pinned(arena, np.empty(PAGE))
     assert get() is before
 
 
@@ -201,25 +193,24 @@ def test_no_memory_is_a_memory_error(tight):
     assert held.nbytes == 4 << 20
 
 
-def test_without_an_arena_there_is_plain_memory_only():
-    host = binade.HostArena(0)
-    with binade.numpy.use(host):
-        small = np.arange(10)
-        host.close()
-        with pytest.raises(MemoryError):
-            np.empty(PAGE)
-        assert (small + small)[9] == 18
-    del small
+def test_an_arena_in_use_cannot_be_closed():
+    def is_refused(host):
+        with pytest.raises(binade.Error) as refused:
+            host.close()
+        return refused.value.status == "E_BUSY" and host.is_open
 
-
-def test_arrays_dropped_after_the_close_do_no_harm():
-    host = binade.HostArena(0)
+    host = binade.HostArena()
     with binade.numpy.use(host):
-        array = np.empty(1 << 20)
-    host.close()
+        assert is_refused(host)
+        array = np.ones(PAGE)
+    assert is_refused(host)
+    part = array[1:]
     del array
-    with binade.numpy.pinned():
-        assert np.ones(1 << 20).sum() == 1 << 20
+    assert is_refused(host) and (part == 1).all()
+    del part
+    assert host.close() == 0
+    with pytest.raises(ValueError, match="closed"):
+        binade.numpy.use(host)
 
 
 def test_new_threads_begin_with_numpys_own(arena):
@@ -280,7 +271,7 @@ def test_threads_drop_each_others_arrays(arena):
 def test_numpy_agrees_that_each_array_has_an_owner(arena):
     with binade.numpy.use(arena), warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert np.median(np.random.default_rng(1).random(PAGE)) > 0
+        assert np.median(np.arange(PAGE)[::-1]) == (PAGE - 1) / 2
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -375,8 +366,10 @@ def test_the_module_refuses_what_is_no_capsule(arena):
         binade._nep49.handler(arena._capsule(), "x" * 127)
     with pytest.raises(ValueError):
         binade._nep49.set_handler(arena._capsule())
-    capsule = binade._nep49.handler(arena._capsule(), "x" * 126)
-    assert binade._nep49.handler(arena._capsule(), "x" * 126) is capsule
+    with binade.numpy.use(arena):
+        binade._nep49.set_handler(
+            binade._nep49.handler(arena._capsule(), "x" * 126))
+        assert name_of() == "x" * 126
 
 
 def test_other_packages_can_call_the_functions(arena):
