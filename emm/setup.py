@@ -33,7 +33,7 @@ OTHER_LIBRARY = "pool/standin"
 MODULE_FOLDERS = {"_native": "emm/native", "_nep49": "emm/nep49"}
 CARRIED_SUFFIXES = {".c", ".h", ".inc", ".map"}
 
-FLAGS = ["-std=c11", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
+FLAGS = ["-std=c11", "-Werror=implicit-function-declaration", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
          "-fno-omit-frame-pointer", "-ffunction-sections", "-fdata-sections"]
 
 
@@ -87,11 +87,12 @@ def include_flags(source):
     flags = ["-I.", "-Ipool/include"]
     if source.startswith("numa/"):
         flags.append("-D_GNU_SOURCE")  # which files of pool/ define themselves
-    if source.startswith("emm/"):
-        flags += ["-isystem", sysconfig.get_path("include")]
     if source.startswith(MODULE_FOLDERS["_nep49"]):
+        # Before Python's, where Debian has the headers of a NumPy of its own.
         import numpy
         flags += ["-isystem", numpy.get_include()]
+    if source.startswith("emm/"):
+        flags += ["-isystem", sysconfig.get_path("include")]
     return flags
 
 
