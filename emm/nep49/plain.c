@@ -36,15 +36,11 @@ static void *settle(void *start, size_t size_bytes)
 
 void *binadei_plain_alloc(size_t size_bytes)
 {
-    if (size_bytes > SIZE_MAX - SPARE_BYTES)
-        return NULL;
     return settle(malloc(size_bytes + SPARE_BYTES), size_bytes);
 }
 
 void *binadei_plain_alloc_zeroed(size_t size_bytes)
 {
-    if (size_bytes > SIZE_MAX - SPARE_BYTES)
-        return NULL;
     return settle(calloc(1, size_bytes + SPARE_BYTES), size_bytes);
 }
 

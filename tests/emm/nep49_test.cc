@@ -231,6 +231,7 @@ TEST_F(Handler, OutlivesItsArena)
     EXPECT_EQ(nullptr, binade_nep49_malloc(ctx, kPage));
     EXPECT_EQ(nullptr, binade_nep49_calloc(ctx, kPage, 2));
     EXPECT_EQ(nullptr, binade_nep49_realloc(ctx, large, kPage));
+    EXPECT_EQ(nullptr, binade_nep49_realloc(ctx, large, 100));
     EXPECT_EQ(nullptr, binade_nep49_realloc(ctx, small, kPage));
     binade_nep49_free(ctx, large, kMiB);
     memset(small, 1, 100);

