@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "numa/topo.h"
+#include "numa/topo_report.h"
 #include "pool/base/failure.h"
 
 static const char usage[] =
@@ -55,12 +55,12 @@ static bool parse(int argc, char **argv, struct options *out)
 }
 
 static int print(const struct options *options,
-                 const struct topo_report *report)
+                 const struct binadei_topo_report *report)
 {
     if (options->is_json)
-        topo_print_json(report);
+        binadei_topo_json(stdout, report);
     else
-        topo_print_text(report);
+        binadei_topo_text(stdout, report);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("topo: stdout");
         return 1;
@@ -71,7 +71,7 @@ static int print(const struct options *options,
 int main(int argc, char **argv)
 {
     struct options options = {NULL, false, false};
-    struct topo_report report;
+    struct binadei_topo_report report;
     if (!parse(argc, argv, &options)) {
         (void)fputs(usage, stderr);
         return 2;
@@ -84,10 +84,10 @@ int main(int argc, char **argv)
         return 1;
     }
     int result = 1;
-    if (topo_report_make(&report) == BINADE_OK)
+    if (binadei_topo_report_make(&report) == BINADE_OK)
         result = print(&options, &report);
     else
         (void)fprintf(stderr, "topo: %s\n", binadei_failure_message());
-    topo_report_free(&report);
+    binadei_topo_report_free(&report);
     return result;
 }

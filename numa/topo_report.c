@@ -1,17 +1,18 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "numa/topo.h"
+#include "numa/topo_report.h"
 #include "pool/base/failure.h"
 #include "pool/driver/driver_table.h"
 #include "pool/driver/probe.h"
 
 static binade_status read_gpu(const struct binadei_driver *driver,
                               const struct binadei_topology *topology,
-                              int index, struct topo_gpu *out)
+                              int index, struct binadei_topo_gpu *out)
 {
     struct binadei_placement_request request = {.policy =
                                                     BINADEI_POLICY_NEAREST};
@@ -28,7 +29,7 @@ static binade_status read_gpu(const struct binadei_driver *driver,
 }
 
 static binade_status read_gpus(const struct binadei_driver *driver,
-                               struct topo_report *out)
+                               struct binadei_topo_report *out)
 {
     int count = 0;
     binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (&count));
@@ -44,10 +45,10 @@ static binade_status read_gpus(const struct binadei_driver *driver,
     return status;
 }
 
-binade_status topo_report_make(struct topo_report *out)
+binade_status binadei_topo_report_make(struct binadei_topo_report *out)
 {
     const struct binadei_driver *driver = NULL;
-    *out = (struct topo_report){.has_driver = false};
+    *out = (struct binadei_topo_report){.has_driver = false};
     binade_status status = binadei_topology_get(&out->topology);
     if (status != BINADE_OK)
         return status;
@@ -60,8 +61,16 @@ binade_status topo_report_make(struct topo_report *out)
     return read_gpus(driver, out);
 }
 
-void topo_report_free(struct topo_report *report)
+void binadei_say(FILE *file, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vfprintf(file, format, arguments);
+    va_end(arguments);
+}
+
+void binadei_topo_report_free(struct binadei_topo_report *report)
 {
     free(report->gpus);
-    *report = (struct topo_report){.has_driver = false};
+    *report = (struct binadei_topo_report){.has_driver = false};
 }

@@ -145,6 +145,8 @@ class HostArena:
 def version() -> str: ...
 def probe(device: int = 0) -> dict[str, Any]:
     """binade_caps: what the driver and the device are and can do."""
+def topology(json: bool = False) -> str:
+    """binade_host_topology(): nodes, GPUs, and what is used for what."""
 def pin(address: int, nbytes: int) -> None:
     """Pins the caller's memory, counted: binade_host_pin(). A context must be
     current."""

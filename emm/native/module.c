@@ -16,6 +16,9 @@ static PyMethodDef methods[] = {
     {"version", version, METH_NOARGS, "version()\n\nThe library's version."},
     {"probe", NATIVE_METHOD(native_probe), METH_VARARGS | METH_KEYWORDS,
      "probe(device=0)\n\nWhat the driver and the device are and can do."},
+    {"topology", NATIVE_METHOD(native_topology), METH_VARARGS | METH_KEYWORDS,
+     "topology(json=False)\n\nThe machine's nodes and GPUs, and which memory "
+     "is used for which GPU, as text."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -59,7 +62,8 @@ static int fill(PyObject *module)
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     const struct native_state *state = PyModule_GetState(module);
-    PyObject *const held[] = {
+    enum { HELD_COUNT = 6 };
+    PyObject *const held[HELD_COUNT] = {
         state->error,
         state->out_of_memory,
         (PyObject *)state->pool_type,
@@ -68,7 +72,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
         (PyObject *)state->host_block_type,
     };
     int result = 0;
-    for (size_t i = 0; !result && i < sizeof held / sizeof *held; i++)
+    for (size_t i = 0; !result && i < HELD_COUNT; i++)
         result = held[i] ? visit(held[i], arg) : 0;
     return result;
 }

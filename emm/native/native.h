@@ -139,6 +139,8 @@ PyObject *native_snapshot(PyObject *self, PyObject *none);
 
 /* probe.c, sharing.c: functions of the module. */
 PyObject *native_probe(PyObject *module, PyObject *arguments, PyObject *names);
+PyObject *native_topology(PyObject *module, PyObject *arguments,
+                          PyObject *names);
 extern PyMethodDef native_sharing_methods[];
 
 #endif

@@ -58,3 +58,39 @@ PyObject *native_probe(PyObject *module, PyObject *arguments, PyObject *names)
                ? dictionary_of(&caps)
                : native_refuse(PyModule_GetState(module), NULL, status);
 }
+
+static PyObject *text_of_machine(uint32_t format, binade_status *status)
+{
+    enum { ROOM_BYTES = 1 << 20 };
+    size_t length = 0;
+    char *text = PyMem_Malloc(ROOM_BYTES);
+    if (!text)
+        return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS;
+    *status = binade_host_topology(format, text, ROOM_BYTES, &length);
+    Py_END_ALLOW_THREADS;
+    PyObject *made = NULL;
+    if (*status == BINADE_OK && length < ROOM_BYTES)
+        made = PyUnicode_DecodeUTF8(text, (Py_ssize_t)length, "replace");
+    else if (*status == BINADE_OK)
+        made = PyErr_NoMemory();
+    PyMem_Free(text);
+    return made;
+}
+
+PyObject *native_topology(PyObject *module, PyObject *arguments,
+                          PyObject *names)
+{
+    static char *keys[] = {"json", NULL};
+    int is_json = 0;
+    binade_status status = BINADE_OK;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|p:topology", keys,
+                                     &is_json))
+        return NULL;
+    PyObject *text = text_of_machine(is_json ? BINADE_HOST_TOPOLOGY_JSON
+                                             : BINADE_HOST_TOPOLOGY_TEXT,
+                                     &status);
+    if (status != BINADE_OK)
+        native_raise(PyModule_GetState(module), NULL, status);
+    return text;
+}

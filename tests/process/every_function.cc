@@ -119,6 +119,7 @@ void AddArenas(const Arguments &a, Calls &calls)
     FORKED(binade_host_trim, (a.host, 0, nullptr));
     FORKED(binade_host_stats_get, (a.host, &stats));
     FORKED(binade_host_report, (a.host, text, sizeof text));
+    FORKED(binade_host_topology, (0, text, sizeof text, nullptr));
     FORKED(binade_host_pin, (text, sizeof text));
     FORKED(binade_host_unpin, (text, sizeof text));
     FORKED(binade_host_pin_keep, (0));

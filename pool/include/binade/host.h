@@ -382,6 +382,37 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_report(binade_host *host,
                                                             char *out,
                                                             size_t size_bytes);
 
+/* Forms of binade_host_topology(). */
+
+/** Lines for people. */
+#define BINADE_HOST_TOPOLOGY_TEXT UINT32_C(0)
+/** One object, whose members docs/numa.md names. */
+#define BINADE_HOST_TOPOLOGY_JSON UINT32_C(1)
+
+/**
+ * Describes the machine: its NUMA nodes, its GPUs, and which nodes' memory an
+ * arena for each GPU would take. Without a driver, the nodes alone.
+ *
+ * @param format      BINADE_HOST_TOPOLOGY_TEXT or _JSON.
+ * @param out         [out] Text, ended by a 0, cut if there is no room. NULL
+ *                    where `size_bytes` is 0.
+ * @param size_bytes  Room in `out`.
+ * @param out_bytes   [out] NULL, or the bytes of the whole text without its 0.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `format` is unknown, or `out` NULL although
+ *         `size_bytes` is not 0.
+ * @return BINADE_E_NO_HOST_MEMORY, BINADE_E_FORKED, or what the driver said
+ *
+ * Ownership: the caller's buffer.
+ * Threads:   any. Calls the driver. The first call that needs the topology
+ *            reads it, which takes milliseconds.
+ * Streams:   none.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_host_topology(
+    uint32_t format, char *out, size_t size_bytes, size_t *out_bytes);
+
 /**
  * Pins memory of the caller's own, so that the device can copy from and to it
  * at full speed. Ranges may overlap: each page is pinned as long as a range is

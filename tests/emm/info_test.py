@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m binade info."""
+
+import json
+import os
+import subprocess
+import sys
+
+import binade
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "binade", *arguments], capture_output=True,
+        text=True, timeout=120, check=False, env={**os.environ, **environment})
+
+
+def test_text_names_what_there_is():
+    ended = run("info")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    for part in (f"binade {binade.__version__}", "python 3.", "numpy ",
+                 "BINADE_CONF: not set", "device 0: Binade stand-in device, ",
+                 "driver: ", "node 0 "):
+        assert part in ended.stdout, part
+
+
+def test_json_is_the_same():
+    ended = run("info", "--json", BINADE_CONF="limit:1G")
+    about = json.loads(ended.stdout)
+    assert about["conf"] == "limit:1G" and about["devices_error"] is None
+    assert about["devices"][0]["is_standin"] is True
+    assert about["devices"][0]["bus_id"] == about["topology"]["gpus"][0]["bus_id"]
+    assert about["topology"]["nodes"][0]["node"] == 0
+
+
+def test_without_a_driver_it_says_why():
+    ended = run("info", BINADE_DRIVER="/nowhere/libcuda.so.1")
+    assert ended.returncode == 0 and "no device: " in ended.stdout
+    assert "/nowhere/libcuda.so.1" in ended.stdout and "node 0 " in ended.stdout
+
+
+def test_commands_that_are_none():
+    for arguments in ((), ("inform",), ("info", "--xml")):
+        ended = run(*arguments)
+        assert ended.returncode == 2 and ended.stderr.startswith("usage: ")
