@@ -4,7 +4,7 @@ modules, with the C compiler that CC names or else cc, in parallel.
 
 The C sources are those of the checkout that this folder is a part of, or the
 copies that an sdist carries in csrc/. Which of them make the library is told
-by where they lie and what they are called, so that there is no list that could
+by where they lie and by what is no program, so that there is no list that could
 lag behind the BUILD files; tests/emm/wheel_test.py compares the outcomes.
 """
 
@@ -42,18 +42,16 @@ def version():
     return re.search(r'BINADE_VERSION_STRING "([^"]+)"', text).group(1)
 
 
-def is_of_the_program_topo(path):
-    return path.parent.name == "numa" and re.fullmatch(r"topo(_.*)?\.c",
-                                                       path.name)
+def is_program(path):
+    return re.search(r"^int main\(", path.read_text(), re.MULTILINE)
 
 
 def library_sources():
     """Paths from ROOT, sorted."""
     found = [path.relative_to(ROOT) for folder in LIBRARY_FOLDERS
-             for path in (ROOT / folder).rglob("*.c")]
+             for path in (ROOT / folder).rglob("*.c") if not is_program(path)]
     return sorted(str(path) for path in found
-                  if not path.is_relative_to(OTHER_LIBRARY)
-                  and not is_of_the_program_topo(path))
+                  if not path.is_relative_to(OTHER_LIBRARY))
 
 
 def carried_files():
