@@ -61,7 +61,19 @@ __all__ = [
 PINNED_BYTES_MIN = _nep49.PINNED_BYTES_MIN
 
 _lock = threading.Lock()
-_arenas = {}  # (process, place) -> HostArena
+_arenas = {}  # place -> HostArena
+_nearest = {}  # device -> that of its nearest nodes, for a look without the lock
+
+
+def _forget():
+    """In the child of a fork, where the parent's arenas have no memory."""
+    global _lock
+    _lock = threading.Lock()
+    _arenas.clear()
+    _nearest.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _device_of(thing):
@@ -114,20 +126,25 @@ def arena(device=None, *, node=None, nearest=None):
 
     Raises binade.Error where there is no driver, device or node of that kind.
     """
+    if node is None and nearest is None:
+        known = _nearest.get(device or 0)
+        if known is not None and known.is_open:
+            return known
     place = _place(device, node, nearest)
-    key = os.getpid(), place
     with _lock:
-        known = _arenas.get(key)
+        known = _arenas.get(place)
         if known is None or not known.is_open:
             ordinal, policy, nodes = place
             known = HostArena(ordinal, policy=policy, nodes=nodes)
-            _arenas[key] = known
+            _arenas[place] = known
+            if policy == "nearest":
+                _nearest[ordinal] = known
         return known
 
 
 def _name_of(host):
     nodes = ""
-    for (_, (_, policy, numbers)), known in list(_arenas.items()):
+    for (_, policy, numbers), known in list(_arenas.items()):
         if known is host and policy != "nearest":
             nodes = ":" + "+".join(map(str, numbers)) if numbers else ":caller"
     return f"binade:device{host.device}{nodes}"
@@ -188,19 +205,23 @@ def pinned(device=None, *, node=None, nearest=None):
         yield host
 
 
-def _empty(shape, dtype, order, place, is_zeroed):
-    if order not in ("C", "F"):
+_ORDERS = {"C": False, "F": True}
+_arena_at = arena
+
+
+def _empty(is_zeroed, shape, dtype, order, device, node, nearest, host):
+    is_fortran = _ORDERS.get(order)
+    if is_fortran is None:
         raise ValueError(f"order must be 'C' or 'F', not {order!r}")
-    host = place.pop("arena", None)
     if host is None:
-        host = arena(**place)
-    elif place:
-        raise TypeError(f"an arena is where it is: {', '.join(place)} is too "
-                        "much")
-    return _nep49.empty(host.alloc, shape, dtype, order == "F", is_zeroed)
+        host = _arena_at(device, node=node, nearest=nearest)
+    elif not device is node is nearest is None:
+        raise TypeError("an arena is where it is: name no place beside it")
+    return _nep49.empty(host.alloc, shape, dtype, is_fortran, is_zeroed)
 
 
-def empty_pinned(shape, dtype=float, order="C", **place):
+def empty_pinned(shape, dtype=float, order="C", *, device=None, node=None,
+                 nearest=None, arena=None):
     """A new array in pinned memory, whatever its size, of undefined contents.
 
     shape, dtype, order: as for numpy.empty(); order is "C" or "F". Elements
@@ -210,12 +231,13 @@ def empty_pinned(shape, dtype=float, order="C", **place):
     Its base is the binade.HostBlock: array.base.device_address is where the GPU
     finds it, array.base.stream = s says that work on s uses it last.
     """
-    return _empty(shape, dtype, order, place, False)
+    return _empty(False, shape, dtype, order, device, node, nearest, arena)
 
 
-def zeros_pinned(shape, dtype=float, order="C", **place):
+def zeros_pinned(shape, dtype=float, order="C", *, device=None, node=None,
+                 nearest=None, arena=None):
     """empty_pinned(), filled with zeros."""
-    return _empty(shape, dtype, order, place, True)
+    return _empty(True, shape, dtype, order, device, node, nearest, arena)
 
 
 def _axes_by_stride(prototype):

@@ -352,7 +352,8 @@ def test_what_cannot_be_pinned_is_refused(arena):
     refused(TypeError, None, None)
     refused(ValueError, "too big", (1 << 40, 1 << 40))
     refused(ValueError, "'C' or 'F'", 3, float, "K")
-    refused(TypeError, "node is too much", 3, node=0)
+    refused(TypeError, "no place", 3, node=0)
+    refused(TypeError, "no place", 3, device=0)
     with pytest.raises(TypeError):
         binade.numpy.empty_pinned(3, "no such type", arena=arena)
     with pytest.raises(TypeError, match="nosuch"):
