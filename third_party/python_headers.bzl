@@ -32,7 +32,7 @@ def _numpy_headers_impl(repository_ctx):
     checkout = repository_ctx.path(Label("//:WORKSPACE")).dirname
     _link_folder(
         repository_ctx,
-        str(checkout.get_child(".venv", "bin", "python")),
+        str(checkout) + "/.venv/bin/python",
         "import numpy; print(numpy.get_include())",
     )
 

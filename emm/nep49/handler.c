@@ -1,0 +1,139 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * NEP 49 has nobody who says when a handler is not used any more, so a handler's
+ * struct is immortal: one for each arena and name, made when it is first asked
+ * for. The capsules over it are counted as all objects are, by the arrays whose
+ * memory is the handler's and by the contexts where it is set; each keeps the
+ * arena open.
+ *
+ * All that is here runs with the GIL held, which guards the list.
+ */
+#include "emm/nep49/handler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "binade/host.h"
+#include "emm/nep49/memory.h"
+
+#define CAPSULE_NAME "mem_handler" /* NumPy's */
+#define HANDLER_VERSION 1
+
+struct handler {
+    PyDataMem_Handler numpy;
+    struct handler *next;
+};
+
+static struct handler *handlers;
+
+static struct handler *find(const binade_pool *pool, const char *name)
+{
+    struct handler *handler = handlers;
+    /* A pool's handle is never another's, also after its end. */
+    while (handler && (handler->numpy.allocator.ctx != pool ||
+                       strcmp(handler->numpy.name, name) != 0))
+        handler = handler->next;
+    return handler;
+}
+
+/* NULL when there is no memory. */
+static struct handler *make(binade_pool *pool, const char *name)
+{
+    struct handler *handler = calloc(1, sizeof(*handler));
+    if (!handler)
+        return NULL;
+    memcpy(handler->numpy.name, name, strlen(name) + 1);
+    handler->numpy.version = HANDLER_VERSION;
+    handler->numpy.allocator = (PyDataMemAllocator){
+        .ctx = pool,
+        .malloc = binade_nep49_malloc,
+        .calloc = binade_nep49_calloc,
+        .realloc = binade_nep49_realloc,
+        .free = binade_nep49_free,
+    };
+    handler->next = handlers;
+    handlers = handler;
+    return handler;
+}
+
+static void release_arena(PyObject *capsule)
+{
+    Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
+}
+
+static PyObject *wrap(struct handler *handler, PyObject *arena)
+{
+    PyObject *capsule =
+        PyCapsule_New(&handler->numpy, CAPSULE_NAME, release_arena);
+    if (!capsule)
+        return NULL;
+    if (PyCapsule_SetContext(capsule, arena) < 0)
+        Py_CLEAR(capsule);
+    else
+        Py_INCREF(arena);
+    return capsule;
+}
+
+PyObject *binadei_handler_make(PyObject *module, PyObject *arguments)
+{
+    PyObject *arena;
+    const char *name;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "Os:handler", &arena, &name))
+        return NULL;
+    if (strlen(name) >= sizeof(((PyDataMem_Handler *)NULL)->name)) {
+        return PyErr_Format(PyExc_ValueError,
+                            "a handler's name has %zu bytes at most",
+                            sizeof(((PyDataMem_Handler *)NULL)->name) - 1);
+    }
+    binade_host *host = PyCapsule_GetPointer(arena, "binade_host");
+    if (!host)
+        return NULL;
+    binade_pool *pool = binade_host_pool(host);
+    struct handler *handler = find(pool, name);
+    if (!handler)
+        handler = make(pool, name);
+    return handler ? wrap(handler, arena) : PyErr_NoMemory();
+}
+
+PyObject *binadei_handler_context(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    const PyDataMem_Handler *handler =
+        PyCapsule_GetPointer(capsule, CAPSULE_NAME);
+    return handler ? PyLong_FromVoidPtr(handler->allocator.ctx) : NULL;
+}
+
+PyObject *binadei_handler_set(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    return PyDataMem_SetHandler(capsule == Py_None ? NULL : capsule);
+}
+
+PyObject *binadei_handler_get(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    return PyDataMem_GetHandler();
+}
+
+static int add(PyObject *functions, const char *name, uintptr_t address)
+{
+    PyObject *number = PyLong_FromVoidPtr((void *)address);
+    int result = number ? PyDict_SetItemString(functions, name, number) : -1;
+    Py_XDECREF(number);
+    return result;
+}
+
+PyObject *binadei_handler_functions(void)
+{
+    PyObject *functions = PyDict_New();
+    if (functions &&
+        (add(functions, "malloc", (uintptr_t)binade_nep49_malloc) < 0 ||
+         add(functions, "calloc", (uintptr_t)binade_nep49_calloc) < 0 ||
+         add(functions, "realloc", (uintptr_t)binade_nep49_realloc) < 0 ||
+         add(functions, "free", (uintptr_t)binade_nep49_free) < 0))
+        Py_CLEAR(functions);
+    return functions;
+}

@@ -1,0 +1,51 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The module binade._nep49: for binade.numpy, which says what it all means.
+ */
+#define BINADEI_NUMPY_TABLE_HERE
+#include "emm/nep49/numpy_api.h"
+
+#include "emm/nep49/array.h"
+#include "emm/nep49/handler.h"
+#include "emm/nep49/memory.h"
+
+static PyMethodDef methods[] = {
+    {"handler", binadei_handler_make, METH_VARARGS,
+     "handler(arena, name): the handler of an arena, given as the capsule "
+     "that\n"
+     "HostArena._capsule() returns. It keeps the arena open."},
+    {"context", binadei_handler_context, METH_O,
+     "context(handler): the address to call FUNCTIONS with."},
+    {"set_handler", binadei_handler_set, METH_O,
+     "set_handler(handler): NumPy's handler in this context from now on; None\n"
+     "for its own. Returns the one before."},
+    {"get_handler", binadei_handler_get, METH_NOARGS,
+     "get_handler(): NumPy's handler in this context."},
+    {"empty", binadei_array_empty, METH_VARARGS,
+     "empty(alloc, shape, dtype, is_fortran, is_zeroed): an array over the\n"
+     "block that alloc(nbytes) returns."},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "binade._nep49",
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__nep49(void);
+
+PyMODINIT_FUNC PyInit__nep49(void)
+{
+    import_array();
+    PyObject *module = PyModule_Create(&definition);
+    PyObject *functions = module ? binadei_handler_functions() : NULL;
+    if (!functions ||
+        PyModule_AddObjectRef(module, "FUNCTIONS", functions) < 0 ||
+        PyModule_AddIntConstant(module, "PINNED_BYTES_MIN",
+                                BINADE_NEP49_PINNED_BYTES_MIN) < 0)
+        Py_CLEAR(module);
+    Py_XDECREF(functions);
+    return module;
+}

@@ -1,0 +1,24 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Python's and NumPy's headers as all files of the module must include them:
+ * the stable ABI of CPython 3.10, and the interface of NumPy 1.22, the first
+ * with handlers. Built with the headers of NumPy 2 it loads in both 1.x and 2.x.
+ */
+#ifndef BINADE_EMM_NEP49_NUMPY_API_H_
+#define BINADE_EMM_NEP49_NUMPY_API_H_
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_22_API_VERSION
+/* One table of NumPy's functions for the module; module.c fills it. */
+#define PY_ARRAY_UNIQUE_SYMBOL binadei_numpy_table
+#ifndef BINADEI_NUMPY_TABLE_HERE
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+#endif
