@@ -15,6 +15,7 @@
 #include "bench/server_device.h"
 #include "bench/server_mailbox.h"
 #include "bench/server_options.h"
+#include "bench/server_staging.h"
 #include "bench/server_subject.h"
 #include "bench/server_tally.h"
 
@@ -26,7 +27,6 @@ struct server_worker {
     pthread_t thread;
     unsigned index; /* of its stream, too */
     CUevent arrival;
-    unsigned char *response;     /* pinned */
     struct server_counts counts; /* not yet in the tally */
     /* Of the phase; for others to read when it is over. */
     struct server_calls calls;
@@ -39,7 +39,8 @@ struct server_worker {
 struct server {
     const struct server_options *options;
     const struct server_device *device;
-    unsigned char *pattern; /* pinned; where inputs are taken from */
+    const struct server_staging *staging;
+    unsigned char *pattern; /* where inputs come from, as from a client */
     uint64_t clock_ns;      /* what reading the clock costs */
     struct server_worker *workers;
     unsigned worker_count;

@@ -98,10 +98,12 @@ static void stop_subjects(unsigned count, struct server_total *totals)
 }
 
 static bool serve_on(const struct server_device *device,
+                     const struct server_staging *staging,
                      const struct server_options *options,
                      struct server_total *totals)
 {
-    struct server server = {.options = options, .device = device};
+    struct server server = {
+        .options = options, .device = device, .staging = staging};
     bool is_well = server_workers_start(&server);
     if (is_well)
         run_rounds(&server, totals);
@@ -109,10 +111,28 @@ static bool serve_on(const struct server_device *device,
     return is_well && !atomic_load(&server.has_failed);
 }
 
+static bool open_staging(const struct server_device *device,
+                         const struct server_options *options,
+                         const binade_caps *caps, struct server_staging *out)
+{
+    struct server_staging_facts facts;
+    binade_status status = server_staging_open(device, options->staging,
+                                               options->thread_count, out);
+    if (status != BINADE_OK) {
+        (void)fprintf(stderr, "server: staging: %s: %s\n",
+                      binade_status_name(status), binade_last_error_message());
+        return false;
+    }
+    server_staging_look(out, &facts);
+    server_staging_print(&facts, caps, options->device);
+    return true;
+}
+
 bool server_compare(const struct server_options *options,
-                    struct server_total *out)
+                    const binade_caps *caps, struct server_outcome *out)
 {
     struct server_device device;
+    struct server_staging staging = {0};
     binade_status status =
         server_device_open(options->device, options->thread_count, &device);
     bool is_well = status == BINADE_OK;
@@ -120,12 +140,14 @@ bool server_compare(const struct server_options *options,
         (void)fprintf(stderr, "server: %s: %s\n", binade_status_name(status),
                       binade_last_error_message());
     else
-        is_well = start_subjects(&device, options, out) &&
-                  serve_on(&device, options, out);
+        is_well = open_staging(&device, options, caps, &staging) &&
+                  start_subjects(&device, options, out->totals) &&
+                  serve_on(&device, &staging, options, out->totals);
     /* Nothing may be under way, also after an error. */
     if (device.context)
         (void)device.driver->cuCtxSynchronize();
-    stop_subjects(options->subject_count, out);
+    stop_subjects(options->subject_count, out->totals);
+    server_staging_close(&staging, &out->staging);
     server_device_close(&device);
     return is_well;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "bench/server_options.h"
+#include "bench/server_staging.h"
 #include "bench/server_tally.h"
 
 #define SERVER_ROUNDS 4U
@@ -27,10 +28,17 @@ struct server_total {
     char story[SERVER_STORY_BYTES];
 };
 
-/* Fills a total for each subject of the options, and shows on standard output
- * how it goes. False when a call failed, which was then said on stderr. Wrong
- * and lost bytes are for the caller to find in the totals. */
+/* What came out: a total for each subject of the options, and the staging that
+ * they shared. */
+struct server_outcome {
+    struct server_total totals[SERVER_SUBJECTS_MAX];
+    struct server_staging_facts staging;
+};
+
+/* Fills `*out`, all 0 before, and shows on standard output how it goes. False
+ * when a call failed, which was then said on stderr. Wrong and lost bytes are
+ * for the caller to find. */
 bool server_compare(const struct server_options *options,
-                    struct server_total *out);
+                    const binade_caps *caps, struct server_outcome *out);
 
 #endif

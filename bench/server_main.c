@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The demo: an inference server in one process. Worker threads, each with a
- * stream of its own, stage a request's input in, run a model's tensors through
- * device memory and copy the response out, which is checked byte for byte. The
- * same requests are served with Binade, with the pool that anybody would write
+ * stream of its own, stage a request's input in through pinned memory next to
+ * the device, run a model's tensors through device memory and copy the response
+ * out the same way, where it is checked byte for byte. The same requests are served with Binade, with the pool that anybody would write
  * first, and with the driver's own allocation, by turns; at the end they are
  * compared.
  *
@@ -68,9 +68,9 @@ static void announce(const struct server_options *options)
 
 static bool write_json(FILE *file, const struct server_options *options,
                        const binade_caps *caps,
-                       const struct server_total *totals)
+                       const struct server_outcome *outcome)
 {
-    server_report_write(file, options, caps, totals);
+    server_report_write(file, options, caps, outcome);
     if (fflush(file) == 0 && !ferror(file))
         return true;
     perror("server: the results");
@@ -81,14 +81,14 @@ static enum server_exit serve(const struct server_options *options,
                               const binade_caps *caps, FILE *json)
 {
     /* Too large for a stack. */
-    static struct server_total totals[SERVER_SUBJECTS_MAX];
+    static struct server_outcome outcome;
     announce(options);
-    bool is_well = server_compare(options, totals);
+    bool is_well = server_compare(options, caps, &outcome);
     if (is_well) {
-        server_report_print(options, caps, totals);
-        is_well = !json || write_json(json, options, caps, totals);
+        server_report_print(options, caps, &outcome);
+        is_well = !json || write_json(json, options, caps, &outcome);
     }
-    is_well = server_report_verdict(options, totals) && is_well;
+    is_well = server_report_verdict(options, &outcome) && is_well;
     return is_well ? SERVER_OK : SERVER_WRONG;
 }
 

@@ -27,6 +27,10 @@ static const char usage[] =
     "                  (default 6); 0: only say what the driver is\n"
     "  --requests=N    requests for each subject, however long they take\n"
     "  --subjects=S    who allocates, separated by commas\n"
+    "  --staging=S     arena: inputs wait for their copies in a host arena\n"
+    "                  nearest to the device (default; BINADE_CONF has the\n"
+    "                  keys host_...); planted: the same with a bug: the CPU\n"
+    "                  does not wait until a buffer is copied\n"
     "  --seed=N        of the requests' sizes (default 1)\n"
     "  --json=FILE     write the comparison there too, an object a line\n"
     "subjects:\n";
@@ -119,6 +123,15 @@ static int parse_text(const char *option, const char *text, const char **out)
     return *text ? 0 : refuse(option, text, "a name is wanted");
 }
 
+static int parse_staging(const char *text, enum server_staging_kind *out)
+{
+    bool is_planted = strcmp(text, "planted") == 0;
+    if (!is_planted && strcmp(text, "arena") != 0)
+        return refuse("staging", text, "arena or planted");
+    *out = is_planted ? SERVER_STAGING_PLANTED : SERVER_STAGING_ARENA;
+    return 0;
+}
+
 static int parse_option(int letter, const char *value,
                         struct server_options *out)
 {
@@ -133,6 +146,8 @@ static int parse_option(int letter, const char *value,
         return parse_seconds(value, &out->seconds);
     case 'a':
         return parse_subjects(value, out);
+    case 'g':
+        return parse_staging(value, &out->staging);
     case 'r':
         return parse_number("requests", value, 1, REQUESTS_MAX,
                             &out->request_count);
@@ -179,6 +194,7 @@ int server_options_parse(int argc, char **argv, struct server_options *out)
         {"seconds", required_argument, NULL, 's'},
         {"requests", required_argument, NULL, 'r'},
         {"subjects", required_argument, NULL, 'a'},
+        {"staging", required_argument, NULL, 'g'},
         {"seed", required_argument, NULL, 'n'},
         {"json", required_argument, NULL, 'j'},
         {"help", no_argument, NULL, 'h'},

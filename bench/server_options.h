@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/server_staging.h"
 #include "bench/server_subject.h"
 
 #define SERVER_SUBJECTS_MAX 8U
@@ -27,6 +28,7 @@ struct server_options {
     unsigned subject_count;
     unsigned thread_count;
     int device;
+    enum server_staging_kind staging;
     bool is_help;
     /* Of all subjects together; 0 with no requests either: no serving. */
     double seconds;

@@ -12,7 +12,6 @@
 #include "bench/clock.h"
 #include "bench/random.h"
 #include "bench/server_request.h"
-#include "bench/server_service.h"
 #include "bench/server_worker.h"
 
 #define PATTERN_BYTES (SERVER_TENSOR_BYTES_MAX + SERVER_INPUT_OFFSET_MAX)
@@ -34,13 +33,9 @@ static uint64_t clock_cost_ns(void)
 static binade_status make_pattern(struct server *server)
 {
     uint64_t random = random_start(server->options->seed, 0);
-    void *pattern;
-    binade_status status =
-        BINADEI_CALL(server->device->driver, cuMemHostAlloc,
-                     (&pattern, PATTERN_BYTES, CU_MEMHOSTALLOC_PORTABLE));
-    if (status != BINADE_OK)
-        return status;
-    server->pattern = pattern;
+    server->pattern = malloc(PATTERN_BYTES);
+    if (!server->pattern)
+        return BINADE_E_NO_HOST_MEMORY;
     for (size_t i = 0; i < PATTERN_BYTES; i++)
         server->pattern[i] = (unsigned char)(random_next(&random) >> 56);
     return BINADE_OK;
@@ -50,20 +45,14 @@ static binade_status start_worker(struct server *server, unsigned index)
 {
     const struct binadei_driver *driver = server->device->driver;
     struct server_worker *worker = &server->workers[index];
-    void *response;
     worker->server = server;
     worker->index = index;
     (void)pthread_mutex_init(&worker->lock, NULL);
     (void)pthread_mutex_init(&worker->mailbox.lock, NULL);
     binade_status status = BINADEI_CALL(
         driver, cuEventCreate, (&worker->arrival, CU_EVENT_DISABLE_TIMING));
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(
-            driver, cuMemHostAlloc,
-            (&response, SERVER_RESPONSE_BYTES, CU_MEMHOSTALLOC_PORTABLE));
     if (status != BINADE_OK)
         return status;
-    worker->response = response;
     return pthread_create(&worker->thread, NULL, server_worker_run, worker) == 0
                ? BINADE_OK
                : BINADE_E_NO_HOST_MEMORY;
@@ -102,8 +91,6 @@ bool server_workers_start(struct server *server)
 static void take_down_worker(struct server_worker *worker,
                              const struct binadei_driver *driver)
 {
-    if (worker->response)
-        (void)driver->cuMemFreeHost(worker->response);
     if (worker->arrival)
         (void)driver->cuEventDestroy(worker->arrival);
 }
@@ -120,8 +107,7 @@ void server_workers_stop(struct server *server)
     unsigned made = server->workers ? server->options->thread_count : 0;
     for (unsigned i = 0; i < made; i++)
         take_down_worker(&server->workers[i], driver);
-    if (server->pattern)
-        (void)driver->cuMemFreeHost(server->pattern);
+    free(server->pattern);
     free(server->workers);
 }
 

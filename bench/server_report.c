@@ -98,8 +98,9 @@ static void print_ratios(const struct server_total *totals, unsigned count)
 
 static void print_notes(const struct server_options *options,
                         const binade_caps *caps,
-                        const struct server_total *totals)
+                        const struct server_outcome *outcome)
 {
+    const struct server_total *totals = outcome->totals;
     uint64_t checked_bytes = 0;
     for (unsigned i = 0; i < options->subject_count; i++) {
         checked_bytes += totals[i].tally.counts.checked_bytes;
@@ -107,11 +108,13 @@ static void print_notes(const struct server_options *options,
             printf("%s: %s\n", totals[i].subject->name, totals[i].story);
     }
     printf("checked: %" PRIu64 " bytes of responses\n", checked_bytes);
+    server_staging_print(&outcome->staging, caps, options->device);
     puts("Each thread serves one request after another: the latency has no "
          "queue in it.\nMemory is the most that was taken from the driver. The "
          "calls are without the\nclock's own time; \"both mean\" is an "
          "allocation and its free, growth included,\nand \"of time\" their "
-         "part of the threads' time.");
+         "part of the threads' time.\nStaging is the same for all: its calls "
+         "are in the latency and in the threads'\ntime, and nobody's.");
     if (caps->is_standin)
         puts("No GPU was used: the rows may be compared, but no number is a "
              "GPU's.");
@@ -119,13 +122,14 @@ static void print_notes(const struct server_options *options,
 
 void server_report_print(const struct server_options *options,
                          const binade_caps *caps,
-                         const struct server_total *totals)
+                         const struct server_outcome *outcome)
 {
+    const struct server_total *totals = outcome->totals;
     print_requests(totals, options->subject_count);
     print_calls(totals, options->subject_count);
     puts("");
     print_ratios(totals, options->subject_count);
-    print_notes(options, caps, totals);
+    print_notes(options, caps, outcome);
 }
 
 static void write_text(FILE *file, const char *key, const char *text)
@@ -168,9 +172,24 @@ static void write_times(FILE *file, const struct server_total *total)
                   pair_ns_of(total), share_of(total));
 }
 
+static void write_staging(FILE *file, const struct server_staging_facts *facts)
+{
+    const binade_host_stats *stats = &facts->stats;
+    write_text(file, "staging_place", facts->place);
+    (void)fprintf(file,
+                  ",\"staging_bytes\":%" PRIu64 ",\"staging_pages\":%" PRIu64
+                  ",\"staging_pages_near\":%" PRIu64
+                  ",\"staging_pages_elsewhere\":%" PRIu64
+                  ",\"staging_lost_bytes\":%" PRIu64,
+                  stats->pinned_bytes, stats->pages_asked, stats->pages_near,
+                  stats->pages_elsewhere, facts->lost_bytes);
+    write_text(file, "staging_page_kind", server_staging_page_kind(stats));
+}
+
 static void write_total(FILE *file, const struct server_options *options,
                         const binade_caps *caps,
-                        const struct server_total *total)
+                        const struct server_total *total,
+                        const struct server_staging_facts *staging)
 {
     (void)fprintf(file, "{\"subject\":\"%s\",\"threads\":%u,\"seed\":%" PRIu64,
                   total->subject->name, options->thread_count, options->seed);
@@ -178,6 +197,7 @@ static void write_total(FILE *file, const struct server_options *options,
     write_times(file, total);
     (void)fprintf(file, ",\"peak_bytes\":%" PRIu64 ",\"lost_bytes\":%" PRIu64,
                   total->peak_bytes, total->lost_bytes);
+    write_staging(file, staging);
     write_text(file, "device", caps->device_name);
     write_text(file, "driver", caps->library_path);
     (void)fprintf(file, ",\"is_standin\":%s,\"simulated_costs\":%s}\n",
@@ -187,16 +207,23 @@ static void write_total(FILE *file, const struct server_options *options,
 
 void server_report_write(FILE *file, const struct server_options *options,
                          const binade_caps *caps,
-                         const struct server_total *totals)
+                         const struct server_outcome *outcome)
 {
     for (unsigned i = 0; i < options->subject_count; i++)
-        write_total(file, options, caps, &totals[i]);
+        write_total(file, options, caps, &outcome->totals[i],
+                    &outcome->staging);
 }
 
 bool server_report_verdict(const struct server_options *options,
-                           const struct server_total *totals)
+                           const struct server_outcome *outcome)
 {
-    bool is_well = true;
+    const struct server_total *totals = outcome->totals;
+    uint64_t staged_bytes = outcome->staging.lost_bytes;
+    bool is_well = !staged_bytes;
+    if (staged_bytes)
+        (void)fprintf(stderr,
+                      "*** staging: %" PRIu64 " BYTES WERE NEVER FREED ***\n",
+                      staged_bytes);
     for (unsigned i = 0; i < options->subject_count; i++) {
         const char *name = options->subjects[i]->name;
         uint64_t wrong_bytes = totals[i].tally.counts.wrong_bytes;

@@ -7,6 +7,10 @@
  * else was given the memory meanwhile is seen in the response; the heads show
  * the same of the time until the next tensor had its own. All of it is queued
  * before the first wait, and all frees are, too, that are not another thread's.
+ *
+ * The input comes in parts, as from a client, and each goes through a buffer of
+ * its own that is let go of before its copy has begun. Who got the first one's
+ * buffer too early, for the next part, would spoil the input's head.
  */
 #include "bench/server_service.h"
 
@@ -18,12 +22,15 @@
  * only they. */
 #define FILL_BYTES_MAX ((size_t)64 << 10)
 
+#define INPUT_PARTS ((size_t)4)
+
 struct service {
     struct server_worker *worker;
     const struct server_request *request;
     const struct binadei_driver *driver;
     CUstream stream;
     unsigned sample_count; /* that are queued for the response */
+    void *arrived;         /* the response, when the device is done */
     struct server_block input, response;
     struct server_block tensors[SERVER_TENSORS_MAX];
 };
@@ -116,21 +123,29 @@ static binade_status sample_tail(struct service *service,
                   block->address + block->size_bytes - SERVER_SAMPLE_BYTES);
 }
 
-static binade_status stage_in(struct service *service)
+/* Parts are multiples of 16 bytes, as inputs are of 64. */
+static binade_status send_input(struct service *service)
 {
     const struct server_request *request = service->request;
+    const struct server *server = service->worker->server;
+    const unsigned char *input = server->pattern + request->input_offset_bytes;
+    size_t part_bytes = request->input_bytes / INPUT_PARTS;
+    binade_status status = BINADE_OK;
+    for (size_t i = 0; i < INPUT_PARTS && status == BINADE_OK; i++)
+        status = server_staging_send(
+            server->staging, service->input.address + i * part_bytes,
+            input + i * part_bytes, part_bytes, service->worker->index);
+    return status;
+}
+
+static binade_status stage_in(struct service *service)
+{
     struct server_worker *worker = service->worker;
-    const unsigned char *input =
-        worker->server->pattern + request->input_offset_bytes;
     binade_status status =
         take(worker, SERVER_RESPONSE_BYTES, &service->response);
     if (status == BINADE_OK)
-        status = take(worker, request->input_bytes, &service->input);
-    if (status == BINADE_OK)
-        status = BINADEI_CALL(service->driver, cuMemcpyHtoDAsync,
-                              (service->input.address, input,
-                               request->input_bytes, service->stream));
-    return status;
+        status = take(worker, service->request->input_bytes, &service->input);
+    return status == BINADE_OK ? send_input(service) : status;
 }
 
 /* The fill comes first: in a small tensor it reaches into the head. */
@@ -186,11 +201,14 @@ static binade_status stage_out(struct service *service)
          i < service->request->tensor_count && status == BINADE_OK; i++)
         if (service->tensors[i].address)
             status = sample_tail(service, &service->tensors[i]);
+    size_t size_bytes = service->sample_count * SERVER_SAMPLE_BYTES;
+    if (status == BINADE_OK)
+        status = server_staging_expect(worker->server->staging, size_bytes,
+                                       worker->index, &service->arrived);
     if (status == BINADE_OK)
         status = BINADEI_CALL(service->driver, cuMemcpyDtoHAsync,
-                              (worker->response, service->response.address,
-                               service->sample_count * SERVER_SAMPLE_BYTES,
-                               service->stream));
+                              (service->arrived, service->response.address,
+                               size_bytes, service->stream));
     if (status == BINADE_OK)
         status = BINADEI_CALL(service->driver, cuEventRecord,
                               (worker->arrival, service->stream));
@@ -242,7 +260,7 @@ static void check(struct service *service)
     struct server_worker *worker = service->worker;
     const unsigned char *input =
         worker->server->pattern + request->input_offset_bytes;
-    const unsigned char *place = worker->response;
+    const unsigned char *place = service->arrived;
     unsigned last = request->tensor_count - 1;
     size_t wrong =
         count_wrong(&place, input + request->input_bytes - SERVER_SAMPLE_BYTES);
@@ -278,6 +296,9 @@ binade_status server_serve(struct server_worker *worker,
             BINADEI_CALL(device->driver, cuEventSynchronize, (worker->arrival));
     if (status == BINADE_OK)
         check(&service);
+    status = first_failure(
+        status, server_staging_end(worker->server->staging, service.arrived,
+                                   worker->index, status == BINADE_OK));
     worker->counts.requests += status == BINADE_OK;
     return status;
 }

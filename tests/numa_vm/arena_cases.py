@@ -97,6 +97,14 @@ TWO_DEVICES = [
     ),
 ]
 
+# What `killed` says when nothing is left of them.
+KILLED = r" *19 137\nall is back\ngrowing"
+
+# 14 had 16 MiB each of a node of 192.
+KILLED_PAGES = [
+    Case("killed 19 times while they grow on node 1", "killed", KILLED),
+]
+
 HUGE_PAGES = [
     placed(
         "huge pages on node 1 only: near GPU 1",
@@ -124,6 +132,12 @@ HUGE_PAGES = [
         4096,
         arena("near 1", 16, "2MiB"),
         " transparent",
+    ),
+    # 16 MiB, of which each had up to 16.
+    Case(
+        "huge pages on node 1 only: killed 19 times, then near GPU 1",
+        "huge_pages 8; killed 2MiB",
+        KILLED,
     ),
     Case("no huge pages any more", "huge_pages 0", ""),
 ]
@@ -256,7 +270,7 @@ FOUR_NODES = [
 
 RUNS = [
     Run(
-        TWO, TWO_SETUP, TWO_NODES + TWO_DEVICES + HUGE_PAGES + RESTRICTED + FORBIDDEN + FULL
+        TWO, TWO_SETUP, TWO_NODES + TWO_DEVICES + KILLED_PAGES + HUGE_PAGES + RESTRICTED + FORBIDDEN + FULL
     ),
     Run(FOUR, FOUR_SETUP, FOUR_NODES),
 ]

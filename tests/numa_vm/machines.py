@@ -20,10 +20,17 @@ TWO = vm.Machine([vm.Node(2, 384), vm.Node(2, 192)], [0, 1, None])
 # huge_pages COUNT: as many on node 1, and none on node 0.
 # in_cpuset COMMAND...: runs it where only node 1 is allowed.
 # in_32_mib COMMAND...: runs it where no more memory is to be had.
+# lent: what processes hold that the kernel cannot take back, and files in
+# memory; locked memory in MiB, of which it counts single pages late.
+# killed FLAG...: growth on node 1 is killed at each stage, and at last where all
+# is pinned so often that together they had more than the node.
 # fill_node_1: leaves 32 MiB of it; files in memory cannot be taken back.
 TWO_SETUP = (
     r"""
 node1=/sys/devices/system/node/node1
+mkdir -p /dev/shm /huge
+mount -t tmpfs tmpfs /dev/shm
+mount -t hugetlbfs hugetlbfs /huge
 huge_pages() {
     echo $1 >$node1/hugepages/hugepages-2048kB/nr_hugepages
 }
@@ -38,6 +45,22 @@ in_group() {
 }
 in_cpuset() { in_group node1 "$@"; }
 in_32_mib() { in_group small "$@"; }
+lent() {
+    awk '/^(Mlocked|Unevictable):/ { print $1, int($2 / 1024) }
+        /^HugePages_/ { print $1, $2 }' /proc/meminfo
+    ls /dev/shm /huge
+}
+killed() {
+    lent >/before
+    stages='map.1 bind.2 start.3 touch.4 register.4'
+    for at in $stages $(yes read_back.4 | head -n 14); do
+        growing ${at%.*} ${at#*.} on=1 locked "$@" >/dev/null
+        echo $?
+    done 2>/dev/null | sort | uniq -c
+    lent >/after
+    diff /before /after && echo all is back
+    growing once on=1 strict "$@"
+}
 fill_node_1() {
     free=$(awk '/MemFree/ { print int($4 / 1024) }' $node1/meminfo)
     mkdir /fill

@@ -12,6 +12,7 @@
 
 #include "pool/driver/cuda_abi.h"
 #include "tests/support/driver_probe.h"
+#include "tests/support/pool_maker.h"
 
 namespace pool_test
 {
@@ -182,7 +183,7 @@ binade_pool_options Defaults()
 
 Pool::Pool(const binade_pool_options &options)
 {
-    EndUnless(binade_pool_create(&options, &own_) == BINADE_OK, "a pool");
+    EndUnless(pool_maker.create(&options, &own_) == BINADE_OK, "a pool");
 }
 
 Pool::~Pool()
@@ -198,7 +199,7 @@ binade_leaks Pool::End()
 {
     binade_leaks leaks = {};
     leaks.struct_size = sizeof(leaks);
-    EXPECT_EQ(BINADE_OK, binade_pool_destroy(own_, &leaks))
+    EXPECT_EQ(BINADE_OK, pool_maker.destroy(own_, &leaks))
         << binade_last_error_message();
     own_ = nullptr;
     return leaks;

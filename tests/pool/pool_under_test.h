@@ -78,7 +78,8 @@ bool Holds(binade_devptr address, size_t size_bytes, uint32_t word);
 
 binade_pool_options Defaults();
 
-// A pool that expects to be whole at its end.
+// A pool, of the kind that tests/support/pool_maker.h says, that expects to be
+// whole at its end.
 class Pool
 {
   public:

@@ -9,22 +9,26 @@ requests need the same allocations.
 """
 
 import json
+import resource
 import sys
 
 # Bytes of a sample; a response has one for each tensor and two more, and a
 # request an allocation for each tensor and two more.
 SAMPLE_BYTES = 2048
+PAGE_BYTES = resource.getpagesize()
 
 POSITIVE = ("threads", "requests", "allocs", "frees", "checked_bytes",
             "seconds", "requests_per_second", "latency_ms_p50",
-            "latency_ms_p99", "peak_bytes")
+            "latency_ms_p99", "peak_bytes", "staging_bytes", "staging_pages",
+            "staging_pages_near")
 COUNTS = ("seed", "handed_over", "wrong_bytes", "lost_bytes",
           "alloc_ns_p50", "alloc_ns_p99", "free_ns_p50", "free_ns_p99",
-          "pair_ns_mean", "alloc_time_share")
+          "pair_ns_mean", "alloc_time_share", "staging_lost_bytes",
+          "staging_pages_elsewhere")
 ORDERS = (("latency_ms_p50", "latency_ms_p99"),
           ("alloc_ns_p50", "alloc_ns_p99"),
           ("free_ns_p50", "free_ns_p99"))
-TEXTS = ("subject", "device", "driver")
+TEXTS = ("subject", "device", "driver", "staging_place", "staging_page_kind")
 FLAGS = ("is_standin", "simulated_costs")
 
 
@@ -49,8 +53,14 @@ def complaints(result, threads, requests):
     for key in FLAGS:
         if result[key] is not True:
             yield f"{key} is {result[key]!r}"
-    if result["wrong_bytes"] or result["lost_bytes"]:
-        yield "bytes are wrong or lost"
+    for key in ("wrong_bytes", "lost_bytes", "staging_lost_bytes"):
+        if result[key]:
+            yield f"{key} is {result[key]}"
+    if result["staging_pages_near"] + result["staging_pages_elsewhere"] != \
+            result["staging_pages"]:
+        yield "of some pages of the staging it is not known where they are"
+    if result["staging_pages"] * PAGE_BYTES != result["staging_bytes"]:
+        yield "staging_bytes and staging_pages differ"
     if result["allocs"] != result["frees"]:
         yield f"{result['allocs']} allocations, {result['frees']} frees"
     if result["checked_bytes"] != result["allocs"] * SAMPLE_BYTES:
@@ -68,6 +78,11 @@ def complaints(result, threads, requests):
         yield f"{result['handed_over']} blocks were handed over"
 
 
+def staging(result):
+    return tuple(result.get(key) for key in sorted(result)
+                 if key.startswith("staging_"))
+
+
 def main(arguments):
     path, threads, requests, *subjects = arguments
     with open(path, encoding="utf-8") as file:
@@ -80,6 +95,8 @@ def main(arguments):
         wrong.append("other subjects, or in another order")
     if int(requests) and len({result["allocs"] for result in results}) != 1:
         wrong.append("the subjects did not serve the same requests")
+    if len({staging(result) for result in results}) != 1:
+        wrong.append("the subjects did not share their staging")
     for what in wrong:
         print(f"FAILED: {path}: {what}")
     print(f"{len(results)} subjects, {len(wrong)} failures")

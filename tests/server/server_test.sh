@@ -59,6 +59,17 @@ expect 0 "yes  context events" "$server" --seconds=0
 expect 0 "round 4/4   mutex" "$server" --requests=8 --subjects=mutex
 expect 0 "binade against cuda_malloc: " "$server" --requests=8 \
     --subjects=binade,cuda_malloc
+# Where the staging is and why, how many pages are there, and of which kind; at
+# the start and at the end.
+expect 0 "for device 0 at 0000:20:00: node " "$server" --requests=1
+expect 0 "2048 of 2048 pages asked for are there; 8 MiB pinned, in small or" \
+    "$server" --requests=1 --threads=1 --subjects=mutex
+expect 0 "2" bash -c '"$@" | grep -c "^staging  "' - "$server" --requests=1
+expect 0 "(the nodes that were named)" env BINADE_CONF=host_place:0 "$server" \
+    --requests=1 --staging=arena
+expect 0 "node 0-1 (the device's locality is not known); not bound: the" \
+    env HWLOC_SYNTHETIC="numa:2 core:1 pu:1" "$server" --requests=1
+
 # The server asks for the stand-in itself: what the environment says is not it.
 expect 0 "STAND-IN" env BINADE_DRIVER=auto "$server" --seconds=0
 expect 0 "usage: server" "$server" --help
@@ -85,6 +96,8 @@ expect 2 "--subjects=mutex,mutex is not accepted" \
     "$server" --subjects=mutex,mutex
 expect 2 "--subjects=mut is not accepted" "$server" --subjects=mut
 expect 2 "--subjects= is not accepted" "$server" --subjects=
+expect 2 "--staging= is not accepted: arena or planted" "$server" --staging=
+expect 2 "--staging=pinned is not accepted: arena or" "$server" --staging=pinned
 expect 2 "--json= is not accepted" "$server" --json=
 expect 1 "--json=$results/no/file: No such file" \
     "$server" --seconds=0 --json="$results/no/file"
@@ -93,6 +106,15 @@ expect 3 "accepted values are auto, cuda, standin" "$server" --driver=quick
 expect 3 "BINADE_DRIVER=/no/such.so" "$server" --driver=/no/such.so
 expect 3 "device 5: accepted values are 0 to 0" "$server" --device=5
 expect 3 "BINADE_REQUIRE_GPU=1" env BINADE_REQUIRE_GPU=1 "$server"
+
+# The arena's settings are the environment's, and so are its mistakes.
+expect 1 "server: staging: BINADE_E_INVALID: " env BINADE_CONF=host_place:77 \
+    "$server" --requests=1
+expect 1 "server: staging: BINADE_E_TOO_LARGE: 16777216 bytes" env \
+    BINADE_CONF=host_limit:8M "$server" --requests=1 --threads=2
+expect 1 "server: staging: BINADE_E_UNSUPPORTED: " env \
+    BINADE_CONF=host_strict:1 HWLOC_SYNTHETIC="numa:2 core:1 pu:1" \
+    "$server" --requests=1
 
 # One block for two tensors at once is seen in the bytes. One thread: what two
 # streams do to one block is a race, which a checked stand-in calls by name.
@@ -113,6 +135,11 @@ expect 1 "BYTES WERE NEVER FREED" env \
     BINADE_STANDIN_FAULTS=cuMemFree:nth=50:code=700 "$server" "${one[@]}"
 expect 1 "cuMemcpyDtoHAsync: CUDA_ERROR_ILLEGAL_ADDRESS (700)" env \
     BINADE_STANDIN_FAULTS=cuMemcpyDtoHAsync:nth=1:code=700 "$server"
+expect 1 "server: staging: BINADE_E_NO_PINNED_MEMORY: cuMemHostRegister" env \
+    BINADE_STANDIN_FAULTS=cuMemHostRegister:nth=1:code=2 "$server" --requests=1
+expect 1 "mutex, a request: BINADE_E_DRIVER, cuMemcpyHtoDAsync" env \
+    BINADE_STANDIN_FAULTS=cuMemcpyHtoDAsync:nth=50:code=700 "$server" \
+    --threads=1 --requests=20 --subjects=mutex
 expect 1 "mutex cannot start: BINADE_E_NO_DEVICE_MEMORY" env \
     BINADE_STANDIN_MEMORY=64M "$server" --requests=1 --subjects=mutex
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "binade/status.h"
+#include "tests/support/pool_maker.h"
 
 namespace streams_test
 {
@@ -35,7 +36,7 @@ TightPool::TightPool(const Load &load, uint32_t flags, uint32_t wait_ms)
     options.limit_bytes = kPoolBytes;
     options.first_segment_bytes = kPoolBytes;
     options.largest_segment_bytes = kPoolBytes;
-    Need(binade_pool_create(&options, &pool_), "binade_pool_create");
+    Need(pool_maker.create(&options, &pool_), "binade_pool_create");
     Fill();
 }
 
@@ -44,7 +45,7 @@ void TightPool::Fill()
     binade_status status;
     while ((status = Take(BINADE_STREAM_ANY)) == BINADE_OK) {
     }
-    if (status != BINADE_E_NO_DEVICE_MEMORY)
+    if (status != pool_maker.exhausted)
         Need(status, "binade_alloc");
     if (blocks_.size() != kPoolBytes / size_bytes_)
         throw std::runtime_error("the pool does not hold what it should: " +
@@ -56,7 +57,7 @@ TightPool::~TightPool()
 {
     cu.CtxSynchronize();
     TryToFree(BINADE_STREAM_DONE);
-    EXPECT_EQ(binade_pool_destroy(pool_, nullptr), BINADE_OK)
+    EXPECT_EQ(pool_maker.destroy(pool_, nullptr), BINADE_OK)
         << binade_last_error_message();
 }
 
@@ -142,7 +143,7 @@ void TightPool::Forget(binade_devptr block)
 {
     for (int attempt = 1; attempt <= 3; attempt++) {
         binade_status status = Take(stream, size_bytes);
-        if (status != BINADE_E_NO_DEVICE_MEMORY)
+        if (status != pool_maker.exhausted)
             return ::testing::AssertionFailure()
                    << "attempt " << attempt << ": "
                    << binade_status_name(status);
@@ -155,7 +156,7 @@ void TightPool::Forget(binade_devptr block)
 {
     auto deadline = std::chrono::steady_clock::now() + kRequired;
     binade_status status;
-    while ((status = Take(stream, size_bytes)) == BINADE_E_NO_DEVICE_MEMORY &&
+    while ((status = Take(stream, size_bytes)) == pool_maker.exhausted &&
            std::chrono::steady_clock::now() < deadline)
         std::this_thread::yield();
     if (status == BINADE_OK)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <hwloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -45,6 +46,7 @@ static atomic_int armed = FAILING_STEP_COUNT;
 static atomic_uint first_call;
 static atomic_uint call_count;
 static atomic_uint calls;
+static atomic_bool is_deadly;
 static atomic_llong mapped_bytes;
 
 void failing_steps_arm(enum failing_step step, unsigned first, unsigned count)
@@ -52,7 +54,14 @@ void failing_steps_arm(enum failing_step step, unsigned first, unsigned count)
     first_call = first;
     call_count = count;
     calls = 0;
+    is_deadly = false;
     armed = step;
+}
+
+void failing_steps_arm_kill(enum failing_step step, unsigned first)
+{
+    failing_steps_arm(step, first, 1);
+    is_deadly = true;
 }
 
 unsigned failing_steps_disarm(void)
@@ -74,6 +83,8 @@ static bool fails_now(enum failing_step step, int code)
     unsigned number = 1 + atomic_fetch_add(&calls, 1);
     if (number < first_call || number - first_call >= call_count)
         return false;
+    if (is_deadly)
+        (void)raise(SIGKILL);
     errno = code;
     return true;
 }

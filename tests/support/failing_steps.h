@@ -29,6 +29,8 @@ enum failing_step {
 /* From now on the calls number `first` to `first + count - 1` of this step
  * fail, counted from 1; no other step's. */
 void failing_steps_arm(enum failing_step step, unsigned first, unsigned count);
+/* At that call the whole process is killed, as the system kills. */
+void failing_steps_arm_kill(enum failing_step step, unsigned first);
 /* Calls it off; how many calls the step had since. */
 unsigned failing_steps_disarm(void);
 /* Bytes mapped and not unmapped. */

@@ -366,7 +366,7 @@ binade_host_stats_get(binade_host *host, binade_host_stats *out);
 
 /**
  * Says in words where an arena is, why, and what it had to do without:
- * "node 1 (nearest to the device)".
+ * "node 1 (the nodes nearest to the device)".
  *
  * @param out         [out] Text, ended by a 0, cut if there is no room.
  * @param size_bytes  Room in `out`; not 0.

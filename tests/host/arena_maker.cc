@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Linked into a test of the pool, it makes the test's pools host arenas. Nothing
+// refers to it by name.
+#include <cstddef>
+#include <map>
+#include <mutex>
+
+#include "binade/host.h"
+#include "tests/support/pool_maker.h"
+
+namespace
+{
+
+std::mutex g_lock;
+std::map<binade_pool *, binade_host *> g_arenas; // under the lock
+
+// What is no option of arenas must be at its default.
+bool HasOnlyOptionsOfArenas(const binade_pool_options &options)
+{
+    const binade_pool_options defaults = BINADE_POOL_OPTIONS_INIT;
+    return options.flags == defaults.flags && !options.source &&
+           options.cache_bytes == defaults.cache_bytes &&
+           options.watermark_bytes == defaults.watermark_bytes &&
+           options.quarantine_bytes == defaults.quarantine_bytes &&
+           options.history_entries == defaults.history_entries;
+}
+
+binade_host_options OptionsOf(const binade_pool_options &pool)
+{
+    binade_host_options options = BINADE_HOST_OPTIONS_INIT;
+    options.device = pool.device;
+    options.context = pool.context;
+    options.limit_bytes = pool.limit_bytes;
+    // Unless a test wants a size: all of an arena's memory is there, and a test
+    // may make hundreds.
+    const binade_pool_options defaults = BINADE_POOL_OPTIONS_INIT;
+    options.first_segment_bytes =
+        pool.first_segment_bytes == defaults.first_segment_bytes
+            ? uint64_t{2} << 20
+            : pool.first_segment_bytes;
+    options.largest_segment_bytes = pool.largest_segment_bytes;
+    options.thread_cache_bytes = pool.thread_cache_bytes;
+    options.wait_ms = pool.wait_ms;
+    return options;
+}
+
+binade_status Create(const binade_pool_options *wanted, binade_pool **out)
+{
+    const binade_pool_options defaults = BINADE_POOL_OPTIONS_INIT;
+    const binade_pool_options &pool = wanted ? *wanted : defaults;
+    binade_host *arena = nullptr;
+    if (!HasOnlyOptionsOfArenas(pool))
+        return BINADE_E_UNSUPPORTED;
+    const binade_host_options options = OptionsOf(pool);
+    binade_status status = binade_host_create(&options, &arena);
+    if (status != BINADE_OK)
+        return status;
+    *out = binade_host_pool(arena);
+    std::lock_guard<std::mutex> guard(g_lock);
+    g_arenas[*out] = arena;
+    return BINADE_OK;
+}
+
+binade_status Destroy(binade_pool *pool, binade_leaks *out_leaks)
+{
+    std::lock_guard<std::mutex> guard(g_lock);
+    auto found = g_arenas.find(pool);
+    if (found == g_arenas.end())
+        return BINADE_E_INVALID;
+    binade_status status = binade_host_destroy(found->second, out_leaks);
+    if (status != BINADE_E_BUSY)
+        g_arenas.erase(found);
+    return status;
+}
+
+[[maybe_unused]] const bool g_is_set = [] {
+    pool_maker = {Create, Destroy, BINADE_E_NO_PINNED_MEMORY};
+    return true;
+}();
+
+} // namespace
