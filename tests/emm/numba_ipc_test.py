@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from numba_support import MIB, address_of, cuda, reset_afterwards
+from numba_support import address_of, cuda, reset_afterwards
 
 import binade.numba
 from numba.cuda.cudadrv.driver import CudaAPIError, driver
