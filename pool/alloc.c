@@ -96,6 +96,20 @@ binade_status binadei_alloc(binade_pool *pool, const struct binadei_wish *wish,
     return alloc_slow(pool, wish, stream, out);
 }
 
+/* What the thread's cache has for any stream; 0: nothing. */
+static inline binade_devptr take_cached(binade_pool *pool, size_t size_bytes,
+                                        binade_stream stream)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    binade_devptr address =
+        route ? binadei_hit_alloc(thread, route, size_bytes, BINADEI_HIT_OTHER)
+              : 0;
+    if (!address && binadei_is_recorded(pool))
+        address = binadei_recorded_alloc(pool, size_bytes, stream);
+    return address;
+}
+
 /* Not the last stream, or no hit. Its arguments are those of binade_alloc(),
  * which then has nothing to save and ends with a jump. */
 static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
@@ -104,16 +118,22 @@ static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
                                                            binade_devptr *out)
 {
     const struct binadei_wish wish = {size_bytes, 1, true, false, NULL};
-    struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = binadei_hit_find(thread, pool, stream);
-    binade_devptr address =
-        route && out
-            ? binadei_hit_alloc(thread, route, size_bytes, BINADEI_HIT_OTHER)
-            : 0;
-    if (!address && binadei_is_recorded(pool) && out)
-        address = binadei_recorded_alloc(pool, size_bytes, stream);
+    binade_devptr address = out ? take_cached(pool, size_bytes, stream) : 0;
     if (!address)
         return alloc_slow(pool, &wish, stream, out);
+    *out = address;
+    return BINADE_OK;
+}
+
+binade_status binade_alloc_cached(binade_pool *pool, size_t size_bytes,
+                                  binade_stream stream, binade_devptr *out)
+{
+    if (!pool || !out)
+        return binadei_fail(BINADE_E_INVALID, "binade_alloc_cached: %s is NULL",
+                            pool ? "out" : "pool");
+    binade_devptr address = take_cached(pool, size_bytes, stream);
+    if (!address)
+        return BINADE_E_BUSY;
     *out = address;
     return BINADE_OK;
 }

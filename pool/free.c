@@ -122,9 +122,9 @@ static inline uint32_t class_of_size(size_t size_bytes)
                : BINADEI_CLASSES;
 }
 
-/* Not the last stream, or no hit, or a tenant's; see alloc_other(). */
-static __attribute__((noinline)) binade_status
-free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
+/* Whether the thread's cache took the block. */
+static inline bool give_cached(binade_pool *pool, binade_devptr address,
+                               binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
     struct binadei_route *route = binadei_hit_find(thread, pool, stream);
@@ -133,14 +133,30 @@ free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
         if (class_index < BINADEI_SMALL_CLASSES &&
             binadei_hit_free(thread, route, class_index, address,
                              BINADEI_HIT_OTHER))
-            return BINADE_OK;
+            return true;
         if (binadei_tenant_free(thread, route, pool, address))
-            return BINADE_OK;
+            return true;
     }
-    if (binadei_is_recorded(pool) &&
-        binadei_recorded_free(pool, address, 0, stream))
-        return BINADE_OK;
-    return free_slow(pool, address, 0, stream);
+    return binadei_is_recorded(pool) &&
+           binadei_recorded_free(pool, address, 0, stream);
+}
+
+/* Not the last stream, or no hit, or a tenant's; see alloc_other(). */
+static __attribute__((noinline)) binade_status
+free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
+{
+    return give_cached(pool, address, stream)
+               ? BINADE_OK
+               : free_slow(pool, address, 0, stream);
+}
+
+binade_status binade_free_cached(binade_pool *pool, binade_devptr address,
+                                 binade_stream stream)
+{
+    if (!pool)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_free_cached: pool is NULL");
+    return give_cached(pool, address, stream) ? BINADE_OK : BINADE_E_BUSY;
 }
 
 binade_status binade_free(binade_pool *pool, binade_devptr address,

@@ -2,7 +2,11 @@
 """Binade: a GPU memory pool that reuses memory safely for callers who cannot
 name a stream, and pinned host memory on the NUMA node next to the GPU."""
 
-from binade._native import version
+from binade._native import (
+    ANY, DONE, LEGACY, PER_THREAD, Block, Error, HostArena, HostBlock,
+    OutOfMemoryError, Pool, probe, version)
 
 __version__ = version()
-__all__ = ["version"]
+__all__ = [
+    "ANY", "DONE", "LEGACY", "PER_THREAD", "Block", "Error", "HostArena",
+    "HostBlock", "OutOfMemoryError", "Pool", "probe", "version"]

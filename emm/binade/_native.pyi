@@ -3,24 +3,25 @@
 
 Sizes are in bytes. Streams are integers (a CUstream, or one of the constants
 below) or objects that have one: __cuda_stream__() of cuda.core, .ptr of CuPy,
-.cuda_stream of torch, .handle of numba. The GIL is released around whatever
+.cuda_stream of torch, .handle of numba; None is ANY. The GIL is released around whatever
 can call the driver or wait; what a thread's cache serves keeps it.
 
 Every call can raise Error, of which .status is the name of a binade_status
 ("E_INVALID", "E_FORKED", ...); TypeError and OverflowError for arguments that
-are none. All objects may be used by any thread. After fork() the child gets
+are none; ValueError for what is closed or freed. All objects may be used by any thread. After fork() the child gets
 Error with status E_FORKED.
 """
 from types import TracebackType
 from typing import Any, Callable, Final
 
-LEGACY: Final[int]  # the legacy default stream: 0
+LEGACY: Final[int]  # the legacy default stream; 0 is the same
 PER_THREAD: Final[int]  # the calling thread's default stream
 ANY: Final[int]  # no stream can be named: safe on all, by waiting for all
 DONE: Final[int]  # for frees: no work that uses the block is pending
 
 class Error(RuntimeError):
     status: str
+    report: None
 
 class OutOfMemoryError(MemoryError):
     status: str
@@ -44,6 +45,7 @@ class Block:
     def __enter__(self) -> "Block": ...
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
     def __int__(self) -> int: ...
+    def __index__(self) -> int: ...
     def __len__(self) -> int: ...
 
 class HostBlock:
@@ -62,6 +64,7 @@ class HostBlock:
     def __enter__(self) -> "HostBlock": ...
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
     def __int__(self) -> int: ...
+    def __index__(self) -> int: ...
     def __len__(self) -> int: ...
 
 class Pool:
@@ -83,7 +86,7 @@ class Pool:
         """Ignored when the pool is closed, as its memory is gone."""
     def usable_size(self, address: int) -> int: ...
     def owns(self, address: int) -> bool:
-        """Whether `address` is the start of a live block of this pool."""
+        """Whether `address` is in memory of this pool, used or not."""
     def record_use(self, address: int, stream: Any) -> None: ...
     def stats(self) -> dict[str, int]: ...
     def snapshot(self) -> dict[str, Any]:
@@ -93,6 +96,7 @@ class Pool:
     def last_oom(self) -> dict[str, Any] | None: ...
     def export(self, address: int) -> bytes:
         """A binade_ipc_handle of any address in a live block."""
+    def release_exports(self, address: int) -> None: ...
     def context_lost(self) -> None: ...
     def close(self) -> int:
         """Destroys the pool with all its memory; blocks that were live, whose
@@ -133,7 +137,8 @@ class HostArena:
     def context_lost(self) -> None: ...
     def close(self) -> int: ...
     def _capsule(self) -> Any:
-        """The binade_host* as a capsule "binade_host" that keeps the arena."""
+        """The binade_host* as a capsule "binade_host": as long as it is there,
+        close() raises Error, E_BUSY."""
     def __enter__(self) -> "HostArena": ...
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
 

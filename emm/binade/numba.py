@@ -89,4 +89,4 @@ def release_exports():
     """Says that no other process has an array of this context open any more:
     what was exported and freed serves again, and handles made before are
     stale."""
-    pool().release_exports()
+    pool().release_exports(0)

@@ -1,11 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
+ *
+ * The module: its constants, types and functions.
  */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030A0000
-#include <Python.h>
-
-#include "binade/binade.h"
+#include "emm/native/native.h"
 
 static PyObject *version(PyObject *module, PyObject *none)
 {
@@ -15,19 +13,104 @@ static PyObject *version(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
-    {"version", version, METH_NOARGS, "The library's version."},
+    {"version", version, METH_NOARGS, "version()\n\nThe library's version."},
+    {"probe", NATIVE_METHOD(native_probe), METH_VARARGS | METH_KEYWORDS,
+     "probe(device=0)\n\nWhat the driver and the device are and can do."},
     {NULL, NULL, 0, NULL},
+};
+
+static int add_stream(PyObject *module, const char *name, binade_stream stream)
+{
+    PyObject *number = PyLong_FromUnsignedLongLong((uintptr_t)stream);
+    int error = number ? PyModule_AddObjectRef(module, name, number) : -1;
+    Py_XDECREF(number);
+    return error;
+}
+
+static int add_streams(PyObject *module)
+{
+    return add_stream(module, "LEGACY", BINADE_STREAM_LEGACY) ||
+           add_stream(module, "PER_THREAD", BINADE_STREAM_PER_THREAD) ||
+           add_stream(module, "ANY", BINADE_STREAM_ANY) ||
+           add_stream(module, "DONE", BINADE_STREAM_DONE);
+}
+
+static int add_types(PyObject *module, struct native_state *state)
+{
+    PyTypeObject *base = native_space_type_new(module);
+    int error = !base || native_pool_type_add(module, state, base) ||
+                native_arena_type_add(module, state, base) ||
+                native_block_types_add(module, state);
+    Py_XDECREF((PyObject *)base);
+    return error;
+}
+
+static int fill(PyObject *module)
+{
+    struct native_state *state = PyModule_GetState(module);
+    return native_errors_add(module, state) || add_streams(module) ||
+                   add_types(module, state) ||
+                   PyModule_AddFunctions(module, native_sharing_methods) ||
+                   native_watch_exit(module)
+               ? -1
+               : 0;
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    const struct native_state *state = PyModule_GetState(module);
+    enum { HELD_COUNT = 6 };
+    PyObject *const held[HELD_COUNT] = {
+        state->error,
+        state->out_of_memory,
+        (PyObject *)state->pool_type,
+        (PyObject *)state->arena_type,
+        (PyObject *)state->block_type,
+        (PyObject *)state->host_block_type,
+    };
+    int result = 0;
+    for (size_t i = 0; !result && i < HELD_COUNT; i++)
+        result = held[i] ? visit(held[i], arg) : 0;
+    return result;
+}
+
+static int clear(PyObject *module)
+{
+    struct native_state *state = PyModule_GetState(module);
+    Py_CLEAR(state->error);
+    Py_CLEAR(state->out_of_memory);
+    Py_CLEAR(state->pool_type);
+    Py_CLEAR(state->arena_type);
+    Py_CLEAR(state->block_type);
+    Py_CLEAR(state->host_block_type);
+    return 0;
+}
+
+static void end(void *module)
+{
+    (void)clear(module);
+}
+
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, fill},
+    {0, NULL},
 };
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "binade._native",
+    .m_doc = "Pools and host arenas as Python objects.",
+    .m_size = sizeof(struct native_state),
     .m_methods = methods,
+    .m_slots = slots,
+    .m_traverse = traverse,
+    .m_clear = clear,
+    .m_free = end,
 };
 
 PyMODINIT_FUNC PyInit__native(void);
 
 PyMODINIT_FUNC PyInit__native(void)
 {
-    return PyModule_Create(&definition);
+    return PyModuleDef_Init(&definition);
 }

@@ -71,6 +71,8 @@ static void check_frees(binade_pool *pool)
     binade_devptr address = alloc_on(pool, MEANT);
     check(binade_free(pool, address, NULL) == BINADE_OK, "free");
     check_freed_on_meant(pool, address, "free");
+    check(binade_free_cached(pool, address, NULL) == BINADE_OK, "free_cached");
+    check_freed_on_meant(pool, address, "free_cached");
     check(binade_free_sized(pool, address, BLOCK_BYTES, NULL) == BINADE_OK,
           "free_sized");
     check_freed_on_meant(pool, address, "free_sized");
@@ -88,6 +90,10 @@ static void check_allocs(binade_pool *pool)
     check(binade_alloc(pool, BLOCK_BYTES, NULL, &got) == BINADE_OK &&
               got == address,
           "alloc");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_alloc_cached(pool, BLOCK_BYTES, NULL, &got) == BINADE_OK &&
+              got == address,
+          "alloc_cached");
     check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
     check(binade_try_alloc(pool, BLOCK_BYTES, NULL, &got) == BINADE_OK &&
               got == address,

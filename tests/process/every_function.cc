@@ -37,6 +37,14 @@ void AddBlocks(const Arguments &a, Calls &calls)
     FORKED(binade_free_after, (a.pool, a.block, a.event));
     FORKED(binade_record_use, (a.pool, a.block, a.stream));
     FORKED(binade_usable_size, (a.pool, a.block, &bytes));
+    // They have nothing, and leave it to others to say why.
+    calls["binade_alloc_cached"] = [&a] {
+        return binade_alloc_cached(a.pool, 4096, kStream, &out) ==
+               BINADE_E_BUSY;
+    };
+    calls["binade_free_cached"] = [&a] {
+        return binade_free_cached(a.pool, a.block, kStream) == BINADE_E_BUSY;
+    };
 }
 
 void AddPools(const Arguments &a, Calls &calls)

@@ -256,6 +256,25 @@ BINADE_API BINADE_MUST_USE binade_status binade_try_alloc(binade_pool *pool,
                                                           binade_devptr *out);
 
 /**
+ * Takes a block if the calling thread's cache has one, and does nothing else:
+ * for callers who hold a lock under which they must not call the driver, like
+ * Python's. After BINADE_E_BUSY they release it and call binade_alloc().
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` or `out` is NULL.
+ * @return BINADE_E_BUSY     The cache has none, or this call is one of those
+ *         that binade_alloc() has to look into: binade_last_error_message() is
+ *         as it was.
+ *
+ * Ownership: as binade_alloc()
+ * Threads:   any, concurrently. Wait-free: no lock, no driver call.
+ * Streams, Context: as binade_alloc()
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_alloc_cached(binade_pool *pool, size_t size_bytes, binade_stream stream,
+                    binade_devptr *out);
+
+/**
  * Takes several blocks of one size: all or none.
  *
  * @param count  Blocks wanted; 0 does nothing.
@@ -300,6 +319,22 @@ binade_alloc_batch(binade_pool *pool, size_t size_bytes, binade_stream stream,
 BINADE_API BINADE_MUST_USE binade_status binade_free(binade_pool *pool,
                                                      binade_devptr address,
                                                      binade_stream stream);
+
+/**
+ * Gives a block back if the calling thread's cache takes it, and does nothing
+ * else: the counterpart of binade_alloc_cached().
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` is NULL.
+ * @return BINADE_E_BUSY     The cache does not take it: the block stays the
+ *         caller's, for binade_free().
+ *
+ * Ownership: the pool's after BINADE_OK, else as it was.
+ * Threads:   any, concurrently. Wait-free: no lock, no driver call.
+ * Streams, Context: as binade_free()
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_free_cached(
+    binade_pool *pool, binade_devptr address, binade_stream stream);
 
 /**
  * The same for a caller who knows the size, which is faster.
@@ -407,10 +442,14 @@ binade_pool_context_lost(binade_pool *pool);
                          binade_stream_of_caller(stream), out)
 #define binade_try_alloc(pool, size, stream, out)                              \
     binade_try_alloc(pool, size, binade_stream_of_caller(stream), out)
+#define binade_alloc_cached(pool, size, stream, out)                           \
+    binade_alloc_cached(pool, size, binade_stream_of_caller(stream), out)
 #define binade_alloc_batch(pool, size, stream, count, out)                     \
     binade_alloc_batch(pool, size, binade_stream_of_caller(stream), count, out)
 #define binade_free(pool, address, stream)                                     \
     binade_free(pool, address, binade_stream_of_caller(stream))
+#define binade_free_cached(pool, address, stream)                              \
+    binade_free_cached(pool, address, binade_stream_of_caller(stream))
 #define binade_free_sized(pool, address, size, stream)                         \
     binade_free_sized(pool, address, size, binade_stream_of_caller(stream))
 #define binade_free_batch(pool, addresses, count, stream, out)                 \

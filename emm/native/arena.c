@@ -1,0 +1,369 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "emm/native/native.h"
+
+#include <string.h>
+
+struct wishes {
+    binade_host_options options;
+    const char *policy;
+    PyObject *nodes;
+    int is_strict;
+    int is_write_combined;
+    int is_read_only;
+    const char *huge;
+};
+
+static int index_of(const char *word, const char *const *words, size_t count,
+                    const char *what)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(word, words[i]) == 0)
+            return (int)i;
+    PyErr_Format(PyExc_ValueError, "%s '%s' is none", what, word);
+    return -1;
+}
+
+static int set_policy(struct wishes *wishes)
+{
+    static const char *const policies[] = {
+        [BINADE_HOST_NEAREST] = "nearest",
+        [BINADE_HOST_CALLER] = "caller",
+        [BINADE_HOST_EXPLICIT] = "explicit",
+        [BINADE_HOST_INTERLEAVE] = "interleave",
+    };
+    int found = index_of(wishes->policy, policies,
+                         sizeof policies / sizeof *policies, "policy");
+    wishes->options.policy = (uint32_t)found;
+    return found < 0 ? -1 : 0;
+}
+
+static int set_huge(struct wishes *wishes)
+{
+    static const char *const kinds[] = {"", "2M", "1G"};
+    static const uint32_t flags[] = {0, BINADE_HOST_HUGE_2MIB,
+                                     BINADE_HOST_HUGE_1GIB};
+    int found = index_of(wishes->huge, kinds, 3, "huge");
+    wishes->options.flags |= found < 0 ? 0 : flags[found];
+    return found < 0 ? -1 : 0;
+}
+
+static int set_node(binade_host_options *options, PyObject *item)
+{
+    uint32_t node = 0;
+    if (!native_u32_from(item, &node))
+        return -1;
+    if (node >= 64 * sizeof options->nodes / sizeof *options->nodes) {
+        PyErr_Format(PyExc_ValueError, "node %lu does not exist",
+                     (unsigned long)node);
+        return -1;
+    }
+    options->nodes[node / 64] |= UINT64_C(1) << node % 64;
+    return 0;
+}
+
+static int set_nodes(struct wishes *wishes)
+{
+    Py_ssize_t count = wishes->nodes ? PySequence_Size(wishes->nodes) : 0;
+    int error = count < 0 ? -1 : 0;
+    for (Py_ssize_t i = 0; !error && i < count; i++) {
+        PyObject *item = PySequence_GetItem(wishes->nodes, i);
+        error = item ? set_node(&wishes->options, item) : -1;
+        Py_XDECREF(item);
+    }
+    return error;
+}
+
+static void set_flags(struct wishes *wishes)
+{
+    uint32_t *flags = &wishes->options.flags;
+    *flags |= wishes->is_strict ? BINADE_HOST_STRICT : 0;
+    *flags |= wishes->is_write_combined ? BINADE_HOST_WRITE_COMBINED : 0;
+    *flags |= wishes->is_read_only ? BINADE_HOST_READ_ONLY : 0;
+}
+
+static int parse(PyObject *arguments, PyObject *names, struct wishes *wishes)
+{
+    static char *keys[] = {"device",
+                           "context",
+                           "policy",
+                           "nodes",
+                           "limit_bytes",
+                           "first_segment_bytes",
+                           "largest_segment_bytes",
+                           "thread_cache_bytes",
+                           "touch_threads",
+                           "wait_ms",
+                           "strict",
+                           "write_combined",
+                           "read_only",
+                           "huge",
+                           NULL};
+    binade_host_options *options = &wishes->options;
+    uint64_t context = 0;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, names, "|i$O&sOO&O&O&O&O&O&ppps:HostArena", keys,
+            &options->device, native_u64_from, &context, &wishes->policy,
+            &wishes->nodes, native_u64_from, &options->limit_bytes,
+            native_u64_from, &options->first_segment_bytes, native_u64_from,
+            &options->largest_segment_bytes, native_u64_from,
+            &options->thread_cache_bytes, native_u32_from,
+            &options->touch_threads, native_u32_from, &options->wait_ms,
+            &wishes->is_strict, &wishes->is_write_combined,
+            &wishes->is_read_only, &wishes->huge))
+        return -1;
+    options->context = (binade_context)(uintptr_t)context;
+    set_flags(wishes);
+    return set_policy(wishes) || set_huge(wishes) || set_nodes(wishes) ? -1 : 0;
+}
+
+static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    struct native_space *space = (struct native_space *)self;
+    struct wishes wishes = {
+        .options = BINADE_HOST_OPTIONS_INIT, .policy = "nearest", .huge = ""};
+    binade_host *host = NULL;
+    binade_status status;
+    if (native_space_check_new(space) || parse(arguments, names, &wishes))
+        return -1;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_host_create(&wishes.options, &host);
+    Py_END_ALLOW_THREADS;
+    if (status != BINADE_OK) {
+        native_raise(native_state_of(self), NULL, status);
+        return -1;
+    }
+    space->device = wishes.options.device;
+    space->host = host;
+    /* release: the arena is whole before others find it. */
+    atomic_store_explicit(&space->pool, binade_host_pool(host),
+                          memory_order_release);
+    return 0;
+}
+
+/* Calls of a progress function that Python made. */
+struct progress {
+    PyObject *function;
+    bool has_failed; /* with an error that is to be raised when it is over */
+    struct native_error error;
+};
+
+static void report_progress(void *user_data, uint64_t done_bytes,
+                            uint64_t total_bytes)
+{
+    struct progress *progress = user_data;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    if (!progress->has_failed) {
+        PyObject *result = PyObject_CallFunction(
+            progress->function, "KK", (unsigned long long)done_bytes,
+            (unsigned long long)total_bytes);
+        progress->has_failed = !result;
+        if (!result)
+            progress->error = native_error_keep();
+        Py_XDECREF(result);
+    }
+    PyGILState_Release(gil);
+}
+
+static PyObject *arena_reserve(PyObject *self, PyObject *arguments,
+                               PyObject *names)
+{
+    static char *keys[] = {"nbytes", "threads", "progress", NULL};
+    struct native_space *space = (struct native_space *)self;
+    struct progress progress = {.function = Py_None};
+    uint64_t nbytes = 0;
+    uint32_t thread_count = 0;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&O:reserve", keys,
+                                     native_u64_from, &nbytes, native_u32_from,
+                                     &thread_count, &progress.function) ||
+        !native_enter(space))
+        return NULL;
+    binade_host_progress_fn *call =
+        progress.function == Py_None ? NULL : report_progress;
+    Py_BEGIN_ALLOW_THREADS;
+    status =
+        binade_host_reserve(space->host, nbytes, thread_count, call, &progress);
+    Py_END_ALLOW_THREADS;
+    if (progress.has_failed)
+        native_error_restore(progress.error);
+    else if (status != BINADE_OK)
+        native_raise(native_state_of(self), binade_host_pool(space->host),
+                     status);
+    native_leave(space);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *arena_report(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = (struct native_space *)self;
+    char text[1024];
+    if (!native_enter(space))
+        return NULL;
+    binade_status status = binade_host_report(space->host, text, sizeof text);
+    PyObject *result = status == BINADE_OK
+                           ? PyUnicode_FromString(text)
+                           : native_refuse(native_state_of(self), NULL, status);
+    native_leave(space);
+    return result;
+}
+
+static PyObject *arena_device_address(PyObject *self, PyObject *argument)
+{
+    struct native_space *space = (struct native_space *)self;
+    uint64_t address = 0;
+    binade_devptr found = 0;
+    if (!native_u64_from(argument, &address) || !native_enter(space))
+        return NULL;
+    binade_status status = binade_host_device_address(
+        space->host, (const void *)(uintptr_t)address, &found);
+    PyObject *result = status == BINADE_OK
+                           ? PyLong_FromUnsignedLongLong(found)
+                           : native_refuse(native_state_of(self), NULL, status);
+    native_leave(space);
+    return result;
+}
+
+static PyObject *nodes_of(const uint64_t *words, size_t count)
+{
+    PyObject *nodes = PyList_New(0);
+    for (size_t i = 0; nodes && i < 64 * count; i++) {
+        if (!(words[i / 64] >> i % 64 & 1))
+            continue;
+        PyObject *node = PyLong_FromSize_t(i);
+        int error = node ? PyList_Append(nodes, node) : -1;
+        Py_XDECREF(node);
+        if (error)
+            Py_CLEAR(nodes);
+    }
+    return nodes;
+}
+
+static int put_each(PyObject *into, const char *key, const char *const *names,
+                    const uint64_t *values, size_t count)
+{
+    PyObject *made = PyDict_New();
+    for (size_t i = 0; made && i < count; i++)
+        if (native_put_u64(made, names[i], values[i]))
+            Py_CLEAR(made);
+    return native_put(into, key, made);
+}
+
+static int put_placement(PyObject *into, const binade_host_stats *stats)
+{
+    static const char *const kinds[BINADE_HOST_PAGES_COUNT] = {
+        "small", "transparent", "2M", "1G", "driver"};
+    static const char *const stages[BINADE_HOST_STAGE_COUNT] = {
+        "map", "bind", "touch", "register", "read_back"};
+    return native_put(into, "nodes",
+                      nodes_of(stats->nodes,
+                               sizeof stats->nodes / sizeof *stats->nodes)) ||
+           put_each(into, "page_kind_bytes", kinds, stats->page_kind_bytes,
+                    BINADE_HOST_PAGES_COUNT) ||
+           put_each(into, "stage_ns", stages, stats->stage_ns,
+                    BINADE_HOST_STAGE_COUNT);
+}
+
+static PyObject *host_stats_of(const binade_host_stats *stats)
+{
+    PyObject *made = PyDict_New();
+    if (made &&
+        (native_put_u64(made, "fallbacks", stats->fallbacks) ||
+         native_put_u64(made, "pinned_bytes", stats->pinned_bytes) ||
+         native_put_u64(made, "region_count", stats->region_count) ||
+         native_put_u64(made, "pages_asked", stats->pages_asked) ||
+         native_put_u64(made, "pages_near", stats->pages_near) ||
+         native_put_u64(made, "pages_elsewhere", stats->pages_elsewhere) ||
+         native_put_u64(made, "touch_threads", stats->touch_threads) ||
+         native_put_u64(made, "unreleased_count", stats->unreleased_count) ||
+         put_placement(made, stats)))
+        Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *arena_stats(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = (struct native_space *)self;
+    binade_host_stats stats = {.struct_size = sizeof stats};
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    binade_status status = binade_host_stats_get(space->host, &stats);
+    PyObject *made = status == BINADE_OK
+                         ? native_stats_of(self, pool)
+                         : native_refuse(native_state_of(self), NULL, status);
+    if (made && native_put(made, "host", host_stats_of(&stats)))
+        Py_CLEAR(made);
+    native_leave(space);
+    return made;
+}
+
+/* The arena cannot be closed as long as there is a capsule of it. */
+static void release_arena(PyObject *capsule)
+{
+    PyObject *arena = PyCapsule_GetContext(capsule);
+    if (!arena)
+        return;
+    native_leave((struct native_space *)arena);
+    Py_DECREF(arena);
+}
+
+static PyObject *arena_capsule(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = (struct native_space *)self;
+    if (!native_enter(space))
+        return NULL;
+    PyObject *capsule =
+        PyCapsule_New(space->host, "binade_host", release_arena);
+    if (capsule && PyCapsule_SetContext(capsule, self) == 0) {
+        Py_INCREF(self);
+        return capsule;
+    }
+    Py_XDECREF(capsule);
+    native_leave(space);
+    return NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"reserve", NATIVE_METHOD(arena_reserve), METH_VARARGS | METH_KEYWORDS,
+     "reserve(nbytes, threads=0, progress=None)\n\nGrows until this much is "
+     "reserved; progress(done_bytes, total_bytes) is called meanwhile."},
+    {"stats", arena_stats, METH_NOARGS,
+     "stats()\n\nThe numbers of its pool, and under 'host' those of its "
+     "memory: binade_host_stats."},
+    {"report", arena_report, METH_NOARGS,
+     "report()\n\nWhere it is, why, and what it had to do without."},
+    {"device_address", arena_device_address, METH_O,
+     "device_address(address)\n\nWhere the device has what the CPU has there."},
+    {"_capsule", arena_capsule, METH_NOARGS,
+     "_capsule()\n\nIts binade_host, as 'binade_host'; keeps it open."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_init, arena_init},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, "HostArena(device=0, *, policy='nearest', nodes=(), ...)\n\n"
+                "Pinned host memory near a device. Options are those of "
+                "binade_host_options; BINADE_CONF goes over them."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "binade.HostArena",
+    .basicsize = sizeof(struct native_space),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int native_arena_type_add(PyObject *module, struct native_state *state,
+                          PyTypeObject *base)
+{
+    state->arena_type = (PyTypeObject *)PyType_FromModuleAndSpec(
+        module, &spec, (PyObject *)base);
+    return state->arena_type ? PyModule_AddType(module, state->arena_type) : -1;
+}

@@ -1,0 +1,242 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What the library returned, as exceptions.
+ */
+#include "emm/native/native.h"
+
+#include <string.h>
+
+static const char *const step_names[BINADE_OOM_STEPS] = {
+    [BINADE_OOM_FINISHED_BATCHES] = "finished_batches",
+    [BINADE_OOM_GROW] = "grow",
+    [BINADE_OOM_OWN_CACHE] = "own_cache",
+    [BINADE_OOM_ORPHANS] = "orphans",
+    [BINADE_OOM_IDLE_THREADS] = "idle_threads",
+    [BINADE_OOM_TRIM] = "trim",
+    [BINADE_OOM_HAND_OVER] = "hand_over",
+    [BINADE_OOM_CALLBACKS] = "callbacks",
+    [BINADE_OOM_WAIT] = "wait",
+    [BINADE_OOM_LAST_LOOK] = "last_look",
+};
+
+static PyObject *new_exception(PyObject *module, const char *name,
+                               const char *text, PyObject *base)
+{
+    PyObject *members =
+        Py_BuildValue("{sOsO}", "status", Py_None, "report", Py_None);
+    PyObject *made =
+        members ? PyErr_NewExceptionWithDoc(name, text, base, members) : NULL;
+    Py_XDECREF(members);
+    if (made && PyModule_AddObjectRef(module, strrchr(name, '.') + 1, made)) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}
+
+int native_errors_add(PyObject *module, struct native_state *state)
+{
+    state->error = new_exception(
+        module, "binade.Error",
+        "A call that failed: .status is the name of its binade_status.",
+        PyExc_RuntimeError);
+    state->out_of_memory = new_exception(
+        module, "binade.OutOfMemoryError",
+        "No memory: .status says of which kind, .report why, or is None.",
+        PyExc_MemoryError);
+    return state->error && state->out_of_memory ? 0 : -1;
+}
+
+static bool is_out_of_memory(binade_status status)
+{
+    return status == BINADE_E_NO_DEVICE_MEMORY ||
+           status == BINADE_E_NO_PINNED_MEMORY ||
+           status == BINADE_E_NO_HOST_MEMORY || status == BINADE_E_TOO_LARGE ||
+           status == BINADE_E_BUDGET;
+}
+
+/* "E_BUSY": without the prefix that C needs. */
+static PyObject *name_of(binade_status status)
+{
+    return PyUnicode_FromString(binade_status_name(status) + sizeof "BINADE_" -
+                                1);
+}
+
+static int set_attribute(PyObject *object, const char *name, PyObject *value)
+{
+    int error = value ? PyObject_SetAttrString(object, name, value) : -1;
+    Py_XDECREF(value);
+    return error;
+}
+
+static PyObject *steps_of(const binade_oom_report *report)
+{
+    PyObject *steps = PyDict_New();
+    for (int i = 0; steps && i < BINADE_OOM_STEPS; i++) {
+        PyObject *step = Py_BuildValue(
+            "{sKsK}", "tries", (unsigned long long)report->steps[i].tries,
+            "gave_bytes", (unsigned long long)report->steps[i].gave_bytes);
+        if (native_put(steps, step_names[i], step))
+            Py_CLEAR(steps);
+    }
+    return steps;
+}
+
+static PyObject *streams_of(const binade_oom_report *report)
+{
+    static const char *const kinds[] = {"stream", "per_thread", "context"};
+    PyObject *streams = PyList_New(0);
+    for (uint32_t i = 0; streams && i < report->stream_count; i++) {
+        const binade_oom_stream *from = &report->streams[i];
+        PyObject *entry = Py_BuildValue(
+            "{sKsKsssKsKsK}", "stream",
+            (unsigned long long)(uintptr_t)from->stream, "context",
+            (unsigned long long)(uintptr_t)from->context, "kind",
+            kinds[from->kind], "retiring_bytes",
+            (unsigned long long)from->retiring_bytes, "batch_count",
+            (unsigned long long)from->batch_count, "oldest_ns",
+            (unsigned long long)from->oldest_ns);
+        int error = entry ? PyList_Append(streams, entry) : -1;
+        Py_XDECREF(entry);
+        if (error)
+            Py_CLEAR(streams);
+    }
+    return streams;
+}
+
+static PyObject *text_of(const binade_oom_report *report)
+{
+    char text[4096];
+    size_t length = binade_oom_text(report, text, sizeof text);
+    return PyUnicode_DecodeUTF8(
+        text, (Py_ssize_t)(length < sizeof text ? length : sizeof text - 1),
+        "replace");
+}
+
+static int put_numbers(PyObject *into, const binade_oom_report *report)
+{
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {
+        {"stream", (uintptr_t)report->stream},
+        {"requested_bytes", report->requested_bytes},
+        {"needed_bytes", report->needed_bytes},
+        {"alignment_bytes", report->alignment_bytes},
+        {"limit_bytes", report->limit_bytes},
+        {"reserved_bytes", report->reserved_bytes},
+        {"unreleased_bytes", report->unreleased_bytes},
+        {"segment_count", report->segment_count},
+        {"live_bytes", report->live_bytes},
+        {"live_count", report->live_count},
+        {"retiring_bytes", report->retiring_bytes},
+        {"cached_own_bytes", report->cached_own_bytes},
+        {"cached_others_bytes", report->cached_others_bytes},
+        {"cached_ended_bytes", report->cached_ended_bytes},
+        {"cached_shared_bytes", report->cached_shared_bytes},
+        {"free_bytes", report->free_bytes},
+        {"largest_free_bytes", report->largest_free_bytes},
+        {"device_free_bytes", report->device_free_bytes},
+        {"device_total_bytes", report->device_total_bytes},
+        {"callback_calls", report->callback_calls},
+        {"callback_successes", report->callback_successes},
+        {"duration_ns", report->duration_ns},
+        {"waiting_stream_count", report->waiting_stream_count},
+    };
+    int error = 0;
+    for (size_t i = 0; !error && i < sizeof numbers / sizeof *numbers; i++)
+        error = native_put_u64(into, numbers[i].key, numbers[i].value);
+    return error;
+}
+
+static PyObject *dictionary_of(const binade_oom_report *report)
+{
+    PyObject *made = PyDict_New();
+    if (made &&
+        (put_numbers(made, report) ||
+         native_put(made, "status", name_of((binade_status)report->status)) ||
+         native_put(made, "grow_status",
+                    name_of((binade_status)report->grow_status)) ||
+         native_put(made, "driver_code",
+                    PyLong_FromLong(report->driver_code)) ||
+         native_put(made, "is_exact", PyBool_FromLong(report->is_exact != 0)) ||
+         native_put(made, "steps", steps_of(report)) ||
+         native_put(made, "streams", streams_of(report)) ||
+         native_put(made, "text", text_of(report))))
+        Py_CLEAR(made);
+    return made;
+}
+
+PyObject *native_oom_report(binade_pool *pool)
+{
+    binade_oom_report report = {.struct_size = sizeof report};
+    if (!pool || binade_last_oom(pool, &report) != BINADE_OK ||
+        report.status == BINADE_OK)
+        Py_RETURN_NONE;
+    return dictionary_of(&report);
+}
+
+/* The library makes a report of what its pool could not give, and of nothing
+ * else: one that is there is of an earlier failure. */
+static PyObject *report_of(binade_pool *pool, binade_status status)
+{
+    if (status == BINADE_E_NO_DEVICE_MEMORY ||
+        status == BINADE_E_NO_PINNED_MEMORY)
+        return native_oom_report(pool);
+    Py_RETURN_NONE;
+}
+
+/* NULL after another error. */
+static PyObject *new_error(PyObject *type, binade_status status,
+                           const char *text)
+{
+    PyObject *error = PyObject_CallFunction(type, "s", text);
+    if (error && set_attribute(error, "status", name_of(status)))
+        Py_CLEAR(error);
+    return error;
+}
+
+void native_raise(const struct native_state *state, binade_pool *pool,
+                  binade_status status)
+{
+    bool is_memory = is_out_of_memory(status);
+    PyObject *type = is_memory ? state->out_of_memory : state->error;
+    /* Of this thread, and read before anything else calls the library. */
+    const char *said = binade_last_error_message();
+    PyObject *error =
+        new_error(type, status, *said ? said : binade_status_text(status));
+    if (error && (!is_memory ||
+                  !set_attribute(error, "report", report_of(pool, status))))
+        PyErr_SetObject(type, error);
+    Py_XDECREF(error);
+}
+
+PyObject *native_refuse(const struct native_state *state, binade_pool *pool,
+                        binade_status status)
+{
+    native_raise(state, pool, status);
+    return NULL;
+}
+
+struct native_error native_error_keep(void)
+{
+    struct native_error error;
+    PyErr_Fetch(&error.kind, &error.value, &error.trace);
+    return error;
+}
+
+void native_error_restore(struct native_error error)
+{
+    PyErr_Restore(error.kind, error.value, error.trace);
+}
+
+PyObject *native_refuse_as(const struct native_state *state,
+                           binade_status status, const char *text)
+{
+    PyObject *error = new_error(state->error, status, text);
+    if (error)
+        PyErr_SetObject(state->error, error);
+    Py_XDECREF(error);
+    return NULL;
+}

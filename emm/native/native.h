@@ -1,0 +1,144 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of the C module share. Everything here is called with the GIL
+ * held. Functions that return an object or an int follow Python: NULL or -1
+ * after an error that is set.
+ */
+#ifndef BINADE_EMM_NATIVE_NATIVE_H_
+#define BINADE_EMM_NATIVE_NATIVE_H_
+
+#define PY_SSIZE_T_CLEAN
+/* The stable ABI of CPython 3.10: docs/adr/0015-python-package.md. */
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "binade/binade.h"
+
+/* Through void (*)(void): CPython tells by flags which signature it is. */
+#define NATIVE_METHOD(function) ((PyCFunction)(void (*)(void))(function))
+
+/* The module's own objects, one set for each interpreter. */
+struct native_state {
+    PyObject *error;
+    PyObject *out_of_memory;
+    PyTypeObject *pool_type;
+    PyTypeObject *arena_type;
+    PyTypeObject *block_type;
+    PyTypeObject *host_block_type;
+};
+
+/* A Pool, or a HostArena, whose memory is a pool's as well. */
+struct native_space {
+    PyObject_HEAD
+        /* NULL where __init__() has not made it or close() has destroyed it. */
+        _Atomic(binade_pool *) pool;
+    binade_host *host; /* NULL for a Pool */
+    int device;
+    /* Threads that are in a call of the library on it, GIL or not. */
+    atomic_uint user_count;
+};
+
+/* Memory of a space that it keeps a reference to. */
+struct native_block {
+    PyObject_HEAD struct native_space *space;
+    uint64_t address;
+    size_t nbytes;
+    binade_stream stream;
+    atomic_bool is_live;
+};
+
+/* errors.c */
+int native_errors_add(PyObject *module, struct native_state *state);
+/* Sets the error for what a call of this thread on a pool returned; `pool` may
+ * be NULL. */
+void native_raise(const struct native_state *state, binade_pool *pool,
+                  binade_status status);
+/* The same, as the result of a function. */
+PyObject *native_refuse(const struct native_state *state, binade_pool *pool,
+                        binade_status status);
+/* The same for what the module says itself. */
+PyObject *native_refuse_as(const struct native_state *state,
+                           binade_status status, const char *text);
+/* An error that is set, put aside while a finalizer works. */
+struct native_error {
+    PyObject *kind;
+    PyObject *value;
+    PyObject *trace;
+};
+struct native_error native_error_keep(void);
+void native_error_restore(struct native_error error);
+/* The report of the calling thread's last failure, or None. */
+PyObject *native_oom_report(binade_pool *pool);
+
+/* stream.c: for PyArg_Parse...(), "O&". */
+int native_stream_from(PyObject *object, void *out);
+
+/* arguments.c: numbers for "O&"; OverflowError for those that do not fit. */
+int native_u64_from(PyObject *object, void *out);
+int native_u32_from(PyObject *object, void *out);
+/* (number, stream) of a fast call, by position or by name. A stream that is not
+ * given stays as it is. */
+int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
+                             PyObject *names, const char *number_name,
+                             uint64_t *out_number, binade_stream *stream);
+
+/* dicts.c: a dictionary gets one more entry; steals `value`. */
+int native_put(PyObject *dictionary, const char *key, PyObject *value);
+int native_put_u64(PyObject *dictionary, const char *key, uint64_t value);
+
+/* space.c: what pools and arenas have in common, as their base type. */
+PyTypeObject *native_space_type_new(PyObject *module);
+struct native_state *native_state_of(PyObject *object);
+/* The pool, to be used until native_leave(); NULL where it is closed. */
+binade_pool *native_enter_open(struct native_space *space);
+/* The same; NULL after an error. */
+binade_pool *native_enter(struct native_space *space);
+void native_leave(struct native_space *space);
+/* Refuses a second __init__(). */
+int native_space_check_new(struct native_space *space);
+
+/* memory.c: the library's calls, with the GIL released where they need it. */
+binade_status native_take(binade_pool *pool, size_t nbytes,
+                          binade_stream stream, binade_devptr *out);
+binade_status native_give(binade_pool *pool, binade_devptr address,
+                          binade_stream stream);
+/* True once the interpreter is on its way out: nothing is given back any more.
+ */
+bool native_is_over(void);
+int native_watch_exit(PyObject *module);
+
+/* block.c */
+int native_block_types_add(PyObject *module, struct native_state *state);
+/* Refuses a block that was freed, or whose pool was closed. */
+int native_block_check(const struct native_block *block);
+/* Takes memory of the space. */
+PyObject *native_block_new(struct native_space *space, size_t nbytes,
+                           binade_stream stream);
+
+/* dlpack.c */
+PyObject *native_dlpack(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *native_dlpack_device(PyObject *self, PyObject *none);
+
+/* pool.c, arena.c: types with the base that native_space_type_new() made. */
+int native_pool_type_add(PyObject *module, struct native_state *state,
+                         PyTypeObject *base);
+int native_arena_type_add(PyObject *module, struct native_state *state,
+                          PyTypeObject *base);
+
+/* The numbers of a pool that was entered. */
+PyObject *native_stats_of(PyObject *self, binade_pool *pool);
+
+/* snapshot.c */
+PyObject *native_snapshot(PyObject *self, PyObject *none);
+
+/* probe.c, sharing.c: functions of the module. */
+PyObject *native_probe(PyObject *module, PyObject *arguments, PyObject *names);
+extern PyMethodDef native_sharing_methods[];
+
+#endif

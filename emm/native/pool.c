@@ -1,0 +1,186 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "emm/native/native.h"
+
+struct wishes {
+    binade_pool_options options;
+    int is_exportable;
+    int is_checked;
+    int is_passed_through;
+};
+
+static int parse(PyObject *arguments, PyObject *names, struct wishes *wishes)
+{
+    static char *keys[] = {"device",
+                           "context",
+                           "limit_bytes",
+                           "first_segment_bytes",
+                           "largest_segment_bytes",
+                           "thread_cache_bytes",
+                           "cache_bytes",
+                           "history_entries",
+                           "watermark_bytes",
+                           "quarantine_bytes",
+                           "wait_ms",
+                           "exportable",
+                           "checked",
+                           "pass_through",
+                           NULL};
+    binade_pool_options *options = &wishes->options;
+    uint64_t context = 0;
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppp:Pool", keys,
+            &options->device, native_u64_from, &context, native_u64_from,
+            &options->limit_bytes, native_u64_from,
+            &options->first_segment_bytes, native_u64_from,
+            &options->largest_segment_bytes, native_u64_from,
+            &options->thread_cache_bytes, native_u64_from,
+            &options->cache_bytes, native_u64_from, &options->history_entries,
+            native_u64_from, &options->watermark_bytes, native_u64_from,
+            &options->quarantine_bytes, native_u32_from, &options->wait_ms,
+            &wishes->is_exportable, &wishes->is_checked,
+            &wishes->is_passed_through))
+        return -1;
+    options->context = (binade_context)(uintptr_t)context;
+    options->flags |= wishes->is_exportable ? BINADE_POOL_EXPORTABLE : 0;
+    options->flags |= wishes->is_checked ? BINADE_POOL_CHECKED : 0;
+    options->flags |= wishes->is_passed_through ? BINADE_POOL_PASS_THROUGH : 0;
+    return 0;
+}
+
+static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    struct native_space *space = (struct native_space *)self;
+    struct wishes wishes = {.options = BINADE_POOL_OPTIONS_INIT};
+    binade_pool *pool = NULL;
+    binade_status status;
+    if (native_space_check_new(space) || parse(arguments, names, &wishes))
+        return -1;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_create(&wishes.options, &pool);
+    Py_END_ALLOW_THREADS;
+    if (status != BINADE_OK) {
+        native_raise(native_state_of(self), NULL, status);
+        return -1;
+    }
+    space->device = wishes.options.device;
+    /* release: the pool is whole before others find it. */
+    atomic_store_explicit(&space->pool, pool, memory_order_release);
+    return 0;
+}
+
+static PyObject *stats_of(const binade_stats *stats)
+{
+    PyObject *made = PyDict_New();
+    uint64_t value = 0;
+    const char *key;
+    for (uint32_t i = 0;
+         made && (key = binade_stats_entry(stats, i, &value)) != NULL; i++)
+        if (native_put_u64(made, key, value))
+            Py_CLEAR(made);
+    return made;
+}
+
+PyObject *native_stats_of(PyObject *self, binade_pool *pool)
+{
+    binade_stats stats = {.struct_size = sizeof stats};
+    binade_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_stats(pool, &stats);
+    Py_END_ALLOW_THREADS;
+    return status == BINADE_OK
+               ? stats_of(&stats)
+               : native_refuse(native_state_of(self), NULL, status);
+}
+
+static PyObject *pool_stats(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = (struct native_space *)self;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    PyObject *stats = native_stats_of(self, pool);
+    native_leave(space);
+    return stats;
+}
+
+static PyObject *pool_export(PyObject *self, PyObject *argument)
+{
+    struct native_space *space = (struct native_space *)self;
+    binade_ipc_handle handle;
+    uint64_t address = 0;
+    binade_status status;
+    if (!native_u64_from(argument, &address))
+        return NULL;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_export(pool, address, &handle);
+    Py_END_ALLOW_THREADS;
+    PyObject *result =
+        status == BINADE_OK
+            ? PyBytes_FromStringAndSize((const char *)&handle, sizeof handle)
+            : native_refuse(native_state_of(self), NULL, status);
+    native_leave(space);
+    return result;
+}
+
+static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
+{
+    struct native_space *space = (struct native_space *)self;
+    uint64_t address = 0;
+    binade_status status;
+    if (!native_u64_from(argument, &address))
+        return NULL;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_release_exports(pool, address);
+    Py_END_ALLOW_THREADS;
+    if (status != BINADE_OK)
+        native_raise(native_state_of(self), NULL, status);
+    native_leave(space);
+    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"stats", pool_stats, METH_NOARGS,
+     "stats()\n\nThe pool's numbers, by the keys of binade_stats_entry()."},
+    {"snapshot", native_snapshot, METH_NOARGS,
+     "snapshot()\n\nSegments and their intervals, of one moment."},
+    {"export", pool_export, METH_O,
+     "export(address)\n\nA handle of any address in a live block, as bytes for "
+     "ipc_open() in another process. The pool must be exportable."},
+    {"release_exports", pool_release_exports, METH_O,
+     "release_exports(address)\n\nNo process has what was exported open any "
+     "more; 0: of all blocks."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_init, pool_init},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, "Pool(device=0, *, limit_bytes=..., ...)\n\nA pool of device "
+                "memory. Options are those of binade_pool_options; BINADE_CONF "
+                "goes over them."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "binade.Pool",
+    .basicsize = sizeof(struct native_space),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int native_pool_type_add(PyObject *module, struct native_state *state,
+                         PyTypeObject *base)
+{
+    state->pool_type = (PyTypeObject *)PyType_FromModuleAndSpec(
+        module, &spec, (PyObject *)base);
+    return state->pool_type ? PyModule_AddType(module, state->pool_type) : -1;
+}

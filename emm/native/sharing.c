@@ -1,0 +1,155 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions of the module that need no pool: handles of other processes, pins
+ * of the caller's memory, the capture guard.
+ */
+#include "emm/native/native.h"
+
+static PyObject *answer(PyObject *module, binade_status status)
+{
+    if (status != BINADE_OK)
+        return native_refuse(PyModule_GetState(module), NULL, status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *ipc_open(PyObject *module, PyObject *arguments,
+                          PyObject *names)
+{
+    static char *keys[] = {"handle", "context", NULL};
+    const char *handle = NULL;
+    Py_ssize_t size_bytes = 0;
+    uint64_t context = 0;
+    binade_devptr address = 0;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "y#|O&:ipc_open", keys,
+                                     &handle, &size_bytes, native_u64_from,
+                                     &context))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_import(handle, (size_t)size_bytes,
+                               (binade_context)(uintptr_t)context, &address);
+    Py_END_ALLOW_THREADS;
+    return status == BINADE_OK ? PyLong_FromUnsignedLongLong(address)
+                               : answer(module, status);
+}
+
+static PyObject *ipc_close(PyObject *module, PyObject *arguments,
+                           PyObject *names)
+{
+    static char *keys[] = {"address", "stream", NULL};
+    uint64_t address = 0;
+    uint64_t closing = 0;
+    binade_stream stream = BINADE_STREAM_ANY;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&:ipc_close", keys,
+                                     native_u64_from, &address,
+                                     native_stream_from, &stream))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_close(address, stream, &closing);
+    Py_END_ALLOW_THREADS;
+    return status == BINADE_OK ? PyLong_FromUnsignedLongLong(closing)
+                               : answer(module, status);
+}
+
+static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
+                          PyObject *names)
+{
+    static char *keys[] = {"closing", "timeout_ms", NULL};
+    uint64_t closing = 0;
+    uint32_t timeout_ms = 1000;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&:ipc_wait", keys,
+                                     native_u64_from, &closing, native_u32_from,
+                                     &timeout_ms))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_wait(closing, timeout_ms);
+    Py_END_ALLOW_THREADS;
+    return answer(module, status);
+}
+
+/* The two arguments of pin() and unpin(). */
+static int parse_range(PyObject *arguments, PyObject *names, void **address,
+                       size_t *nbytes)
+{
+    static char *keys[] = {"address", "nbytes", NULL};
+    uint64_t start = 0;
+    uint64_t length = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&", keys,
+                                     native_u64_from, &start, native_u64_from,
+                                     &length))
+        return -1;
+    *address = (void *)(uintptr_t)start;
+    *nbytes = length;
+    return 0;
+}
+
+static PyObject *pin(PyObject *module, PyObject *arguments, PyObject *names)
+{
+    void *address = NULL;
+    size_t nbytes = 0;
+    binade_status status;
+    if (parse_range(arguments, names, &address, &nbytes))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_host_pin(address, nbytes);
+    Py_END_ALLOW_THREADS;
+    return answer(module, status);
+}
+
+static PyObject *unpin(PyObject *module, PyObject *arguments, PyObject *names)
+{
+    void *address = NULL;
+    size_t nbytes = 0;
+    binade_status status;
+    if (parse_range(arguments, names, &address, &nbytes))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_host_unpin(address, nbytes);
+    Py_END_ALLOW_THREADS;
+    return answer(module, status);
+}
+
+static PyObject *capture_guard_begin(PyObject *module, PyObject *none)
+{
+    (void)none;
+    binade_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_capture_guard_begin();
+    Py_END_ALLOW_THREADS;
+    return answer(module, status);
+}
+
+static PyObject *capture_guard_end(PyObject *module, PyObject *none)
+{
+    (void)none;
+    binade_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_capture_guard_end();
+    Py_END_ALLOW_THREADS;
+    return answer(module, status);
+}
+
+PyMethodDef native_sharing_methods[] = {
+    {"ipc_open", NATIVE_METHOD(ipc_open), METH_VARARGS | METH_KEYWORDS,
+     "ipc_open(handle, context=0)\n\nAn address for what another process "
+     "exported; give it to ipc_close()."},
+    {"ipc_close", NATIVE_METHOD(ipc_close), METH_VARARGS | METH_KEYWORDS,
+     "ipc_close(address, stream=ANY)\n\nA number for ipc_wait(): the exporter "
+     "may reuse the memory after that."},
+    {"ipc_wait", NATIVE_METHOD(ipc_wait), METH_VARARGS | METH_KEYWORDS,
+     "ipc_wait(closing, timeout_ms=1000)\n\nWaits until it is closed; Error "
+     "E_BUSY after the time."},
+    {"pin", NATIVE_METHOD(pin), METH_VARARGS | METH_KEYWORDS,
+     "pin(address, nbytes)\n\nPins memory of the caller's, counted; a context "
+     "must be current."},
+    {"unpin", NATIVE_METHOD(unpin), METH_VARARGS | METH_KEYWORDS,
+     "unpin(address, nbytes)\n\nTakes back one pin() of the same range."},
+    {"capture_guard_begin", capture_guard_begin, METH_NOARGS,
+     "capture_guard_begin()\n\nA graph is about to be captured: counted."},
+    {"capture_guard_end", capture_guard_end, METH_NOARGS,
+     "capture_guard_end()\n\nTakes back one capture_guard_begin()."},
+    {NULL, NULL, 0, NULL},
+};

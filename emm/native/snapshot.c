@@ -1,0 +1,95 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The heap walk of binade/heap.h as dictionaries.
+ */
+#include "emm/native/native.h"
+
+static PyObject *segment_of(const binade_heap_segment *segment)
+{
+    return Py_BuildValue(
+        "{sKsKsKsKsK}", "id", (unsigned long long)segment->id, "address",
+        segment->address, "size_bytes", (unsigned long long)segment->size_bytes,
+        "first_interval", (unsigned long long)segment->first_interval,
+        "interval_count", (unsigned long long)segment->interval_count);
+}
+
+static PyObject *interval_of(const binade_heap_interval *interval)
+{
+    return Py_BuildValue("{sKsKsssKsKsksk}", "address", interval->address,
+                         "size_bytes", (unsigned long long)interval->size_bytes,
+                         "kind", binade_heap_kind_name(interval->kind),
+                         "stream",
+                         (unsigned long long)(uintptr_t)interval->stream,
+                         "age_ns", (unsigned long long)interval->age_ns,
+                         "thread_id", (unsigned long)interval->thread_id,
+                         "segment", (unsigned long)interval->segment);
+}
+
+static int append(PyObject *list, PyObject *item)
+{
+    int error = item ? PyList_Append(list, item) : -1;
+    Py_XDECREF(item);
+    return error;
+}
+
+static PyObject *segments_of(const binade_heap_snapshot *snapshot)
+{
+    size_t count = 0;
+    const binade_heap_segment *segments =
+        binade_heap_snapshot_segments(snapshot, &count);
+    PyObject *made = PyList_New(0);
+    for (size_t i = 0; made && i < count; i++)
+        if (append(made, segment_of(&segments[i])))
+            Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *intervals_of(const binade_heap_snapshot *snapshot)
+{
+    size_t count = 0;
+    const binade_heap_interval *intervals =
+        binade_heap_snapshot_intervals(snapshot, &count);
+    PyObject *made = PyList_New(0);
+    for (size_t i = 0; made && i < count; i++)
+        if (append(made, interval_of(&intervals[i])))
+            Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *dictionary_of(const binade_heap_snapshot *snapshot)
+{
+    binade_heap_summary summary = {.struct_size = sizeof summary};
+    PyObject *made = PyDict_New();
+    if (binade_heap_snapshot_summary(snapshot, &summary) != BINADE_OK)
+        Py_CLEAR(made);
+    if (made && (native_put_u64(made, "time_ns", summary.time_ns) ||
+                 native_put_u64(made, "stopped_ns", summary.stopped_ns) ||
+                 native_put(made, "source",
+                            PyUnicode_FromString(summary.source_name)) ||
+                 native_put(made, "segments", segments_of(snapshot)) ||
+                 native_put(made, "intervals", intervals_of(snapshot))))
+        Py_CLEAR(made);
+    return made;
+}
+
+PyObject *native_snapshot(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = (struct native_space *)self;
+    binade_heap_snapshot *snapshot = NULL;
+    binade_status status;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_heap_snapshot_create(pool, &snapshot);
+    Py_END_ALLOW_THREADS;
+    PyObject *made = status == BINADE_OK
+                         ? dictionary_of(snapshot)
+                         : native_refuse(native_state_of(self), NULL, status);
+    if (snapshot)
+        binade_heap_snapshot_destroy(snapshot);
+    native_leave(space);
+    return made;
+}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host arenas: real memory, also on the stand-in."""
+
+import binade
+import pytest
+
+np = pytest.importorskip("numpy")
+MIB = 1 << 20
+
+
+def test_numpy_sees_the_bytes_and_keeps_the_block(arena):
+    block = arena.alloc(5000)
+    array = np.asarray(block)
+    address = block.address
+    assert array.dtype == np.uint8 and array.shape == (5000,)
+    array[:] = 7
+    del block
+    assert arena.stats()["allocation.all.current"] == 1
+    assert array.sum() == 7 * 5000
+    assert array.__array_interface__["data"][0] == address
+    del array
+    assert arena.stats()["allocation.all.current"] == 0
+
+
+def test_device_address(arena):
+    block = arena.alloc(5000)
+    assert arena.device_address(block.address + 8) == block.device_address + 8
+    with pytest.raises(binade.Error) as raised:
+        arena.device_address(0x1000)
+    assert raised.value.status == "E_FOREIGN"
+
+
+def test_reserve_tells_how_far_it_is(arena):
+    said = []
+    arena.reserve(8 * MIB, threads=2, progress=lambda *now: said.append(now))
+    assert said[-1] == (said[-1][1], said[-1][1])
+    stats = arena.stats()
+    assert stats["reserved_bytes.all.current"] >= 8 * MIB
+    host = stats["host"]
+    assert host["pinned_bytes"] == stats["reserved_bytes.all.current"]
+    assert host["pages_asked"] == host["pages_near"] + host["pages_elsewhere"]
+    assert host["touch_threads"] >= 1 and host["nodes"] and host["stage_ns"]
+    assert "node" in arena.report()
+
+
+def test_progress_that_raises(arena):
+    def refuse(done_bytes, total_bytes):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        arena.reserve(8 * MIB, progress=refuse)
+
+
+def test_trim_and_close():
+    arena = binade.HostArena(first_segment_bytes=4 * MIB)
+    block = arena.alloc(1000)
+    assert arena.trim() == 0
+    block.free(binade.DONE)
+    assert arena.trim() == 4 * MIB
+    block = arena.alloc(1000)
+    assert arena.close() == 1 and not block.is_live
+    with pytest.raises(ValueError):
+        np.asarray(block.__array_interface__)
+    with pytest.raises(ValueError):
+        block.device_address
+
+
+def test_capsule_keeps_it_open():
+    arena = binade.HostArena()
+    capsule = arena._capsule()
+    with pytest.raises(binade.Error) as raised:
+        arena.close()
+    assert raised.value.status == "E_BUSY"
+    del capsule
+    assert arena.close() == 0
+
+
+def test_dlpack_is_of_pinned_memory(arena):
+    block = arena.alloc(1000)
+    assert block.__dlpack_device__() == (3, 0)
+    assert "dltensor" in repr(block.__dlpack__())
+
+
+@pytest.mark.parametrize("options, error", [
+    ({"policy": "best"}, ValueError),
+    ({"huge": "3M"}, ValueError),
+    ({"nodes": (256,), "policy": "explicit"}, ValueError),
+    ({"nodes": 1}, TypeError),
+    ({"nodes": (-1,)}, OverflowError),
+    ({"nodes": (255,), "policy": "explicit"}, binade.Error),
+    ({"policy": "explicit"}, binade.Error),
+    ({"write_combined": True, "read_only": True}, binade.Error),
+    ({"touch_threads": 65}, binade.Error),
+    ({"device": 99}, binade.Error),
+])
+def test_options_that_are_none(options, error):
+    with pytest.raises(error):
+        binade.HostArena(**options)
+
+
+@pytest.mark.parametrize("options", [
+    {"policy": "caller"}, {"policy": "explicit", "nodes": [0]},
+    {"policy": "interleave", "nodes": (0,)}, {"write_combined": True},
+    {"read_only": True}, {"limit_bytes": 64 * MIB}])
+def test_options_that_work(options):
+    with binade.HostArena(**options) as arena:
+        np.asarray(arena.alloc(4096))[:] = 1
+
+
+def test_limit_is_out_of_pinned_memory():
+    with binade.HostArena(limit_bytes=8 * MIB, wait_ms=1) as arena:
+        kept = arena.alloc(6 * MIB)
+        with pytest.raises(binade.OutOfMemoryError) as raised:
+            arena.alloc(6 * MIB)
+        assert raised.value.status == "E_NO_PINNED_MEMORY"
+        assert raised.value.report["live_count"] == 1
+        del kept
+
+
+def test_pinning_is_counted(pool):
+    from binade import _native
+    array = np.ones(MIB, dtype=np.uint8)
+    where = (array.ctypes.data, array.nbytes)
+    pool.alloc(1)
+    block = binade.HostArena().alloc(1)  # its context is current in no thread
+    del block
+    with pytest.raises(binade.Error) as raised:
+        _native.unpin(*where)
+    assert raised.value.status == "E_FOREIGN"

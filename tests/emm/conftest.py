@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the package share."""
+
+import contextlib
+import ctypes
+import gc
+import os
+
+import binade
+import pytest
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+@pytest.fixture
+def pool():
+    """A pool that expects to be whole at its end."""
+    with binade.Pool() as made:
+        yield made
+        gc.collect()  # an exception that was caught keeps the test's variables
+        assert made.stats()["allocation.all.current"] == 0
+
+
+@pytest.fixture
+def arena():
+    with binade.HostArena(first_segment_bytes=4 * MIB) as made:
+        yield made
+        gc.collect()  # an exception that was caught keeps the test's variables
+        assert made.stats()["allocation.all.current"] == 0
+
+
+class Driver:
+    """The stand-in, for what a test does beside the package."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL(os.environ["BINADE_DRIVER"])
+        context = ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, name, *arguments):
+        status = getattr(self.library, name)(*arguments)
+        assert status == 0, (name, status)
+
+    def stream(self):
+        """A new stream that is not ordered with the legacy one."""
+        handle = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(handle), 1)
+        return handle
+
+    @contextlib.contextmanager
+    def held(self, stream):
+        """Work that is queued on the stream meanwhile waits."""
+        self.call("binade_standin_hold", stream)
+        self.call("cuMemsetD8Async", self.scratch(), 0, 1, stream)
+        try:
+            yield
+        finally:
+            self.call("binade_standin_release", stream)
+            self.call("cuStreamSynchronize", stream)
+
+    def scratch(self):
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), 512)
+        return address
+
+
+@pytest.fixture
+def driver():
+    return Driver()

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools and their blocks."""
+
+import gc
+import pickle
+import subprocess
+import sys
+import threading
+
+import binade
+import pytest
+
+MIB = 1 << 20
+
+
+def live_count(pool):
+    return pool.stats()["allocation.all.current"]
+
+
+def test_block_goes_with_its_last_reference(pool):
+    block = pool.alloc(5000)
+    assert block.is_live and block.nbytes == len(block) == 5000
+    assert block.pool is pool and block.address == int(block) != 0
+    assert live_count(pool) == 1
+    del block
+    assert live_count(pool) == 0
+
+
+def test_free_is_said_once(pool):
+    block = pool.alloc(4096)
+    block.free()
+    block.free()
+    assert not block.is_live and live_count(pool) == 0
+    with pytest.raises(ValueError, match="freed"):
+        block.__cuda_array_interface__
+
+
+def test_with_frees(pool):
+    with pool.alloc(4096) as block:
+        assert block.is_live
+    assert not block.is_live
+
+
+def test_block_keeps_its_pool():
+    block = binade.Pool().alloc(4096)
+    gc.collect()
+    assert block.is_live and block.pool.is_open
+
+
+def test_closed_pool_takes_its_blocks_along():
+    pool = binade.Pool()
+    blocks = [pool.alloc(4096) for _ in range(3)]
+    bare = pool.allocate(4096)
+    assert pool.close() == 4
+    assert not pool.is_open and pool.close() == 0
+    assert not any(block.is_live for block in blocks)
+    blocks[0].free()
+    pool.deallocate(bare)
+    assert not pool.owns(bare)
+    for call in (lambda: pool.alloc(1), pool.stats, pool.trim, pool.snapshot,
+                 lambda: pool.record_use(bare, 0)):
+        with pytest.raises(ValueError, match="closed"):
+            call()
+
+
+def test_addresses_without_an_owner(pool):
+    address = pool.allocate(3 * MIB)
+    assert pool.owns(address) and pool.owns(address + 512)
+    assert not pool.owns(0x1000)
+    assert pool.usable_size(address) >= 3 * MIB
+    with pytest.raises(binade.Error) as raised:
+        pool.deallocate(address + 512)
+    assert raised.value.status == "E_INVALID"
+    pool.deallocate(address)
+
+
+def test_size_zero_is_the_null_address(pool):
+    assert pool.allocate(0) == 0
+    pool.deallocate(0)
+    assert pool.alloc(0).address == 0
+
+
+def test_a_named_stream_reuses_at_once(pool):
+    first = pool.allocate(MIB, binade.LEGACY)
+    pool.deallocate(first, binade.LEGACY)
+    assert pool.allocate(MIB, 0) == first
+    pool.deallocate(first, binade.DONE)
+
+
+def asked_again(pool, stream):
+    """Frees a block and takes as much again and again: the addresses."""
+    block = pool.allocate(MIB)
+    pool.deallocate(block, stream)
+    taken = [pool.allocate(MIB) for _ in range(200)]
+    for address in taken:
+        pool.deallocate(address, binade.DONE)
+    return block, taken
+
+
+@pytest.mark.parametrize("freed_on, is_reused", [
+    (binade.ANY, False), (binade.DONE, True)])
+def test_any_waits_for_work_of_all_streams(pool, driver, freed_on, is_reused):
+    """And what says DONE does not: the rule makes the difference."""
+    with driver.held(driver.stream()):
+        block, taken = asked_again(pool, freed_on)
+        assert (block in taken) == is_reused
+
+
+def test_a_recorded_use_is_waited_for(pool, driver):
+    stream = driver.stream()
+    block = pool.alloc(MIB, binade.LEGACY)
+    with driver.held(stream):
+        pool.record_use(block.address, stream.value)
+        address = block.address
+        block.free()
+        kept = [pool.alloc(MIB, binade.LEGACY) for _ in range(200)]
+        assert address not in [one.address for one in kept]
+
+
+class OfCupy:
+    ptr = 1
+
+
+class OfTorch:
+    cuda_stream = 1
+
+
+class OfNumba:
+    class handle:
+        value = None
+
+
+class OfCudaCore:
+    def __cuda_stream__(self):
+        return (0, 1)
+
+
+@pytest.mark.parametrize("stream", [
+    0, binade.LEGACY, binade.PER_THREAD, binade.ANY, binade.DONE, None,
+    OfCupy(), OfTorch(), OfNumba(), OfCudaCore()])
+def test_streams_of_many_kinds(pool, stream):
+    pool.alloc(4096, stream).free(stream)
+    pool.deallocate(pool.allocate(nbytes=4096, stream=stream), stream=stream)
+
+
+def test_the_stream_of_a_block_can_be_changed(pool):
+    block = pool.alloc(4096)
+    assert block.stream == binade.ANY
+    block.stream = OfCupy()
+    assert block.stream == 1
+    with pytest.raises(AttributeError):
+        del block.stream
+
+
+class Raises:
+    @property
+    def ptr(self):
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("call, error", [
+    (lambda pool: pool.alloc(), TypeError),
+    (lambda pool: pool.alloc("1"), TypeError),
+    (lambda pool: pool.alloc(1.5), TypeError),
+    (lambda pool: pool.alloc(-1), OverflowError),
+    (lambda pool: pool.alloc(1 << 64), OverflowError),
+    (lambda pool: pool.alloc(1, 2, 3), TypeError),
+    (lambda pool: pool.alloc(1, nbytes=1), TypeError),
+    (lambda pool: pool.alloc(1, size=1), TypeError),
+    (lambda pool: pool.alloc(1, "0"), TypeError),
+    (lambda pool: pool.alloc(1, -1), OverflowError),
+    (lambda pool: pool.alloc(1, Raises()), ZeroDivisionError),
+    (lambda pool: pool.trim(-1), OverflowError),
+    (lambda pool: pool.__init__(), TypeError),
+    (lambda pool: type(pool.alloc(1))(), TypeError),
+])
+def test_arguments_that_are_none(pool, call, error):
+    with pytest.raises(error):
+        call(pool)
+
+
+@pytest.mark.parametrize("call, status", [
+    (lambda pool: pool.deallocate(0x1000), "E_FOREIGN"),
+    (lambda pool: pool.usable_size(0x1000), "E_FOREIGN"),
+    (lambda pool: pool.record_use(0x1000, 0), "E_FOREIGN"),
+    (lambda pool: pool.export(0x1000), "E_UNSUPPORTED"),
+    (lambda pool: binade.Pool(device=99), "E_INVALID"),
+    (lambda pool: binade.Pool(largest_segment_bytes=1), "E_INVALID"),
+])
+def test_errors_have_the_status_by_name(pool, call, status):
+    with pytest.raises(binade.Error) as raised:
+        call(pool)
+    assert raised.value.status == status
+    assert str(raised.value)
+
+
+def test_out_of_memory_has_the_report():
+    with binade.Pool(limit_bytes=64 * MIB, wait_ms=1) as pool:
+        kept = pool.alloc(40 * MIB)
+        with pytest.raises(MemoryError) as raised:
+            pool.alloc(40 * MIB)
+        error = raised.value
+        assert isinstance(error, binade.OutOfMemoryError)
+        assert error.status == "E_NO_DEVICE_MEMORY"
+        assert error.report["requested_bytes"] == 40 * MIB
+        assert error.report["live_bytes"] == kept.nbytes
+        assert error.report["limit_bytes"] == 64 * MIB
+        assert error.report["steps"]["grow"]["tries"] > 0
+        assert "limit" in error.report["text"]
+        assert pool.last_oom() == error.report
+        with pytest.raises(binade.OutOfMemoryError) as too_large:
+            pool.alloc(1 << 40)
+        assert too_large.value.status == "E_TOO_LARGE"
+        assert too_large.value.report is None
+        kept.free()
+        assert pool.alloc(40 * MIB).is_live
+
+
+def test_no_report_before_a_failure(pool):
+    assert pool.last_oom() is None
+
+
+def test_errors_can_be_pickled():
+    assert type(pickle.loads(pickle.dumps(binade.Error("x")))) is binade.Error
+
+
+def test_stats_and_trim(pool):
+    pool.alloc(MIB).free(binade.DONE)
+    stats = pool.stats()
+    assert stats["reserved_bytes.all.current"] >= MIB
+    assert pool.trim() == stats["reserved_bytes.all.current"]
+    assert pool.stats()["reserved_bytes.all.current"] == 0
+
+
+def test_snapshot_has_the_block(pool):
+    block = pool.alloc(MIB)
+    snapshot = pool.snapshot()
+    used = [interval for interval in snapshot["intervals"]
+            if interval["kind"] == "used"]
+    assert [interval["address"] for interval in used] == [block.address]
+    assert snapshot["segments"][used[0]["segment"]]["size_bytes"] >= MIB
+
+
+def test_array_interface_is_of_the_bytes(pool):
+    block = pool.alloc(1000)
+    assert block.__cuda_array_interface__ == {
+        "shape": (1000,), "typestr": "|u1", "data": (block.address, False),
+        "strides": None, "version": 3}
+
+
+def test_dlpack_keeps_the_block(pool):
+    block = pool.alloc(1000)
+    assert block.__dlpack_device__() == (2, 0)
+    capsule = block.__dlpack__(stream=1, max_version=(1, 0))
+    del block
+    assert live_count(pool) == 1
+    del capsule
+    assert live_count(pool) == 0
+
+
+@pytest.mark.parametrize("wish", [{"copy": True}, {"dl_device": (1, 0)}])
+def test_dlpack_refuses_what_it_is_not(pool, wish):
+    with pytest.raises(BufferError):
+        pool.alloc(1000).__dlpack__(**wish)
+
+
+def test_sixteen_threads(pool):
+    failures = []
+
+    def work(seed):
+        try:
+            kept = []
+            for i in range(3000):
+                kept.append(pool.alloc(512 << (seed * i) % 9))
+                if len(kept) > 20:
+                    kept.pop((seed + i) % 20).free()
+        except BaseException as error:  # pylint: disable=broad-except
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_close_while_others_are_inside():
+    """It is refused, or takes the pool away from them: never a crash."""
+    for _ in range(20):
+        pool = binade.Pool()
+        is_over = threading.Event()
+
+        def work():
+            try:
+                while not is_over.is_set():
+                    pool.alloc(3 * MIB)
+            except ValueError:
+                pass
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(50):
+            try:
+                pool.close()
+            except binade.Error as error:
+                assert error.status == "E_BUSY"
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        pool.close()
+        assert not pool.is_open
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True,
+                          text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("code", [
+    "block = binade.Pool().alloc(5000)",
+    "pool = binade.Pool(); pool.allocate(5000)",
+    "import threading; pool = binade.Pool()\n"
+    "def work():\n  while True: pool.alloc(5000)\n"
+    "threading.Thread(target=work, daemon=True).start()",
+    "import atexit; pool = binade.Pool(); atexit.register(pool.alloc, 5000)",
+])
+def test_exit_with_live_memory_is_silent(code):
+    ended = run("import binade\n" + code)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_child_of_a_fork_is_told(pool):
+    code = """
+import binade, os
+pool = binade.Pool()
+block = pool.alloc(5000)
+child = os.fork()
+if child == 0:
+    try:
+        pool.alloc(5000)
+    except binade.Error as error:
+        del block
+        print(error.status, flush=True)
+        os._exit(0)
+    os._exit(1)
+assert os.waitpid(child, 0)[1] == 0
+assert pool.alloc(5000).is_live
+"""
+    ended = run(code)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        0, "E_FORKED\n", "")
+
+
+def test_probe_tells_of_the_driver():
+    found = binade.probe()
+    assert found["is_standin"] is True and found["device_count"] >= 1
+    assert found["driver_version"] >= 12000 and len(found["uuid"]) == 16
+    assert found["features"] and found["total_memory_bytes"] > 0
+    with pytest.raises(binade.Error):
+        binade.probe(99)

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a thread's cache does alone, and that these calls never do more.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <thread>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::Calls;
+using pool_test::Defaults;
+using pool_test::kMiB;
+using pool_test::Pool;
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+uint64_t NotedCount(binade_pool *pool)
+{
+    binade_history_summary summary = {};
+    summary.struct_size = sizeof summary;
+    EXPECT_EQ(BINADE_OK, binade_history_read(pool, nullptr, 0, &summary));
+    return summary.noted_count;
+}
+
+class Cached : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+};
+
+TEST_F(Cached, AThreadThatHasNothingIsToldSo)
+{
+    Pool pool;
+    binade_devptr address = 7;
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_alloc_cached(pool, 4096, kStream, &address));
+    EXPECT_EQ(7u, address);
+    EXPECT_EQ(0u, pool.Stats().segment_current);
+}
+
+TEST_F(Cached, WhatWasFreedIsServedWithoutTheDriver)
+{
+    Pool pool;
+    pool_test::Stream created;
+    for (binade_stream stream :
+         {kStream, static_cast<binade_stream>(created)}) {
+        binade_devptr address = pool.Alloc(4096, stream), again = 0;
+        pool.Free(address, stream);
+        uint64_t calls_before = Calls();
+        ASSERT_EQ(BINADE_OK, binade_alloc_cached(pool, 4096, stream, &again));
+        EXPECT_EQ(address, again);
+        EXPECT_EQ(BINADE_OK, binade_free_cached(pool, again, stream));
+        EXPECT_EQ(calls_before, Calls());
+    }
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+}
+
+// Until the cache is empty, and not once more: what is left is another's work.
+TEST_F(Cached, EndsWhereTheCacheEnds)
+{
+    Pool pool;
+    pool.Free(pool.Alloc(kMiB), kStream);
+    uint64_t calls_before = Calls();
+    uint64_t count = 0;
+    binade_devptr address = 0;
+    while (binade_alloc_cached(pool, kMiB, kStream, &address) == BINADE_OK)
+        count++;
+    EXPECT_GT(count, 0u);
+    EXPECT_EQ(calls_before, Calls());
+    EXPECT_EQ(count, pool.Stats().allocation_current);
+    pool.End();
+}
+
+TEST_F(Cached, LargeBlocksAndSizeZeroAreNotForIt)
+{
+    Pool pool;
+    binade_devptr large = pool.Alloc(5 * kMiB), address = 0;
+    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, large, kStream));
+    pool.Free(large);
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_alloc_cached(pool, 5 * kMiB, kStream, &address));
+    EXPECT_EQ(BINADE_E_BUSY, binade_alloc_cached(pool, 0, kStream, &address));
+    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, 0, kStream));
+}
+
+TEST_F(Cached, WhatIsNoBlockIsLeftToTheWholeFree)
+{
+    Pool pool;
+    pool.Free(pool.Alloc(4096));
+    binade_devptr block = pool.Alloc(4096);
+    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, block + 512, kStream));
+    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, 0x1234, kStream));
+    ASSERT_EQ(BINADE_OK, binade_free_cached(pool, block, kStream));
+    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, block, kStream))
+        << "freed twice in a row";
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+}
+
+TEST_F(Cached, AnotherThreadHasACacheOfItsOwn)
+{
+    Pool pool;
+    pool.Free(pool.Alloc(4096), kStream);
+    std::thread([&pool] {
+        binade_devptr address = 0;
+        EXPECT_EQ(BINADE_E_BUSY,
+                  binade_alloc_cached(pool, 4096, kStream, &address));
+    }).join();
+}
+
+TEST_F(Cached, AnyStreamIsServedByWhatIsDone)
+{
+    Pool pool;
+    std::set<binade_devptr> freed;
+    binade_devptr cached = 0;
+    // Refills grow: soon one leaves more than the block that was asked for.
+    while (binade_alloc_cached(pool, 4096, BINADE_STREAM_ANY, &cached) !=
+           BINADE_OK) {
+        binade_devptr address = pool.Alloc(4096, BINADE_STREAM_ANY);
+        freed.insert(address);
+        pool.Free(address, BINADE_STREAM_ANY);
+        ASSERT_LT(freed.size(), 100u);
+    }
+    EXPECT_EQ(0u, freed.count(cached)) << "work may be pending on it";
+    EXPECT_EQ(BINADE_OK, binade_free_cached(pool, cached, BINADE_STREAM_ANY));
+}
+
+TEST_F(Cached, TheHistoryHasThemToo)
+{
+    binade_pool_options options = Defaults();
+    options.history_entries = 16;
+    Pool pool(options);
+    binade_devptr address = pool.Alloc(4096);
+    pool.Free(address);
+    uint64_t noted_before = NotedCount(pool);
+    ASSERT_EQ(BINADE_OK, binade_alloc_cached(pool, 4096, kStream, &address));
+    ASSERT_EQ(BINADE_OK, binade_free_cached(pool, address, kStream));
+    EXPECT_EQ(noted_before + 2, NotedCount(pool));
+}
+
+// Where the checks are, the cache has nothing.
+TEST_F(Cached, ACheckedPoolLeavesItToTheWholeCalls)
+{
+    binade_pool_options options = Defaults();
+    options.flags |= BINADE_POOL_CHECKED;
+    Pool pool(options);
+    binade_devptr address = pool.Alloc(4096), other = 0;
+    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, address, kStream));
+    pool.Free(address);
+    EXPECT_EQ(BINADE_E_BUSY, binade_alloc_cached(pool, 4096, kStream, &other));
+}
+
+TEST_F(Cached, ArgumentsThatAreNoneAreInvalid)
+{
+    Pool pool;
+    binade_devptr address = 0;
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_alloc_cached(nullptr, 4096, kStream, &address));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_alloc_cached(pool, 4096, kStream, nullptr));
+    EXPECT_NE(std::string::npos,
+              std::string(binade_last_error_message()).find("out is NULL"));
+    EXPECT_EQ(BINADE_E_INVALID, binade_free_cached(nullptr, 512, kStream));
+}
+
+} // namespace
