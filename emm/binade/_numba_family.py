@@ -8,10 +8,15 @@ differently. `FAMILY` is the one that the numba of this process uses.
 """
 
 import ctypes
+import inspect
 
 from numba.cuda.cudadrv import driver as numba_driver
 
 driver = numba_driver.driver
+
+if "context" not in inspect.signature(numba_driver.MemoryPointer).parameters:
+    raise ImportError("numba-cuda 0.21.0 and 0.21.1 make memory pointers without "
+                      "a context, unlike all others: install another version")
 
 _ATTACH_GLOBAL, _ATTACH_HOST = 1, 2  # CUmemAttach_flags
 

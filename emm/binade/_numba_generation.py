@@ -9,6 +9,7 @@ dictionaries, which the reset has emptied. None of them raises.
 """
 
 import threading
+import weakref
 
 from binade import _native
 from binade._numba_family import FAMILY, driver, numba_driver
@@ -54,12 +55,8 @@ class Generation:
 
     def __init__(self, context, pool_options):
         self._handle = context.handle
-        # Whoever wraps a context of others has the driver's device only.
-        device = getattr(context.device, "id", context.device)
-        self._place = {
-            "device": int(device),
-            "context": FAMILY.context_address(context),
-        }
+        # Finalizers hold this generation, and are not to hold the context.
+        self._context = weakref.proxy(context)
         self._pool_options = pool_options
         self._lock = threading.Lock()
         self._pool = None
@@ -69,6 +66,13 @@ class Generation:
         self.pins = {}
         self.managed = {}
 
+    def _place(self):
+        """The options that say where; asked for when they are needed, as not
+        everybody who makes a context of numba's gives it a device."""
+        device = self._context.device
+        return {"device": int(getattr(device, "id", device)),
+                "context": FAMILY.context_address(self._context)}
+
     def pool(self):
         """The pool; made by the first call."""
         pool = self._pool
@@ -77,7 +81,7 @@ class Generation:
                 pool = self._pool
                 if pool is None:
                     pool = self._pool = _native.Pool(
-                        exportable=True, **self._place, **self._pool_options)
+                        exportable=True, **self._place(), **self._pool_options)
         return pool
 
     def arena(self, write_combined):
@@ -88,7 +92,7 @@ class Generation:
                 arena = self._arenas.get(write_combined)
                 if arena is None:
                     arena = self._arenas[write_combined] = _native.HostArena(
-                        write_combined=write_combined, **self._place)
+                        write_combined=write_combined, **self._place())
         return arena
 
     def free_pinned(self, key, cleanup):

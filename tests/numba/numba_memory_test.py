@@ -4,9 +4,11 @@ memory manager or with ours, and holds every test to the committed lists
 (verdict.py).
 
 usage: numba_memory_test.py --driver FILE --passed COUNT [--site FILE]
+                            [--lists FOLDER]
 
 FILE of --site is one of the package's, as it was built for PYTHONPATH: then the
-memory manager is binade.numba, and plugin_allowed.toml says what it changes.
+memory manager is binade.numba, and plugin_allowed.toml says what it changes. In
+FOLDER, below this one, are the lists for another version of numba.
 One process per module: a crash or a hang costs that module only, and each
 process ends by tearing numba and the driver down.
 """
@@ -34,10 +36,10 @@ def read(name):
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def check_environment():
+def check_environment(lists):
     """The packages are those that requirements.txt pins, or SystemExit."""
     pins = re.findall(
-        r"^([\w.-]+)==(\S+)", read("requirements.txt"), re.MULTILINE
+        r"^([\w.-]+)==(\S+)", read(lists + "requirements.txt"), re.MULTILINE
     )
     for name, wanted in pins:
         try:
@@ -45,7 +47,7 @@ def check_environment():
         except importlib.metadata.PackageNotFoundError:
             found = "missing"
         if found != wanted:
-            raise SystemExit(f"{name} is {found}, requirements.txt: {wanted}")
+            raise SystemExit(f"{name} is {found}, {lists}requirements.txt: {wanted}")
 
 
 def make_library_directory(driver, parent):
@@ -160,12 +162,14 @@ def parse_arguments():
     parser.add_argument("--driver", type=pathlib.Path, required=True)
     parser.add_argument("--passed", type=int, required=True)
     parser.add_argument("--site", type=pathlib.Path)
+    parser.add_argument("--lists", default="")
     return parser.parse_args()
 
 
-def expectations(with_plugin):
-    expected = verdict.expectations(read("passing.txt"), read("allowed.toml"))
-    if with_plugin:
+def expectations(lists, with_plugin):
+    expected = verdict.expectations(read(lists + "passing.txt"),
+                                    read(lists + "allowed.toml"))
+    if with_plugin and not lists:
         expected.update(verdict.read_allowed(read("plugin_allowed.toml")))
     return expected
 
@@ -174,7 +178,8 @@ def main():
     arguments = parse_arguments()
     driver = arguments.driver
     site = arguments.site and arguments.site.absolute().parent.parent
-    check_environment()
+    lists = arguments.lists and arguments.lists + "/"
+    check_environment(lists)
     module_run.open_standin(str(driver.resolve()))
     modules = verdict.read_lines(read("modules.txt"))
     scratch = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
@@ -188,7 +193,7 @@ def main():
         print(f"the pools served {served} blocks")
     if site and served == 0:
         complaints.append("the pools served nothing")
-    return report(expectations(site), outcomes, complaints, arguments.passed)
+    return report(expectations(lists, site), outcomes, complaints, arguments.passed)
 
 
 if __name__ == "__main__":
