@@ -17,7 +17,8 @@ class Cleanup:
 
     def __init__(self):
         self._depth = 0
-        self._depth_lock = threading.Lock()
+        # A collection of garbage while it is held may come back to it.
+        self._depth_lock = threading.RLock()
         self._waiting = collections.deque()
 
     def call(self, function, *arguments):

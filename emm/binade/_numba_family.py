@@ -15,8 +15,8 @@ from numba.cuda.cudadrv import driver as numba_driver
 driver = numba_driver.driver
 
 if "context" not in inspect.signature(numba_driver.MemoryPointer).parameters:
-    raise ImportError("numba-cuda 0.21.0 and 0.21.1 make memory pointers without "
-                      "a context, unlike all others: install another version")
+    raise ImportError("numba-cuda 0.21.0 and 0.21.1 make memory pointers "
+                      "without a context, unlike all others: install another")
 
 _ATTACH_GLOBAL, _ATTACH_HOST = 1, 2  # CUmemAttach_flags
 

@@ -58,7 +58,8 @@ class Generation:
         # Finalizers hold this generation, and are not to hold the context.
         self._context = weakref.proxy(context)
         self._pool_options = pool_options
-        self._lock = threading.Lock()
+        # A collection of garbage while it is held may come back to it.
+        self._lock = threading.RLock()
         self._pool = None
         self._arenas = {}
         # What finalizers take away again, by a key of their own: address,

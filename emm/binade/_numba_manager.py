@@ -18,6 +18,7 @@ from numba.cuda.cudadrv import driver as numba_driver
 
 from binade import _native
 from binade._numba_cleanup import Cleanup
+from binade._numba_core import Resource
 from binade._numba_family import FAMILY
 from binade._numba_generation import (LIBRARY_ERRORS, Generation, free_block,
                                       is_closed)
@@ -69,6 +70,7 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         super().__init__(*args, **kwargs)
         self._cleanup = Cleanup()
         self._unclosed = []
+        self._resource = None
         # numba makes one without a context, to ask for its version.
         self.generation = None
         if self.context is not None:
@@ -80,13 +82,29 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
     def initialize(self):
         """numba calls it whenever a thread turns to the context, so it does
         next to nothing: pool and arenas are made when they are needed."""
+        if self._resource is None:
+            self._resource = self._offer_to_cuda_core()
         if self._unclosed:
             self._unclosed = [pool for pool in self._unclosed
                               if not is_closed(pool)]
 
+    def _offer_to_cuda_core(self):
+        """The resource that numba's device got; False where numba asks nobody
+        but its managers."""
+        device = getattr(self.context.device, "_dev", None)
+        if Resource is None or device is None:
+            return False
+        resource = Resource(self, int(device.device_id))
+        device.memory_resource = resource
+        return resource
+
+    def block(self, size):
+        """A binade.Block of device memory, of the pool as it is now."""
+        return alloc(self.generation.pool(), size)
+
     def memalloc(self, size):
         """Device memory of the pool."""
-        block = alloc(self.generation.pool(), size)
+        block = self.block(size)
         return cuda.MemoryPointer(
             weakref.proxy(self.context), FAMILY.device_pointer(block.address),
             size, finalizer=functools.partial(free_block, block))

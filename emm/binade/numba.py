@@ -60,8 +60,8 @@ def _manager():
     if not isinstance(manager, Manager):
         raise RuntimeError(
             f"numba's memory manager is {type(manager).__name__}, not that of "
-            f"binade.numba: set NUMBA_CUDA_MEMORY_MANAGER=binade.numba, or call "
-            f"binade.numba.enable() before numba's first use of a device")
+            f"binade.numba: set NUMBA_CUDA_MEMORY_MANAGER=binade.numba, or "
+            f"call binade.numba.enable() before numba's first use of a device")
     return manager
 
 

@@ -81,6 +81,11 @@ def test_write_combined_memory_has_an_arena_of_its_own():
     memory = context.memhostalloc(MIB, mapped=True, wc=True)
     assert live_in_arena(write_combined=True) == 1
     assert live_in_arena() == 0
+    # Nothing but write-combined memory is the driver's own.
+    kinds = [binade.numba.arena(kind).stats()["host"]["page_kind_bytes"]
+             for kind in (True, False)]
+    assert kinds[0]["driver"] >= MIB
+    assert kinds[1]["driver"] == 0
     del memory
     assert live_in_arena(write_combined=True) == 0
 

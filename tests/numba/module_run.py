@@ -7,8 +7,8 @@ usage: module_run.py MODULE OUTCOME_FILE
 
 MODULE is below numba.cuda.tests; numba_memory_test.py reads the file. The
 memory manager is numba's own, or that of NUMBA_CUDA_MEMORY_MANAGER. numba's
-tests spawn children that import this file again, as __mp_main__: they get an old
-numba made ready, and all else is under the main guard.
+tests spawn children that import this file again, as __mp_main__: they get an
+old numba made ready, and all else is under the main guard.
 """
 
 import ctypes

@@ -47,7 +47,8 @@ def check_environment(lists):
         except importlib.metadata.PackageNotFoundError:
             found = "missing"
         if found != wanted:
-            raise SystemExit(f"{name} is {found}, {lists}requirements.txt: {wanted}")
+            raise SystemExit(
+                f"{name} is {found}, {lists}requirements.txt: {wanted}")
 
 
 def make_library_directory(driver, parent):
@@ -193,7 +194,8 @@ def main():
         print(f"the pools served {served} blocks")
     if site and served == 0:
         complaints.append("the pools served nothing")
-    return report(expectations(lists, site), outcomes, complaints, arguments.passed)
+    return report(expectations(lists, site), outcomes, complaints,
+                  arguments.passed)
 
 
 if __name__ == "__main__":
