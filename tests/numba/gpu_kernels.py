@@ -1,32 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numba kernels on a GPU whose arrays lie in a pool of ours (binade_plugin.py);
-numpy says what must come out.
+"""numba kernels on a GPU whose arrays come from the pool (binade.numba); numpy
+says what must come out.
 
 usage: gpu_kernels.py [--seed=N] [--scale=N] [--planted]
 
-It needs numba-cuda, a GPU, and libbinade.so.0 where the loader looks. --planted
+It needs numba-cuda, a GPU, and the package on PYTHONPATH. --planted
 frees every array as if nothing that uses it were pending: wrong words must come
 out, and the status says whether they did.
 """
 
 import argparse
 import concurrent.futures
-import ctypes
 import gc
 import os
 import sys
 
 import numpy as np
 
-os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "binade_plugin"
+os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "binade.numba"
 os.environ["NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"] = "0"
 
 from numba import cuda  # noqa: E402, after its settings
 
-import binade_plugin  # noqa: E402
+import binade.numba  # noqa: E402
+from binade import _native, _numba_manager  # noqa: E402
 
 BLOCK = 256
-STREAM_DONE = -2
 WORDS = 4096
 
 
@@ -145,10 +144,10 @@ def main():
     print(f"seed {arguments.seed}, scale {arguments.scale}, "
           f"on {cuda.get_current_device().name}")
     if arguments.planted:
-        binade_plugin.STREAM_ANY = ctypes.c_void_p(STREAM_DONE)
+        _numba_manager.free_block = lambda block: block.free(_native.DONE)
     wrong = sum(run(part, arguments.seed, arguments.scale) for part in PARTS)
     gc.collect()
-    stats = binade_plugin.stats_of(cuda.current_context().memory_manager.pool)
+    stats = binade.numba.pool().stats()
     for key, value in stats.items():
         print(f"  {key} {value}")
     if arguments.planted:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs numba's own memory tests on the stand-in driver, with numba's default
-memory manager or on a pool of ours, and holds every test to the committed lists
+memory manager or with ours, and holds every test to the committed lists
 (verdict.py).
 
-usage: numba_memory_test.py --driver FILE --passed COUNT [--library FILE]
+usage: numba_memory_test.py --driver FILE --passed COUNT [--site FILE]
+                            [--lists FOLDER]
 
-With libbinade.so it is binade_plugin.py and the modules of plugin_modules.txt,
-otherwise numba's manager and those of modules.txt.
+FILE of --site is one of the package's, as it was built for PYTHONPATH: then the
+memory manager is binade.numba, and plugin_allowed.toml says what it changes. In
+FOLDER, below this one, are the lists for another version of numba.
 One process per module: a crash or a hang costs that module only, and each
 process ends by tearing numba and the driver down.
 """
@@ -34,10 +36,10 @@ def read(name):
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def check_environment():
+def check_environment(lists):
     """The packages are those that requirements.txt pins, or SystemExit."""
     pins = re.findall(
-        r"^([\w.-]+)==(\S+)", read("requirements.txt"), re.MULTILINE
+        r"^([\w.-]+)==(\S+)", read(lists + "requirements.txt"), re.MULTILINE
     )
     for name, wanted in pins:
         try:
@@ -45,30 +47,32 @@ def check_environment():
         except importlib.metadata.PackageNotFoundError:
             found = "missing"
         if found != wanted:
-            raise SystemExit(f"{name} is {found}, requirements.txt: {wanted}")
+            raise SystemExit(
+                f"{name} is {found}, {lists}requirements.txt: {wanted}")
 
 
-def make_library_directory(driver, library, parent):
+def make_library_directory(driver, parent):
     """numba looks for both names of the driver; they must be one file, or each
     would be a driver with a state of its own."""
     directory = parent / "libraries"
     directory.mkdir()
     for name in ("libcuda.so.1", "libcuda.so"):
         (directory / name).symlink_to(driver.resolve())
-    if library:
-        (directory / "libbinade.so.0").symlink_to(library.resolve())
     return directory
 
 
-def child_environment(library_directory, manager, home):
+def child_environment(library_directory, site, home):
     """Nothing of the caller's but PATH: settings of numba, CUDA or Python
-    would change what runs."""
-    return {
+    would change what runs. The plugin finds the same driver as numba does."""
+    manager = {
+        "NUMBA_CUDA_MEMORY_MANAGER": "binade.numba",
+        "PYTHONPATH": str(site),
+    }
+    return (manager if site else {}) | {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(home),
         "TMPDIR": str(home),
         "LD_LIBRARY_PATH": str(library_directory),
-        "NUMBA_CUDA_MEMORY_MANAGER": manager,
         # Two, for the tests that want a second GPU; small, because some of
         # them take a tenth of what there is.
         "BINADE_STANDIN_DEVICES": "2",
@@ -91,8 +95,8 @@ def how_it_ended(module, status, events, output):
     if counts_of(events)["driver_calls"] == 0:
         return f"{module}: made no call of the stand-in driver"
     # A finalizer's exception goes nowhere else.
-    if b"binade_plugin.py" in output:
-        return f"{module}: the library refused a call"
+    if re.search(rb"binade[./](_n|numba)|Exception ignored", output):
+        return f"{module}: the plugin failed"
     return None
 
 
@@ -158,37 +162,40 @@ def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--driver", type=pathlib.Path, required=True)
     parser.add_argument("--passed", type=int, required=True)
-    parser.add_argument("--library", type=pathlib.Path)
+    parser.add_argument("--site", type=pathlib.Path)
+    parser.add_argument("--lists", default="")
     return parser.parse_args()
 
 
-def plan(with_pool):
-    """(memory manager, modules, expectations)."""
-    expected = verdict.expectations(read("passing.txt"), read("allowed.toml"))
-    if not with_pool:
-        return "default", verdict.read_lines(read("modules.txt")), expected
-    modules = verdict.read_lines(read("plugin_modules.txt"))
-    return "binade_plugin", modules, verdict.of_modules(expected, modules)
+def expectations(lists, with_plugin):
+    expected = verdict.expectations(read(lists + "passing.txt"),
+                                    read(lists + "allowed.toml"))
+    if with_plugin and not lists:
+        expected.update(verdict.read_allowed(read("plugin_allowed.toml")))
+    return expected
 
 
 def main():
     arguments = parse_arguments()
-    driver, library = arguments.driver, arguments.library
-    check_environment()
+    driver = arguments.driver
+    site = arguments.site and arguments.site.absolute().parent.parent
+    lists = arguments.lists and arguments.lists + "/"
+    check_environment(lists)
     module_run.open_standin(str(driver.resolve()))
-    manager, modules, expected = plan(library)
+    modules = verdict.read_lines(read("modules.txt"))
     scratch = pathlib.Path(tempfile.mkdtemp(dir=os.environ.get("TEST_TMPDIR")))
     try:
-        directory = make_library_directory(driver, library, scratch)
-        environment = child_environment(directory, manager, scratch)
+        directory = make_library_directory(driver, scratch)
+        environment = child_environment(directory, site, scratch)
         outcomes, complaints, served = run_all(modules, environment, scratch)
     finally:
         shutil.rmtree(scratch)
-    if library:
+    if site:
         print(f"the pools served {served} blocks")
-    if library and served == 0:
+    if site and served == 0:
         complaints.append("the pools served nothing")
-    return report(expected, outcomes, complaints, arguments.passed)
+    return report(expectations(lists, site), outcomes, complaints,
+                  arguments.passed)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,14 @@
 # from requirements.txt: .venv of the checkout that this file belongs to, or
 # the interpreter that BINADE_NUMBA_PYTHON names.
 #
-# usage: numba_memory_test.sh RUNNER ARGUMENT...
+# usage: numba_memory_test.sh [--system] RUNNER ARGUMENT...
+#   --system  with the system's python3, for the numba that Debian has
 set -eu
+
+if [ "$1" = --system ]; then
+    shift
+    exec /usr/bin/python3 -B "$@"
+fi
 
 checkout=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 python=${BINADE_NUMBA_PYTHON:-$checkout/.venv/bin/python}

@@ -55,14 +55,6 @@ def expectations(passing_text, allowed_text):
     return expected
 
 
-def of_modules(expected, modules):
-    """Those of the expectations that are about tests of these modules."""
-    return {
-        test: expectation for test, expectation in expected.items()
-        if test.rsplit(".", 2)[0] in modules
-    }
-
-
 def outcomes_of(events):
     """Test -> Outcome, from the events of one module's run. A test that was
     started and never finished crashed its process."""

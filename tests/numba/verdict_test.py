@@ -108,11 +108,6 @@ class Lists(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "listed twice"):
             verdict.expectations(twice, ALLOWED)
 
-    def test_only_a_modules_own_tests_are_expected_of_it(self):
-        expected = verdict.expectations(PASSING, ALLOWED)
-        of_module = verdict.of_modules(expected, ["drv.test_b"])
-        self.assertEqual(list(of_module), ["drv.test_b.T.test_windows"])
-
     def test_only_failing_and_skipping_can_be_allowed(self):
         with self.assertRaisesRegex(ValueError, "bad group"):
             verdict.read_allowed(ALLOWED.replace('"skip"', '"crash"'))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays for other processes: numba's IPC handles of the pool's memory."""
+
+import concurrent.futures
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+from numba_support import address_of, cuda, reset_afterwards
+
+import binade.numba
+from numba.cuda.cudadrv.driver import CudaAPIError, driver
+
+__all__ = ["reset_afterwards"]
+
+
+def read(handle):
+    """In another process: what the array has; then 0 instead of it."""
+    with handle as array:
+        found = array.copy_to_host()
+        array.copy_to_device(np.zeros_like(found))
+    return found
+
+
+def read_raw(reserved, offset, count):
+    with cuda.open_ipc_array(reserved, shape=count, dtype=np.int64,
+                             offset=offset) as array:
+        return array.copy_to_host()
+
+
+@pytest.fixture(name="peer", scope="module")
+def started_peer():
+    """Calls functions in a process that was spawned."""
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, context) as executor:
+        yield lambda *call: executor.submit(*call).result(timeout=120)
+
+
+@pytest.fixture(name="array")
+def array_inside_a_segment():
+    """One that does not begin where its segment does."""
+    before = cuda.to_device(np.full(1000, -1))
+    array = cuda.to_device(np.arange(1000))
+    yield array
+    assert set(before.copy_to_host()) == {-1}
+
+
+def handle_of(array):
+    return cuda.current_context().get_ipc_handle(array.gpu_data)
+
+
+def test_peer_has_the_array(array, peer):
+    assert handle_of(array).offset > 0
+    assert np.array_equal(peer(read, array.get_ipc_handle()), np.arange(1000))
+    assert set(array.copy_to_host()) == {0}
+
+
+@pytest.mark.parametrize("part", [slice(7, None), slice(7, 11), slice(0, 5)])
+def test_peer_has_a_slice(array, peer, part):
+    wanted = np.arange(1000)
+    assert np.array_equal(peer(read, array[part].get_ipc_handle()),
+                          wanted[part])
+    wanted[part] = 0
+    assert np.array_equal(array.copy_to_host(), wanted)
+
+
+def test_peer_without_numbas_handle_uses_the_bytes_and_the_offset(array, peer):
+    handle = handle_of(array)
+    assert len(bytes(handle.handle.reserved)) == 64
+    found = peer(read_raw, handle.handle.reserved, handle.offset, 1000)
+    assert np.array_equal(found, np.arange(1000))
+
+
+def test_two_arrays_of_one_segment_differ_by_their_offsets(peer):
+    first, second = (cuda.to_device(np.full(10, value)) for value in (1, 2))
+    handles = [array.get_ipc_handle() for array in (first, second)]
+    assert [set(peer(read, handle)) for handle in handles] == [{1}, {2}]
+
+
+class Foreign:
+    """An array that numba gets by its interface alone."""
+
+    def __init__(self, address, count):
+        self.__cuda_array_interface__ = {
+            "shape": (count,), "typestr": "<i8", "data": (address, False),
+            "version": 3}
+
+
+def test_view_that_came_through_the_array_interface(array, peer):
+    view = cuda.as_cuda_array(Foreign(address_of(array) + 24, 997))
+    assert np.array_equal(peer(read, view.get_ipc_handle()),
+                          np.arange(3, 1000))
+
+
+def test_memory_of_others_is_left_to_the_driver(peer):
+    cuda.device_array(10)  # there is a pool to ask
+    base = driver.cuMemAlloc(16000)
+    view = cuda.as_cuda_array(Foreign(int(base) + 8000, 1000))
+    view.copy_to_device(np.arange(1000))
+    handle = handle_of(view)
+    assert handle.offset == 8000
+    assert np.array_equal(
+        peer(read_raw, handle.handle.reserved, handle.offset, 1000),
+        np.arange(1000))
+    driver.cuMemFree(base)
+
+
+def test_handle_keeps_its_array(array):
+    handle = array.get_ipc_handle()
+    before = binade.numba.pool().stats()["allocation.all.current"]
+    del array
+    assert binade.numba.pool().stats()["allocation.all.current"] == before
+    assert pickle.loads(pickle.dumps(handle)) is not None
+
+
+def test_segment_of_an_export_is_not_trimmed():
+    array = cuda.to_device(np.arange(1000))
+    address = address_of(array)
+    array.get_ipc_handle()
+    del array
+    binade.numba.trim()
+    assert binade.numba.pool().stats()["reserved_bytes.all.current"] > 0
+    # Nor does it serve again, as a peer may still have it.
+    others = [cuda.device_array(1000, np.int64) for _ in range(50)]
+    assert address not in {address_of(other) for other in others}
+    del others
+    binade.numba.release_exports()
+    binade.numba.trim()
+    assert binade.numba.pool().stats()["reserved_bytes.all.current"] == 0
+
+
+def test_memory_that_is_gone_has_no_handle():
+    array = cuda.to_device(np.arange(1000))
+    cuda.current_context().reset()
+    with pytest.raises(CudaAPIError):
+        handle_of(array)
