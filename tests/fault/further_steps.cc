@@ -167,6 +167,8 @@ void HostArena(World &world)
     EXPECT_TRUE(TRY(world, binade_host_stats_get, (host, &stats)));
     EXPECT_EQ(2 * kMiB * stats.region_count, stats.pinned_bytes);
     EXPECT_TRUE(TRY(world, binade_host_report, (host, text, sizeof text)));
+    (void)TRY(world, binade_host_topology,
+              (BINADE_HOST_TOPOLOGY_TEXT, text, sizeof text, nullptr));
     (void)TRY(world, binade_host_trim, (host, 0, nullptr));
     (void)TRY(world, binade_host_destroy, (host, nullptr));
 }

@@ -99,6 +99,29 @@ void OtherFrees(World &world)
     world.FreeAll(BINADE_STREAM_DONE);
 }
 
+// These call nobody, so that no fault reaches them: they do what the cache can.
+void CachedOnly(World &world)
+{
+    binade_devptr address = 0;
+    if (!world.pool)
+        return;
+    world.Alloc(4 * kKiB, world.first);
+    world.FreeAll(world.first);
+    world.Note("binade_alloc_cached");
+    world.Note("binade_free_cached");
+    binade_status status =
+        binade_alloc_cached(world.pool, 4 * kKiB, world.first, &address);
+    if (status != BINADE_OK) {
+        EXPECT_EQ(BINADE_E_BUSY, status);
+        return;
+    }
+    world.Own(address, 4 * kKiB);
+    world.FreeNewest([&](binade_devptr own, size_t) {
+        return binade_free_cached(world.pool, own, world.first) == BINADE_OK ||
+               TRY(world, binade_free, (world.pool, own, world.first));
+    });
+}
+
 void RecordUse(World &world)
 {
     for (int i = 0; i < 2; i++) {
@@ -270,6 +293,7 @@ const std::vector<Step> kSteps = {
     {"large blocks", Large},
     {"other allocations", OtherAllocs},
     {"other frees", OtherFrees},
+    {"cached only", CachedOnly},
     {"record use", RecordUse},
     {"under a guard", UnderAGuard},
     {"share with itself", Share},
