@@ -33,8 +33,9 @@ OTHER_LIBRARY = "pool/standin"
 MODULE_FOLDERS = {"_native": "emm/native", "_nep49": "emm/nep49"}
 CARRIED_SUFFIXES = {".c", ".h", ".inc", ".map"}
 
-FLAGS = ["-std=c11", "-Werror=implicit-function-declaration", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
-         "-fno-omit-frame-pointer", "-ffunction-sections", "-fdata-sections"]
+FLAGS = ["-std=c11", "-Werror=implicit-function-declaration", "-O2", "-DNDEBUG",
+         "-fPIC", "-fvisibility=hidden", "-fno-omit-frame-pointer",
+         "-ffunction-sections", "-fdata-sections"]
 
 
 def version():
