@@ -117,19 +117,24 @@ static void block_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* None, or NULL after an error. */
+static PyObject *free_now(PyObject *self, binade_stream stream)
+{
+    binade_status status = give_back(block_of(self), stream);
+    if (status != BINADE_OK)
+        return native_refuse(native_state_of(self), NULL, status);
+    Py_RETURN_NONE;
+}
+
 static PyObject *block_free(PyObject *self, PyObject *arguments,
                             PyObject *names)
 {
     static char *keys[] = {"stream", NULL};
-    struct native_block *block = block_of(self);
-    binade_stream stream = block->stream;
+    binade_stream stream = block_of(self)->stream;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:free", keys,
                                      native_stream_from, &stream))
         return NULL;
-    binade_status status = give_back(block, stream);
-    if (status != BINADE_OK)
-        return native_refuse(native_state_of(self), NULL, status);
-    Py_RETURN_NONE;
+    return free_now(self, stream);
 }
 
 static PyObject *block_enter(PyObject *self, PyObject *none)
@@ -141,10 +146,7 @@ static PyObject *block_enter(PyObject *self, PyObject *none)
 static PyObject *block_exit(PyObject *self, PyObject *arguments)
 {
     (void)arguments;
-    binade_status status = give_back(block_of(self), block_of(self)->stream);
-    if (status != BINADE_OK)
-        return native_refuse(native_state_of(self), NULL, status);
-    Py_RETURN_NONE;
+    return free_now(self, block_of(self)->stream);
 }
 
 static PyObject *block_int(PyObject *self)
@@ -196,9 +198,11 @@ static PyObject *get_space(PyObject *self, void *closure)
     return Py_NewRef((PyObject *)block_of(self)->space);
 }
 
-/* The two array interfaces: bytes, in one dimension. */
-static PyObject *interface_of(PyObject *self)
+/* Either array interface: bytes, in one dimension. No "stream": nothing that
+ * the pool knows of is pending on them. */
+static PyObject *get_array_interface(PyObject *self, void *closure)
 {
+    (void)closure;
     const struct native_block *block = block_of(self);
     if (native_block_check(block))
         return NULL;
@@ -206,13 +210,6 @@ static PyObject *interface_of(PyObject *self)
                          (Py_ssize_t)block->nbytes, "typestr", "|u1", "data",
                          (unsigned long long)block->address, Py_False,
                          "strides", Py_None, "version", 3);
-}
-
-/* No "stream": nothing that the pool knows of is pending on the bytes. */
-static PyObject *get_array_interface(PyObject *self, void *closure)
-{
-    (void)closure;
-    return interface_of(self);
 }
 
 static PyObject *get_device_address(PyObject *self, void *closure)

@@ -70,44 +70,40 @@ static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
     return answer(module, status);
 }
 
-/* The two arguments of pin() and unpin(). */
-static int parse_range(PyObject *arguments, PyObject *names, void **address,
-                       size_t *nbytes)
+/* pin() or unpin(): what the library does to a range. */
+static PyObject *call_on_range(PyObject *module, PyObject *arguments,
+                               PyObject *names,
+                               binade_status (*call)(void *, size_t))
 {
     static char *keys[] = {"address", "nbytes", NULL};
-    uint64_t start = 0;
-    uint64_t length = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&", keys,
-                                     native_u64_from, &start, native_u64_from,
-                                     &length))
-        return -1;
-    *address = (void *)(uintptr_t)start;
-    *nbytes = length;
-    return 0;
-}
-
-static PyObject *pin(PyObject *module, PyObject *arguments, PyObject *names)
-{
-    void *address = NULL;
-    size_t nbytes = 0;
+    uint64_t address = 0;
+    uint64_t nbytes = 0;
     binade_status status;
-    if (parse_range(arguments, names, &address, &nbytes))
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&", keys,
+                                     native_u64_from, &address, native_u64_from,
+                                     &nbytes))
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_host_pin(address, nbytes);
+    status = call((void *)(uintptr_t)address, nbytes);
     Py_END_ALLOW_THREADS;
     return answer(module, status);
 }
 
+static PyObject *pin(PyObject *module, PyObject *arguments, PyObject *names)
+{
+    return call_on_range(module, arguments, names, binade_host_pin);
+}
+
 static PyObject *unpin(PyObject *module, PyObject *arguments, PyObject *names)
 {
-    void *address = NULL;
-    size_t nbytes = 0;
+    return call_on_range(module, arguments, names, binade_host_unpin);
+}
+
+static PyObject *call_guard(PyObject *module, binade_status (*call)(void))
+{
     binade_status status;
-    if (parse_range(arguments, names, &address, &nbytes))
-        return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_host_unpin(address, nbytes);
+    status = call();
     Py_END_ALLOW_THREADS;
     return answer(module, status);
 }
@@ -115,21 +111,13 @@ static PyObject *unpin(PyObject *module, PyObject *arguments, PyObject *names)
 static PyObject *capture_guard_begin(PyObject *module, PyObject *none)
 {
     (void)none;
-    binade_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_capture_guard_begin();
-    Py_END_ALLOW_THREADS;
-    return answer(module, status);
+    return call_guard(module, binade_capture_guard_begin);
 }
 
 static PyObject *capture_guard_end(PyObject *module, PyObject *none)
 {
     (void)none;
-    binade_status status;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_capture_guard_end();
-    Py_END_ALLOW_THREADS;
-    return answer(module, status);
+    return call_guard(module, binade_capture_guard_end);
 }
 
 PyMethodDef native_sharing_methods[] = {
