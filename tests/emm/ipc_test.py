@@ -11,7 +11,7 @@ from binade import _native
 CHILD = """
 import ctypes, os, sys
 from binade import _native
-driver = ctypes.CDLL(os.environ["BINADE_DRIVER"])
+driver = ctypes.CDLL(os.environ.get("BINADE_DRIVER", "libcuda.so.1"))
 context = ctypes.c_void_p()
 assert driver.cuInit(0) == 0
 assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0

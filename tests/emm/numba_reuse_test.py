@@ -4,8 +4,8 @@ is none."""
 
 import numpy as np
 import pytest
-from numba_support import (MIB, Stream, address_of, reset_afterwards, cuda,
-                           standin)
+from numba_support import (MIB, Stream, address_of, cuda, needs_small_memory,
+                           reset_afterwards, standin)
 
 import binade.numba
 from binade import _native, _numba_manager
@@ -89,6 +89,7 @@ def test_trim_waits_for_the_last_deferral():
     assert reserved() == 0
 
 
+@needs_small_memory
 def test_memory_info_counts_what_the_pool_keeps():
     context = cuda.current_context()
     before = context.get_memory_info()
@@ -99,6 +100,7 @@ def test_memory_info_counts_what_the_pool_keeps():
     assert after.total == 512 * MIB
 
 
+@needs_small_memory
 @pytest.mark.parametrize("caught", [MemoryError, CudaAPIError,
                                     binade.numba.OutOfMemoryError])
 def test_out_of_memory_is_what_its_catchers_expect(caught):
