@@ -38,11 +38,16 @@ def test_pending_reader_sees_its_own_data():
     assert read_late() == (False, {0x11})
 
 
+def alloc_and_free_as_done(source, size):
+    block = source.alloc(size)
+    block.stream = _native.DONE
+    return block
+
+
 def test_pool_that_is_told_that_work_is_done_gives_it_to_the_next(monkeypatch):
     # What a pool does that does not wait for the reader: so the test above
     # would see it.
-    monkeypatch.setattr(_numba_manager, "free_block",
-                        lambda block: block.free(_native.DONE))
+    monkeypatch.setattr(_numba_manager, "alloc", alloc_and_free_as_done)
     assert read_late() == (True, {0x22})
 
 
@@ -57,6 +62,14 @@ def test_memory_serves_again_when_the_work_is_over():
     binade.numba.trim(keep_bytes=1 << 30)  # takes back what is done
     arrays = [cuda.device_array(MIB, np.uint8) for _ in range(4)]
     assert {address_of(array) for array in arrays} == seen
+
+
+def test_memory_can_be_freed_before_its_array_goes():
+    array = cuda.device_array(MIB, np.uint8)
+    array.gpu_data.free()
+    assert binade.numba.pool().stats()["allocation.all.current"] == 0
+    with pytest.raises(RuntimeError, match="dead"):
+        array.gpu_data.free()
 
 
 def test_view_keeps_memory():
