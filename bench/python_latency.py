@@ -147,16 +147,19 @@ def start_kind(options, kind, process):
                f"--process={process}", f"--cell-ms={options.cell_ms}",
                f"--threads={','.join(map(str, options.threads))}"]
     _, environment = python_subjects.KINDS[kind]
+    failed = None
     try:
         ended = subprocess.run(
             command, env={**os.environ, **environment}, capture_output=True,
-            text=True, timeout=PROCESS_LIMIT_S, check=False)
-        output, why = ended.stdout, ended.stderr.strip().splitlines()[-1:]
-        failed = ended.returncode and f"status {ended.returncode}, {why}"
+            timeout=PROCESS_LIMIT_S, check=False)
+        output = ended.stdout
+        if ended.returncode:
+            last = ended.stderr.decode().strip().rpartition("\n")[2]
+            failed = f"status {ended.returncode}, {last}"
     except subprocess.TimeoutExpired as timeout:
-        output = (timeout.stdout or b"").decode()
+        output = timeout.stdout or b""
         failed = f"still running after {PROCESS_LIMIT_S} s"
-    sys.stdout.write(output)
+    sys.stdout.write(output.decode())
     sys.stdout.flush()
     if failed:
         emit("latency", kind, process, error=failed)

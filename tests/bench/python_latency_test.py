@@ -4,6 +4,8 @@
 import contextlib
 import io
 import json
+import pathlib
+import tempfile
 import threading
 import unittest
 from unittest import mock
@@ -118,6 +120,32 @@ class Rounds(unittest.TestCase):
     def test_no_round_is_begun_that_would_outlast_the_budget(self):
         self.assertEqual(len(self.started(10, 45)), 4)
         self.assertEqual(len(self.started(10, 5)), 2)
+
+    def rows_of_process(self, script):
+        """What is passed on of a process that does this instead."""
+        output = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder:
+            python = pathlib.Path(folder) / "python"
+            python.write_text(f"#!/bin/sh\n{script}\n")
+            python.chmod(0o755)
+            with mock.patch.object(python_latency.sys, "executable",
+                                   str(python)), \
+                    mock.patch.object(python_latency, "PROCESS_LIMIT_S", 1), \
+                    contextlib.redirect_stdout(output):
+                options = python_latency.parse([])
+                python_latency.start_kind(options, "torch", 4)
+        return [json.loads(line) for line in output.getvalue().splitlines()]
+
+    def test_process_that_dies_keeps_its_rows_and_is_one(self):
+        kept, lost = self.rows_of_process("echo '{}'; echo gone >&2; exit 3")
+        self.assertEqual(kept, {})
+        self.assertEqual((lost["subject"], lost["process"], lost["error"]),
+                         ("torch", 4, "status 3, gone"))
+
+    def test_process_that_hangs_keeps_its_rows_and_is_one(self):
+        kept, lost = self.rows_of_process("echo '{}'; exec sleep 600")
+        self.assertEqual(kept, {})
+        self.assertIn("still running", lost["error"])
 
     def test_unknown_words_are_refused(self):
         for words in ("--kinds=rmm", "--threads=0", "--threads=a"):
