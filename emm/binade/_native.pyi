@@ -142,6 +142,16 @@ class HostArena:
     def __enter__(self) -> "HostArena": ...
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
 
+class _Import:
+    """Memory of another process, closed when the last reference goes: what
+    binade.ipc.Import is made of."""
+    address: Final[int]  # that the handle names
+    is_open: Final[bool]
+    stream: int
+    def __init__(self, handle: bytes, context: int = 0) -> None: ...
+    def close(self, stream: Any = ..., wait: bool = True) -> int:
+        """A number for ipc_wait(); 0: it is over."""
+
 def version() -> str: ...
 def probe(device: int = 0) -> dict[str, Any]:
     """binade_caps: what the driver and the device are and can do."""
@@ -151,10 +161,17 @@ def pin(address: int, nbytes: int) -> None:
     """Pins the caller's memory, counted: binade_host_pin(). A context must be
     current."""
 def unpin(address: int, nbytes: int) -> None: ...
-def ipc_open(handle: bytes, context: int = 0) -> int:
-    """An address of this process, to be given to ipc_close()."""
-def ipc_close(address: int, stream: Any = ANY) -> int:
-    """A number for ipc_wait()."""
-def ipc_wait(closing: int, timeout_ms: int = 1000) -> None: ...
+def ipc_wait(closing: int, timeout_ms: int = 1000) -> None:
+    """Until the close with that number is over; Error, E_BUSY, after the time."""
+def ipc_trim(keep_count: int = 0) -> int:
+    """How many segments of others are open afterwards."""
+def pool_of(address: int) -> Pool | None:
+    """The pool that has the address, used or not."""
+def _dlpack_make(owner: Any, address: int, device: tuple[int, int],
+                 dtype: tuple[int, int], shape: tuple[int, ...],
+                 strides: tuple[int, ...] | None) -> Any: ...
+def _dlpack_read(capsule: Any) -> tuple[
+        int, tuple[int, int], tuple[int, int, int], tuple[int, ...],
+        tuple[int, ...] | None]: ...
 def capture_guard_begin() -> None: ...
 def capture_guard_end() -> None: ...

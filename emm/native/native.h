@@ -31,6 +31,8 @@ struct native_state {
     PyTypeObject *arena_type;
     PyTypeObject *block_type;
     PyTypeObject *host_block_type;
+    PyTypeObject *import_type;
+    struct native_space *pools; /* a list of those that were made */
 };
 
 /* A Pool, or a HostArena, whose memory is a pool's as well. */
@@ -42,6 +44,7 @@ struct native_space {
     int device;
     /* Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;
+    struct native_space *next; /* in native_state.pools; the GIL */
 };
 
 /* Memory of a space that it keeps a reference to. */
@@ -100,6 +103,7 @@ binade_pool *native_enter_open(struct native_space *space);
 /* The same; NULL after an error. */
 binade_pool *native_enter(struct native_space *space);
 void native_leave(struct native_space *space);
+bool native_space_owns(struct native_space *space, uint64_t address);
 /* Refuses a second __init__(). */
 int native_space_check_new(struct native_space *space);
 
@@ -124,12 +128,23 @@ PyObject *native_block_new(struct native_space *space, size_t nbytes,
 /* dlpack.c */
 PyObject *native_dlpack(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *native_dlpack_device(PyObject *self, PyObject *none);
+/* Functions of the module: a capsule of any memory, and what a capsule has. */
+PyObject *native_dlpack_make(PyObject *module, PyObject *arguments);
+PyObject *native_dlpack_read(PyObject *module, PyObject *capsule);
 
 /* pool.c, arena.c: types with the base that native_space_type_new() made. */
 int native_pool_type_add(PyObject *module, struct native_state *state,
                          PyTypeObject *base);
 int native_arena_type_add(PyObject *module, struct native_state *state,
                           PyTypeObject *base);
+
+/* The Pool of this interpreter that has the address, in use or not, or None. */
+PyObject *native_pool_of(PyObject *module, PyObject *address);
+
+/* import.c */
+int native_import_type_add(PyObject *module, struct native_state *state);
+/* Closes the imports that could not be closed when their object went. */
+void native_import_close_left(void);
 
 /* The numbers of a pool that was entered. */
 PyObject *native_stats_of(PyObject *self, binade_pool *pool);

@@ -101,11 +101,22 @@ static PyObject *space_close(PyObject *self, PyObject *none)
     return PyLong_FromUnsignedLongLong(leaks.block_count);
 }
 
+/* Before anything else of its end: who finds it takes a reference. */
+static void unlist(struct native_space *space)
+{
+    struct native_space **at = &native_state_of((PyObject *)space)->pools;
+    while (*at && *at != space)
+        at = &(*at)->next;
+    if (*at)
+        *at = space->next;
+}
+
 static void space_dealloc(PyObject *self)
 {
     struct native_space *space = space_of(self);
     PyTypeObject *type = Py_TYPE(self);
     bool is_used = false;
+    unlist(space);
     binade_pool *pool = take_away(space, &is_used);
     if (pool && !native_is_over()) {
         struct native_error error = native_error_keep();
@@ -184,19 +195,24 @@ static PyObject *space_usable_size(PyObject *self, PyObject *argument)
     return result;
 }
 
+bool native_space_owns(struct native_space *space, uint64_t address)
+{
+    size_t nbytes = 0;
+    binade_pool *pool = native_enter_open(space);
+    if (!pool)
+        return false;
+    binade_status status = binade_usable_size(pool, address, &nbytes);
+    native_leave(space);
+    /* INVALID: it is inside a block, or free. */
+    return status == BINADE_OK || status == BINADE_E_INVALID;
+}
+
 static PyObject *space_owns(PyObject *self, PyObject *argument)
 {
     uint64_t address = 0;
-    size_t nbytes = 0;
     if (!native_u64_from(argument, &address))
         return NULL;
-    binade_pool *pool = native_enter_open(space_of(self));
-    if (!pool)
-        Py_RETURN_FALSE;
-    binade_status status = binade_usable_size(pool, address, &nbytes);
-    native_leave(space_of(self));
-    /* INVALID: it is inside a block, or free. */
-    return PyBool_FromLong(status == BINADE_OK || status == BINADE_E_INVALID);
+    return PyBool_FromLong(native_space_owns(space_of(self), address));
 }
 
 static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,

@@ -1,78 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles of blocks across processes."""
+"""binade.ipc across processes that were spawned."""
 
-import subprocess
-import sys
+import gc
+import pickle
+import socket
 
 import binade
+import binade.ipc
+import ipc_peer
 import pytest
-from binade import _native
 
-CHILD = """
-import ctypes, os, sys
-from binade import _native
-driver = ctypes.CDLL(os.environ["BINADE_DRIVER"])
-context = ctypes.c_void_p()
-assert driver.cuInit(0) == 0
-assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
-assert driver.cuCtxSetCurrent(context) == 0
-handle = bytes.fromhex(sys.argv[1])
-address = _native.ipc_open(handle)
-assert _native.ipc_open(handle) == address
-_native.ipc_close(address)
-_native.ipc_wait(_native.ipc_close(address))
-print(hex(address))
-"""
+KIB = 1 << 10
+MIB = 1 << 20
+DATA = bytes(range(256)) * 16
 
 
-@pytest.fixture
-def exportable():
+@pytest.fixture(name="pool")
+def exportable_pool():
     with binade.Pool(exportable=True) as pool:
         yield pool
+        pool.release_exports(0)
+        gc.collect()  # an exception that was caught keeps the test's variables
+        assert pool.stats()["allocation.all.current"] == 0
 
 
-def test_another_process_opens_it_with_its_offset(exportable):
-    exportable.alloc(4096)
-    block = exportable.alloc(1 << 20)
-    handles = [exportable.export(block.address + at) for at in (0, 4096)]
-    ended = [subprocess.run([sys.executable, "-c", CHILD, handle.hex()],
-                            capture_output=True, text=True, timeout=120,
-                            check=False) for handle in handles]
-    assert [one.stderr for one in ended] == ["", ""]
-    assert all(int(one.stdout, 16) for one in ended)
-    exportable.release_exports(block.address)
+@pytest.fixture(name="peer", scope="module")
+def spawned_peer():
+    peer = ipc_peer.Peer()
+    yield peer
+    peer.end()
 
 
-def test_this_process_gets_its_own_address(exportable):
-    block = exportable.alloc(1 << 20)
-    handle = exportable.export(block.address + 512)
-    address = _native.ipc_open(handle)
-    assert address == block.address + 512
-    _native.ipc_wait(_native.ipc_close(address))
-    exportable.release_exports(block.address)
+class Array:
+    """A view of somebody else's memory, by the array interface."""
+
+    def __init__(self, owner, offset, shape, typestr, strides=None,
+                 is_readonly=False):
+        self.owner = owner
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": typestr, "strides": strides,
+            "data": (owner.address + offset, is_readonly), "version": 3}
 
 
-@pytest.mark.parametrize("spoil", [
-    lambda handle: b"", lambda handle: handle[:-1],
-    lambda handle: bytes([handle[0] + 1]) + handle[1:],
-    lambda handle: handle[:-1] + bytes([handle[-1] ^ 1])])
-def test_handles_that_are_none(exportable, spoil):
-    block = exportable.alloc(4096)
-    handle = exportable.export(block.address)
-    with pytest.raises(binade.Error) as raised:
-        _native.ipc_open(spoil(handle))
-    assert raised.value.status in ("E_INVALID", "E_CORRUPT", "E_UNSUPPORTED")
-    exportable.release_exports(block.address)
+def block_with(pool, data):
+    block = pool.alloc(len(data))
+    ipc_peer.write(block.address, data)
+    return block
 
 
-def test_what_is_not_open_cannot_be_closed():
-    with pytest.raises(binade.Error):
-        _native.ipc_close(0x1000)
+def test_peer_has_the_block_and_writes_it(pool, peer):
+    pool.alloc(4096)
+    block = block_with(pool, DATA)
+    about, found = peer.ask(ipc_peer.visit, binade.ipc.export(block), b"back")
+    assert found == DATA
+    assert about["shape"] == (4096,) and about["typestr"] == "|u1"
+    assert ipc_peer.read(block.address, 8) == b"back" + DATA[4:8]
 
 
-def test_guard_is_counted():
-    _native.capture_guard_begin()
-    _native.capture_guard_end()
-    with pytest.raises(binade.Error) as raised:
-        _native.capture_guard_end()
-    assert raised.value.status == "E_INVALID"
+@pytest.mark.parametrize("offset, shape, typestr, strides", [
+    (512, (3, 5), "<f4", None),
+    (513, (7,), "|u1", None),
+    (1024, (4, 8), "<i8", (128, 16)),
+    (0, (16, 4), "<f2", (2, 32)),
+    (255, (256,), "|i1", (-1,)),
+    (8, (), "<c8", None),
+    (16, (5,), "|V7", None),
+])
+def test_peer_has_a_view_as_it_was(pool, peer, offset, shape, typestr, strides):
+    block = block_with(pool, DATA)
+    view = Array(block, offset, shape, typestr, strides, True)
+    handle = binade.ipc.export(view)
+    about, found = peer.ask(ipc_peer.visit, handle)
+    assert about["data"][1] is True
+    assert (about["shape"], about["typestr"], about["strides"]) == (
+        shape, typestr, strides)
+    wanted = DATA[offset:offset + handle.nbytes]
+    assert found == wanted

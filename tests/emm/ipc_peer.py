@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of binade.ipc share: functions for a process that was spawned,
+and the driver for both sides, whichever is there."""
+
+import concurrent.futures
+import contextlib
+import ctypes
+import multiprocessing
+import os
+
+import binade.ipc
+
+
+def driver():
+    return ctypes.CDLL(os.environ.get("BINADE_DRIVER", "libcuda.so.1"))
+
+
+def call(name, *arguments):
+    status = getattr(driver(), name)(*arguments)
+    assert status == 0, (name, status)
+
+
+def current_context():
+    """As a number; 0: none."""
+    context = ctypes.c_void_p()
+    call("cuCtxGetCurrent", ctypes.byref(context))
+    return context.value or 0
+
+
+@contextlib.contextmanager
+def primary_context():
+    """Current in the block, and as a number."""
+    context = ctypes.c_void_p()
+    call("cuInit", 0)
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+    call("cuCtxPushCurrent_v2", context)
+    try:
+        yield context.value
+    finally:
+        call("cuCtxPopCurrent_v2", ctypes.byref(context))
+        call("cuDevicePrimaryCtxRelease_v2", 0)
+
+
+def read(address, nbytes):
+    """The bytes that are there."""
+    data = ctypes.create_string_buffer(nbytes)
+    with primary_context():
+        call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(address),
+             ctypes.c_size_t(nbytes))
+    return data.raw
+
+
+def write(address, data):
+    with primary_context():
+        call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data,
+             ctypes.c_size_t(len(data)))
+
+
+class Peer:
+    """A process that was spawned, and calls functions of this module."""
+
+    def __init__(self):
+        self._executor = concurrent.futures.ProcessPoolExecutor(
+            1, multiprocessing.get_context("spawn"))
+
+    def ask(self, function, *arguments):
+        return self._executor.submit(function, *arguments).result(timeout=120)
+
+    def end(self):
+        self._executor.shutdown()
+
+
+_kept = []  # what the process has open between two calls
+
+
+def visit(handle, answer=b""):
+    """What the array looks like here and the bytes from its first element on;
+    then `answer` is written there. At the end nothing is open."""
+    with binade.ipc.open(handle) as shared:
+        about = shared.__cuda_array_interface__
+        found = read(shared.address, shared.nbytes)
+        write(shared.address, answer)
+    assert binade.ipc.trim() == 0
+    return about, found
+
+
+def keep(handle):
+    _kept.append(binade.ipc.open(handle))
+    return _kept[-1].address
+
+
+def drop():
+    """How many segments are open afterwards."""
+    _kept.clear()
+    return binade.ipc.trim()
+
+
+def refusal_of(handle):
+    """The status and the text of the error that opening it raises."""
+    try:
+        binade.ipc.open(handle)
+    except binade.Error as error:
+        return error.status, str(error)
+    return "OK", ""
+
+
+def export_one(data):
+    """A pool of this process's own, and a handle of what is in it."""
+    pool = binade.Pool(exportable=True)
+    block = pool.alloc(len(data))
+    write(block.address, data)
+    _kept.append(block)
+    return binade.ipc.export(block)
