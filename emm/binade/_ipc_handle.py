@@ -8,6 +8,7 @@ that made it.
 """
 
 import json
+import operator
 import struct
 import zlib
 
@@ -94,7 +95,7 @@ class Handle:
         try:
             *layout, first = json.loads(body[_C_BYTES:])
             layout = _ipc_layout.checked(*layout)
-            check_inside(layout, int(first), c_bytes)
+            check_inside(layout, operator.index(first), c_bytes)
         except (TypeError, ValueError, struct.error) as error:
             raise refusal("E_CORRUPT", f"the handle has no array: {error}")
         return cls(c_bytes, layout, first)

@@ -61,7 +61,8 @@ def export(obj):
         E_FOREIGN      no pool of this process has it: memory of cudaMalloc(),
                        of another library's pool, or itself imported,
         E_UNSUPPORTED  its pool was not made with exportable=True,
-        E_INVALID      it is in no live block, or reaches beyond its own.
+        E_INVALID      it reaches beyond its block, or is in none: a block that
+                       was freed is noticed only where a second free would be.
     """
     address, layout = _ipc_layout.layout_of(obj)
     low, _ = _ipc_layout.extent(layout)

@@ -241,6 +241,8 @@ PyObject *native_dlpack_read(PyObject *module, PyObject *capsule)
     if (!managed)
         return NULL;
     const struct dl_tensor *tensor = &managed->tensor;
+    unsigned long long address = (uintptr_t)tensor->data;
+    address += tensor->byte_offset;
     PyObject *shape = tuple_of(tensor->shape, tensor->dimension_count);
     PyObject *strides = tuple_of(tensor->strides, tensor->dimension_count);
     if (!shape || !strides) {
@@ -248,10 +250,8 @@ PyObject *native_dlpack_read(PyObject *module, PyObject *capsule)
         Py_XDECREF(strides);
         return NULL;
     }
-    return Py_BuildValue(
-        "(K(ii)(iii)NN)",
-        (unsigned long long)((uintptr_t)tensor->data + tensor->byte_offset),
-        (int)tensor->device.type, (int)tensor->device.ordinal,
-        (int)tensor->type_code, (int)tensor->type_bits, (int)tensor->type_lanes,
-        shape, strides);
+    return Py_BuildValue("(K(ii)(iii)NN)", address, (int)tensor->device.type,
+                         (int)tensor->device.ordinal, (int)tensor->type_code,
+                         (int)tensor->type_bits, (int)tensor->type_lanes, shape,
+                         strides);
 }

@@ -103,7 +103,9 @@ binade_pool *native_enter_open(struct native_space *space);
 /* The same; NULL after an error. */
 binade_pool *native_enter(struct native_space *space);
 void native_leave(struct native_space *space);
-bool native_space_owns(struct native_space *space, uint64_t address);
+/* BINADE_OK: the address is in its memory, used or not; BINADE_E_FOREIGN: it is
+ * not; or what the library said. */
+binade_status native_space_look(struct native_space *space, uint64_t address);
 /* Refuses a second __init__(). */
 int native_space_check_new(struct native_space *space);
 

@@ -79,10 +79,15 @@ PyObject *native_pool_of(PyObject *module, PyObject *address)
     uint64_t number = 0;
     if (!native_u64_from(address, &number))
         return NULL;
-    struct native_space *space = state->pools;
-    while (space && !native_space_owns(space, number))
-        space = space->next;
-    return Py_NewRef(space ? (PyObject *)space : Py_None);
+    for (struct native_space *space = state->pools; space;
+         space = space->next) {
+        binade_status status = native_space_look(space, number);
+        if (status == BINADE_OK)
+            return Py_NewRef((PyObject *)space);
+        if (status != BINADE_E_FOREIGN)
+            return native_refuse(state, NULL, status);
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *stats_of(const binade_stats *stats)

@@ -195,16 +195,16 @@ static PyObject *space_usable_size(PyObject *self, PyObject *argument)
     return result;
 }
 
-bool native_space_owns(struct native_space *space, uint64_t address)
+binade_status native_space_look(struct native_space *space, uint64_t address)
 {
     size_t nbytes = 0;
     binade_pool *pool = native_enter_open(space);
     if (!pool)
-        return false;
+        return BINADE_E_FOREIGN;
     binade_status status = binade_usable_size(pool, address, &nbytes);
     native_leave(space);
     /* INVALID: it is inside a block, or free. */
-    return status == BINADE_OK || status == BINADE_E_INVALID;
+    return status == BINADE_E_INVALID ? BINADE_OK : status;
 }
 
 static PyObject *space_owns(PyObject *self, PyObject *argument)
@@ -212,7 +212,8 @@ static PyObject *space_owns(PyObject *self, PyObject *argument)
     uint64_t address = 0;
     if (!native_u64_from(argument, &address))
         return NULL;
-    return PyBool_FromLong(native_space_owns(space_of(self), address));
+    return PyBool_FromLong(native_space_look(space_of(self), address) ==
+                           BINADE_OK);
 }
 
 static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,

@@ -7,8 +7,11 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import socket
 
 import binade.ipc
+
+IS_STANDIN = binade.probe()["is_standin"]
 
 
 def driver():
@@ -56,6 +59,60 @@ def write(address, data):
              ctypes.c_size_t(len(data)))
 
 
+def synchronize():
+    with primary_context():
+        call("cuCtxSynchronize")
+
+
+def allocate(nbytes):
+    """Memory of the driver's, which no pool has."""
+    address = ctypes.c_uint64()
+    with primary_context():
+        call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
+    return address.value
+
+
+def free(address):
+    with primary_context():
+        call("cuMemFree_v2", ctypes.c_uint64(address))
+
+
+@contextlib.contextmanager
+def busy_stream():
+    """A stream of the current context with work that, on the stand-in, waits
+    for a call of the function that comes with it."""
+    stream, scratch = ctypes.c_void_p(), ctypes.c_uint64()
+    call("cuStreamCreate", ctypes.byref(stream), 1)
+    call("cuMemAlloc_v2", ctypes.byref(scratch), ctypes.c_size_t(512))
+    if IS_STANDIN:
+        call("binade_standin_hold", stream)
+    call("cuMemsetD8Async", scratch, 0, ctypes.c_size_t(512), stream)
+    releases = ["binade_standin_release"] if IS_STANDIN else []
+
+    def end():
+        while releases:
+            call(releases.pop(), stream)
+
+    try:
+        yield stream.value, end
+    finally:
+        end()
+        call("cuStreamDestroy_v2", stream)
+        call("cuMemFree_v2", scratch)
+
+
+class Array:
+    """A view of somebody else's memory, by the array interface. The owner is a
+    block, or an address."""
+
+    def __init__(self, owner, offset, shape, typestr, strides=None,
+                 is_readonly=False):
+        self.owner = owner
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": typestr, "strides": strides,
+            "data": (int(owner) + offset, is_readonly), "version": 3}
+
+
 class Peer:
     """A process that was spawned, and calls functions of this module."""
 
@@ -74,11 +131,12 @@ _kept = []  # what the process has open between two calls
 
 
 def visit(handle, answer=b""):
-    """What the array looks like here and the bytes from its first element on;
-    then `answer` is written there. At the end nothing is open."""
+    """What the array looks like here and the bytes from its first element on
+    (one, where they go backwards); then `answer` is written there. At the end nothing is open."""
     with binade.ipc.open(handle) as shared:
         about = shared.__cuda_array_interface__
-        found = read(shared.address, shared.nbytes)
+        is_backwards = min(shared.strides or (0,)) < 0
+        found = read(shared.address, 1 if is_backwards else shared.nbytes)
         write(shared.address, answer)
     assert binade.ipc.trim() == 0
     return about, found
@@ -87,6 +145,22 @@ def visit(handle, answer=b""):
 def keep(handle):
     _kept.append(binade.ipc.open(handle))
     return _kept[-1].address
+
+
+def visit_kept(handle):
+    """The bytes of one that is open already."""
+    with binade.ipc.open(handle) as shared:
+        return read(shared.address, shared.nbytes)
+
+
+def serve(connection):
+    """One handle over a socket, behind its length."""
+    with connection:
+        size = int.from_bytes(connection.recv(4, socket.MSG_WAITALL), "little")
+        handle = binade.ipc.Handle.from_bytes(
+            connection.recv(size, socket.MSG_WAITALL))
+        _, found = visit(handle, b"bye!")
+        connection.sendall((b"bye!" + found).ljust(64, b"\0"))
 
 
 def drop():
