@@ -82,7 +82,8 @@ def _of_dlpack(obj):
     typestr = f"{'|' if bits == 8 else '<'}{_KINDS[code]}{bits // 8}"
     if strides is not None:
         strides = tuple(stride * bits // 8 for stride in strides)
-    return address, checked(shape, strides, typestr, False)
+    # 0 dimensions may have no shape at all.
+    return address, checked(shape or (), strides, typestr, False)
 
 
 def layout_of(obj):

@@ -261,17 +261,20 @@ def test_a_segment_is_released_with_its_last_handle(pool, peer):
     assert live_count(pool) == 0
 
 
-def test_handles_from_before_a_release_end_nothing(pool, peer):
+@pytest.mark.parametrize("is_old_first", [True, False])
+def test_handles_from_before_a_release_do_not_count(pool, peer, is_old_first):
     block = pool.alloc(4096)
     old = binade.ipc.export(block)
     pool.release_exports(0)
     new = binade.ipc.export(block)
     del block
-    old.release()
+    if is_old_first:
+        old.release()
     assert live_count(pool) == 1
     peer.ask(ipc_peer.visit, new)
     new.release()
     assert live_count(pool) == 0
+    old.release()
 
 
 def test_what_is_exported_keeps_its_pool(peer):
