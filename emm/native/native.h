@@ -32,6 +32,7 @@ struct native_state {
     PyTypeObject *block_type;
     PyTypeObject *host_block_type;
     PyTypeObject *import_type;
+    PyTypeObject *tenant_type;
     struct native_space *pools; /* a list of those that were made */
 };
 
@@ -50,6 +51,7 @@ struct native_space {
 /* Memory of a space that it keeps a reference to. */
 struct native_block {
     PyObject_HEAD struct native_space *space;
+    PyObject *tenant; /* a Tenant, or NULL */
     uint64_t address;
     size_t nbytes;
     binade_stream stream;
@@ -110,8 +112,10 @@ binade_status native_space_look(struct native_space *space, uint64_t address);
 int native_space_check_new(struct native_space *space);
 
 /* memory.c: the library's calls, with the GIL released where they need it. */
-binade_status native_take(binade_pool *pool, size_t nbytes,
-                          binade_stream stream, binade_devptr *out);
+/* For a tenant of the pool, or 0. */
+binade_status native_take(binade_pool *pool, binade_tenant tenant,
+                          size_t nbytes, binade_stream stream,
+                          binade_devptr *out);
 binade_status native_give(binade_pool *pool, binade_devptr address,
                           binade_stream stream);
 /* True once the interpreter is on its way out: nothing is given back any more.
@@ -123,8 +127,10 @@ int native_watch_exit(PyObject *module);
 int native_block_types_add(PyObject *module, struct native_state *state);
 /* Refuses a block that was freed, or whose pool was closed. */
 int native_block_check(const struct native_block *block);
-/* Takes memory of the space. */
-PyObject *native_block_new(struct native_space *space, size_t nbytes,
+/* Takes memory of the space: for a Tenant, which the block keeps, and its
+ * handle; or NULL and 0. */
+PyObject *native_block_new(struct native_space *space, PyObject *tenant,
+                           binade_tenant handle, size_t nbytes,
                            binade_stream stream);
 
 /* dlpack.c */
@@ -142,6 +148,11 @@ int native_arena_type_add(PyObject *module, struct native_state *state,
 
 /* The Pool of this interpreter that has the address, in use or not, or None. */
 PyObject *native_pool_of(PyObject *module, PyObject *address);
+
+/* tenant.c */
+int native_tenant_type_add(PyObject *module, struct native_state *state);
+PyObject *native_tenant_new(struct native_space *space, const char *name,
+                            uint64_t budget_bytes);
 
 /* import.c */
 int native_import_type_add(PyObject *module, struct native_state *state);

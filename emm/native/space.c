@@ -137,7 +137,7 @@ static PyObject *space_alloc(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream))
         return NULL;
-    return native_block_new(space_of(self), nbytes, stream);
+    return native_block_new(space_of(self), NULL, 0, nbytes, stream);
 }
 
 static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
@@ -152,7 +152,7 @@ static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
     binade_pool *pool = native_enter(space_of(self));
     if (!pool)
         return NULL;
-    binade_status status = native_take(pool, nbytes, stream, &address);
+    binade_status status = native_take(pool, 0, nbytes, stream, &address);
     PyObject *result = status == BINADE_OK
                            ? PyLong_FromUnsignedLongLong(address)
                            : native_refuse(native_state_of(self), pool, status);
@@ -260,6 +260,18 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     return result;
 }
 
+static PyObject *space_tenant(PyObject *self, PyObject *arguments,
+                              PyObject *names)
+{
+    static char *keys[] = {"name", "budget_bytes", NULL};
+    const char *name = "";
+    uint64_t budget_bytes = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|sO&:tenant", keys,
+                                     &name, native_u64_from, &budget_bytes))
+        return NULL;
+    return native_tenant_new(space_of(self), name, budget_bytes);
+}
+
 static PyObject *space_last_oom(PyObject *self, PyObject *none)
 {
     (void)none;
@@ -337,6 +349,9 @@ static PyMethodDef methods[] = {
      "record_use(address, stream)\n\nA free will wait for the stream as well."},
     {"trim", NATIVE_METHOD(space_trim), METH_VARARGS | METH_KEYWORDS,
      "trim(keep_bytes=0)\n\nGives unused memory back to the driver; bytes."},
+    {"tenant", NATIVE_METHOD(space_tenant), METH_VARARGS | METH_KEYWORDS,
+     "tenant(name='', budget_bytes=0)\n\nA Tenant: a budget for a part of the "
+     "program; 0: any amount."},
     {"last_oom", space_last_oom, METH_NOARGS,
      "last_oom()\n\nWhy this thread's last allocation failed, or None."},
     {"context_lost", space_context_lost, METH_NOARGS,
