@@ -44,6 +44,17 @@ def primary_context():
         call("cuDevicePrimaryCtxRelease_v2", 0)
 
 
+@contextlib.contextmanager
+def further_context():
+    """A context that ends with the block; current in it, and as a number."""
+    context = ctypes.c_void_p()
+    call("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
+    try:
+        yield context.value
+    finally:
+        call("cuCtxDestroy_v2", context)
+
+
 def read(address, nbytes):
     """The bytes that are there."""
     data = ctypes.create_string_buffer(nbytes)
@@ -127,7 +138,9 @@ class Peer:
         self._executor.shutdown()
 
 
-_kept = []  # what the process has open between two calls
+# Between two calls.
+_kept = []
+_exported = []
 
 
 def visit(handle, answer=b""):
@@ -164,8 +177,11 @@ def serve(connection):
 
 
 def drop():
-    """How many segments are open afterwards."""
+    """Nobody has what this process exported; how many segments of others it has
+    open itself afterwards."""
     _kept.clear()
+    while _exported:
+        _exported.pop().release()
     return binade.ipc.trim()
 
 
@@ -184,4 +200,5 @@ def export_one(data):
     block = pool.alloc(len(data))
     write(block.address, data)
     _kept.append(block)
-    return binade.ipc.export(block)
+    _exported.append(binade.ipc.export(block))
+    return _exported[-1]

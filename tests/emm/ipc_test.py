@@ -4,6 +4,7 @@ comes back."""
 
 import gc
 import multiprocessing
+import os
 import pickle
 import socket
 import subprocess
@@ -233,6 +234,36 @@ def test_what_cannot_be_closed_is_closed_later(handle):
     assert binade.ipc.trim() == 0
 
 
+def test_a_context_takes_its_imports_along(handle):
+    with ipc_peer.further_context() as context:
+        shared, dropped = (binade.ipc.open(handle, context) for _ in range(2))
+        assert shared.address == dropped.address
+    shared.close()
+    assert not shared.is_open
+    del dropped
+
+
+def test_sixteen_threads(handle):
+    failures = []
+
+    def work():
+        try:
+            for _ in range(30):
+                shared = binade.ipc.open(handle)
+                with binade.ipc.open(handle) as other:
+                    assert other.address == shared.address
+                del shared
+        except BaseException as error:  # pylint: disable=broad-except
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
 # The owner's side.
 
 def test_released_blocks_serve_again(pool, peer):
@@ -302,3 +333,18 @@ def test_the_example_runs():
                            text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "[ 0.  1.  2.  3.  8. 10. 12.  7.  8.  9.]\n"
+
+
+@pytest.mark.skipif(not ipc_peer.IS_STANDIN, reason="wants a second device")
+def test_the_device_is_that_of_the_memory():
+    code = """
+import binade.ipc
+pool = binade.Pool(1, exportable=True)
+with binade.ipc.open(binade.ipc.export(pool.alloc(4096))) as shared:
+    print(shared.device, shared.__dlpack_device__())
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True,
+        timeout=120, check=False,
+        env={**os.environ, "BINADE_STANDIN_DEVICES": "2"})
+    assert (ended.stdout, ended.stderr) == ("1 (2, 1)\n", "")
