@@ -150,11 +150,11 @@ def test_binade_ipc_shares_arrays_of_numba(array, peer, part):
     assert np.array_equal(found, np.arange(1000)[part])
 
 
-def test_handles_of_numba_are_not_released_by_others(array):
+def test_handles_of_numba_are_not_released_by_others():
+    array = cuda.to_device(np.arange(1000))
     array.get_ipc_handle()
     handle = binade.ipc.export(array)
-    segments = binade.numba.pool().snapshot()["segments"]
     del array
     handle.release()
     binade.numba.trim()
-    assert binade.numba.pool().snapshot()["segments"] == segments
+    assert binade.numba.pool().stats()["reserved_bytes.all.current"] > 0

@@ -4,6 +4,7 @@
 import subprocess
 import sys
 import threading
+import time
 
 import binade
 import pytest
@@ -224,6 +225,23 @@ def test_close_while_others_are_inside(pool):
         is_over.set()
         for thread in threads:
             thread.join()
+        tenant.close()
+
+
+def test_close_waits_for_no_allocation(driver):
+    """One that is under way, in another thread, is in its way."""
+    stream = driver.stream()
+    with binade.Pool(limit_bytes=4 * MIB, wait_ms=60000) as pool:
+        tenant = pool.tenant("waiting")
+        thread = threading.Thread(target=tenant.alloc, args=(3 * MIB,))
+        with driver.held(stream):
+            pool.alloc(3 * MIB, stream.value).free()
+            thread.start()
+            while thread.is_alive() and tenant.stats()["live_bytes"] == 0:
+                time.sleep(0.001)
+            error = refusal(tenant.close)
+        thread.join()
+        assert error.status == "E_BUSY" and "another thread" in str(error)
         tenant.close()
 
 
