@@ -90,7 +90,7 @@ static void tenant_dealloc(PyObject *self)
         struct native_error error = native_error_keep();
         /* What allocate() gave, and what is exported, has it until the pool
          * ends. */
-        (void)!end(tenant_of(self));
+        (void)end(tenant_of(self));
         native_error_restore(error);
     }
     Py_XDECREF((PyObject *)tenant_of(self)->space);

@@ -166,7 +166,7 @@ binade_ipc_release_exports(binade_pool *pool, binade_devptr address);
  *            driver, and may close a segment that has been idle longest, which
  *            waits for all work that is queued in this process.
  * Streams:   see binade_ipc_export().
- * Context:   any may be current, and stays so.
+ * Context:   any may be current, or none, and stays so.
  */
 BINADE_API BINADE_MUST_USE binade_status
 binade_ipc_import(const void *handle, size_t handle_bytes,
