@@ -41,12 +41,16 @@ def _forget():
 os.register_at_fork(after_in_child=_forget)
 
 
-def _segment_of(pool, segment_id, generation):
+def _drop_closed():
     for key, segment in list(_segments.items()):
         if not segment.pool.is_open:
             del _segments[key]
+
+
+def _segment_of(pool, segment_id, generation):
     segment = _segments.get(segment_id)
     if segment is None or segment.generation != generation:
+        _drop_closed()
         segment = _segments[segment_id] = _Segment(pool, generation)
     return segment
 
