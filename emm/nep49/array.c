@@ -55,9 +55,10 @@ static bool count_bytes(const struct wish *wish, Py_ssize_t *out)
     return true;
 }
 
+/* A block is an integer, too, which is quicker to have than its attribute. */
 static void *address_of(PyObject *block)
 {
-    PyObject *number = PyObject_GetAttrString(block, "address");
+    PyObject *number = PyNumber_Index(block);
     void *address = number ? PyLong_AsVoidPtr(number) : NULL;
     Py_XDECREF(number);
     if (!address && !PyErr_Occurred())
@@ -97,8 +98,11 @@ static PyObject *make(const struct wish *wish)
     if (!check_type(wish) || !count_bytes(wish, &bytes))
         return NULL;
     /* An array without elements has an address too. */
-    PyObject *block =
-        PyObject_CallFunction(wish->alloc, "n", bytes ? bytes : 1);
+    PyObject *number = PyLong_FromSsize_t(bytes ? bytes : 1);
+    if (!number)
+        return NULL;
+    PyObject *block = PyObject_CallFunctionObjArgs(wish->alloc, number, NULL);
+    Py_DECREF(number);
     if (!block)
         return NULL;
     void *address = address_of(block);

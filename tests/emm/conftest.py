@@ -8,6 +8,7 @@ import os
 
 import binade
 import pytest
+from holding import Hold
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -31,10 +32,12 @@ def arena():
 
 
 class Driver:
-    """The stand-in, for what a test does beside the package."""
+    """The stand-in, or a GPU's, for what a test does beside the package."""
 
     def __init__(self):
-        self.library = ctypes.CDLL(os.environ["BINADE_DRIVER"])
+        self.library = ctypes.CDLL(
+            os.environ.get("BINADE_DRIVER", "libcuda.so.1"))
+        self.is_standin = hasattr(self.library, "binade_standin_version")
         context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
@@ -53,17 +56,17 @@ class Driver:
     @contextlib.contextmanager
     def held(self, stream):
         """Work that is queued on the stream meanwhile waits."""
-        self.call("binade_standin_hold", stream)
+        hold = Hold(self.library, stream)
         self.call("cuMemsetD8Async", self.scratch(), 0, 1, stream)
         try:
             yield
         finally:
-            self.call("binade_standin_release", stream)
+            hold.release()
             self.call("cuStreamSynchronize", stream)
 
     def scratch(self):
         address = ctypes.c_uint64()
-        self.call("cuMemAlloc_v2", ctypes.byref(address), 512)
+        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(512))
         return address
 
 

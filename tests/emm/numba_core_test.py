@@ -5,7 +5,8 @@ import gc
 
 import numpy as np
 import pytest
-from numba_support import MIB, Stream, address_of, cuda, reset_afterwards
+from numba_support import (MIB, Stream, address_of, cuda, needs_two_devices,
+                           reset_afterwards)
 
 import binade.numba
 from numba.cuda.cudadrv import devicearray
@@ -53,6 +54,7 @@ def test_buffer_that_is_dropped_waits_for_whoever_still_uses_it():
     stream.of_numba.synchronize()
 
 
+@needs_two_devices
 def test_each_device_has_its_own():
     for device in range(2):
         with cuda.gpus[device]:

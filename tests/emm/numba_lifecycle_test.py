@@ -7,8 +7,8 @@ import threading
 
 import numpy as np
 import pytest
-from numba_support import (MIB, address_of, cuda, reset_afterwards,
-                           run_program, standin)
+from numba_support import (MIB, address_of, cuda, needs_two_devices,
+                           reset_afterwards, run_program, standin)
 
 import binade.numba
 from binade import _native, _numba_manager
@@ -72,6 +72,7 @@ def test_pool_that_a_graph_capture_keeps_open_is_closed_later():
     del array
 
 
+@needs_two_devices
 def test_each_device_has_a_pool():
     arrays = []
     for device in range(2):

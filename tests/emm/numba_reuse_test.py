@@ -4,8 +4,8 @@ is none."""
 
 import numpy as np
 import pytest
-from numba_support import (MIB, Stream, address_of, reset_afterwards, cuda,
-                           standin)
+from numba_support import (MIB, Stream, address_of, cuda, needs_small_memory,
+                           reset_afterwards, standin)
 
 import binade.numba
 from binade import _native, _numba_manager
@@ -38,11 +38,16 @@ def test_pending_reader_sees_its_own_data():
     assert read_late() == (False, {0x11})
 
 
+def alloc_and_free_as_done(source, size):
+    block = source.alloc(size)
+    block.stream = _native.DONE
+    return block
+
+
 def test_pool_that_is_told_that_work_is_done_gives_it_to_the_next(monkeypatch):
     # What a pool does that does not wait for the reader: so the test above
     # would see it.
-    monkeypatch.setattr(_numba_manager, "free_block",
-                        lambda block: block.free(_native.DONE))
+    monkeypatch.setattr(_numba_manager, "alloc", alloc_and_free_as_done)
     assert read_late() == (True, {0x22})
 
 
@@ -57,6 +62,14 @@ def test_memory_serves_again_when_the_work_is_over():
     binade.numba.trim(keep_bytes=1 << 30)  # takes back what is done
     arrays = [cuda.device_array(MIB, np.uint8) for _ in range(4)]
     assert {address_of(array) for array in arrays} == seen
+
+
+def test_memory_can_be_freed_before_its_array_goes():
+    array = cuda.device_array(MIB, np.uint8)
+    array.gpu_data.free()
+    assert binade.numba.pool().stats()["allocation.all.current"] == 0
+    with pytest.raises(RuntimeError, match="dead"):
+        array.gpu_data.free()
 
 
 def test_view_keeps_memory():
@@ -89,6 +102,7 @@ def test_trim_waits_for_the_last_deferral():
     assert reserved() == 0
 
 
+@needs_small_memory
 def test_memory_info_counts_what_the_pool_keeps():
     context = cuda.current_context()
     before = context.get_memory_info()
@@ -99,6 +113,7 @@ def test_memory_info_counts_what_the_pool_keeps():
     assert after.total == 512 * MIB
 
 
+@needs_small_memory
 @pytest.mark.parametrize("caught", [MemoryError, CudaAPIError,
                                     binade.numba.OutOfMemoryError])
 def test_out_of_memory_is_what_its_catchers_expect(caught):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of binade.numba share: numba with the plugin on the stand-in
-driver, and that driver's controls. To be imported before numba."""
+driver or a GPU's, and the stand-in's controls. To be imported before numba."""
 
 import ctypes
 import os
@@ -9,6 +9,7 @@ import sys
 import textwrap
 
 import pytest
+from holding import Hold
 
 MIB = 1 << 20
 
@@ -18,11 +19,29 @@ os.environ["BINADE_STANDIN_MEMORY"] = "512MiB"
 
 from numba import cuda  # noqa: E402, after its settings
 
-standin = ctypes.CDLL("libcuda.so.1")
-standin.binade_standin_live.restype = ctypes.c_int64
-standin.binade_standin_calls.restype = ctypes.c_uint64
-for name in ("hold", "release"):
-    getattr(standin, "binade_standin_" + name).argtypes = (ctypes.c_void_p,)
+driver = ctypes.CDLL("libcuda.so.1")
+IS_STANDIN = hasattr(driver, "binade_standin_version")
+
+
+class NoStandin:
+    """A GPU's driver tells nobody what was asked of it."""
+
+    def __getattr__(self, name):
+        if name.startswith("binade_standin_"):
+            pytest.skip(f"a GPU's driver has no {name}")
+        raise AttributeError(name)
+
+
+standin = driver if IS_STANDIN else NoStandin()
+if IS_STANDIN:
+    driver.binade_standin_live.restype = ctypes.c_int64
+    driver.binade_standin_calls.restype = ctypes.c_uint64
+
+# Where memory is 512 MiB, as above.
+needs_small_memory = pytest.mark.skipif(
+    not IS_STANDIN, reason="a GPU's memory has another size")
+needs_two_devices = pytest.mark.skipif(
+    len(cuda.gpus) < 2, reason="there is one GPU")
 
 
 @pytest.fixture(autouse=True)
@@ -43,15 +62,16 @@ class Stream:
     def __init__(self):
         cuda.current_context()
         handle = ctypes.c_void_p()
-        assert standin.cuStreamCreate(ctypes.byref(handle), 1) == 0
+        assert driver.cuStreamCreate(ctypes.byref(handle), 1) == 0
         self.handle = handle
+        self._hold = None
         self.of_numba = cuda.external_stream(handle.value)
 
     def hold(self):
-        assert standin.binade_standin_hold(self.handle) == 0
+        self._hold = Hold(driver, self.handle)
 
     def release(self):
-        assert standin.binade_standin_release(self.handle) == 0
+        self._hold.release()
 
 
 def run_program(text, *arguments, **environment):
