@@ -24,16 +24,19 @@ def is_capturing(stream):
         return False
 
 
+def owner_of(stream):
+    """The object itself, if the driver's stream goes when it is dropped; None
+    if it is one of many for a stream that lives on."""
+    is_owner = hasattr(stream, "__del__") and (
+        getattr(stream, "_foreign_stream_ref", None) is None)
+    return stream if is_owner and stream.ptr != PER_THREAD else None
+
+
 def patch(module):
     """Returns what undoes it, as a list of functions."""
     captures = Captures()
     kind = next(kind for kind in module.Stream.__mro__
                 if "begin_capture" in vars(kind))
-
-    def owner_of(stream):
-        # An ExternalStream is one of many for a stream that lives on.
-        return stream if isinstance(stream, module.Stream) else None
-
     return [
         replace(kind, "begin_capture",
                 captures.wrap_begin(kind.begin_capture, key_of, owner_of)),

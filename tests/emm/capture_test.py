@@ -54,7 +54,13 @@ CUPY = {
                     raise RuntimeError("end")
             def is_capturing(self):
                 return self.captures
-        class Stream(_BaseStream): pass
+        class Stream(_BaseStream):
+            def __del__(self): pass
+            @classmethod
+            def from_external(cls, other):
+                made = cls(other.ptr)
+                made._foreign_stream_ref = other
+                return made
         class ExternalStream(_BaseStream): pass
         """,
 }
@@ -286,14 +292,25 @@ def test_newer_torch_ends_with_the_first_half(fake, hook):
     assert guards() == 0
 
 
-def test_cupys_external_streams_are_one_stream(fake, hook):
-    fake(CUPY)
+def external_stream():
     from cupy.cuda.stream import ExternalStream
 
-    ExternalStream(5).begin_capture()
+    return ExternalStream(5)
+
+
+def foreign_stream():
+    from cupy.cuda.stream import Stream
+
+    return Stream.from_external(external_stream())
+
+
+@pytest.mark.parametrize("make", [external_stream, foreign_stream])
+def test_cupys_objects_of_a_stream_of_others_are_one_stream(fake, hook, make):
+    fake(CUPY)
+    make().begin_capture()
     gc.collect()
     assert guards() == 1
-    ExternalStream(5).end_capture()
+    make().end_capture()
     assert guards() == 0
 
 
