@@ -22,6 +22,7 @@ class Guard:
 
     def __init__(self):
         self._counts = []
+        self._finalizer = None
         try:
             _native.capture_guard_begin()
         except _native.Error as error:
@@ -32,7 +33,14 @@ class Guard:
         else:
             self._counts.append(1)
 
+    def release_with(self, owner, function, *arguments):
+        """Calls the function when the owner is dropped before the release."""
+        self._finalizer = weakref.finalize(owner, function, *arguments)
+        self._finalizer.atexit = False
+
     def release(self):
+        if self._finalizer is not None:
+            self._finalizer.detach()
         try:
             self._counts.pop()  # one thread gets it
         except IndexError:
@@ -57,8 +65,7 @@ class Captures:
         self.end(key)
         self._held[key] = guard
         if owner is not None:
-            finalizer = weakref.finalize(owner, self._drop, key, guard)
-            finalizer.atexit = False
+            guard.release_with(owner, self._drop, key, guard)
 
     def end(self, key):
         guard = self._held.pop(key, None)

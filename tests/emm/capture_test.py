@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import pytest
 
@@ -225,6 +226,17 @@ def test_several_captures_at_a_time(fake, hook, files, make, begin, end):
     assert guards() == 3
     for owner in owners:
         getattr(owner, end)()
+
+
+@FAKES
+def test_nothing_is_kept_of_captures_that_are_over(fake, hook, files, make,
+                                                   begin, end):
+    fake(files)
+    owner = make()
+    for _ in range(10):
+        getattr(owner, begin)()
+        getattr(owner, end)()
+    assert weakref.getweakrefcount(owner) == 0
 
 
 @FAKES
