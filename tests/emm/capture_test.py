@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 import weakref
+import zipfile
 
 import pytest
 
@@ -291,6 +292,21 @@ def test_loader_is_the_one_that_python_chose(fake, hook):
 
     assert type(torch.cuda.graphs.__spec__.loader).__name__ == (
         "SourceFileLoader")
+
+
+def test_framework_in_a_zip_file(fake, hook, tmp_path, monkeypatch):
+    # All modules of a folder in it have one loader.
+    graphs = textwrap.dedent(TORCH["torch/cuda/graphs.py"])
+    files = TORCH | {"torch/cuda/other.py": "",
+                     "torch/cuda/graphs.py": "import torch.cuda.other" + graphs}
+    with zipfile.ZipFile(tmp_path / "torch.zip", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    monkeypatch.syspath_prepend(tmp_path / "torch.zip")
+    graph = torch_graph()
+    graph.capture_begin()
+    assert guards() == 1
+    graph.capture_end()
 
 
 def test_newer_torch_ends_with_the_first_half(fake, hook):
