@@ -118,7 +118,7 @@ class Rounds:
         self._readers = {}
 
     def run(self, count):
-        """Runs so many rounds, but for the last, incomplete group."""
+        """Runs so many rounds, a multiple of IN_FLIGHT."""
         counts = Counts()
         for _ in range(count // IN_FLIGHT):
             self._run_group(counts)
@@ -177,7 +177,10 @@ def parse_arguments():
                         choices=["plugin", "planted", "immediate"])
     parser.add_argument("--rounds", type=int, default=10_000)
     parser.add_argument("--standin", action="store_true")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.rounds < IN_FLIGHT or arguments.rounds % IN_FLIGHT:
+        parser.error(f"--rounds is no multiple of {IN_FLIGHT}")
+    return arguments
 
 
 def main():
