@@ -205,7 +205,7 @@ binade_status binadei_make_region(const struct binadei_making *making,
     if (status != BINADE_OK)
         return status;
     uint64_t since = binadei_now_ns();
-    binadei_read_back(region, making->place, making->thread_max);
+    binadei_read_back(region, making->place);
     end_stage(region, BINADE_HOST_STAGE_READ_BACK, &since);
     return judge(making, region);
 }

@@ -20,6 +20,6 @@ binadei_touch(struct binadei_region *region, const struct binadei_place *place,
  * `pages_elsewhere`. What it does not tell is in neither, and then the region
  * has the bit BINADE_HOST_FELL_TO_UNVERIFIED. */
 void binadei_read_back(struct binadei_region *region,
-                       const struct binadei_place *place, uint32_t thread_max);
+                       const struct binadei_place *place);
 
 #endif

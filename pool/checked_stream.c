@@ -62,6 +62,19 @@ static void learn(struct binadei_checked *checked, CUstream stream,
     pthread_mutex_unlock(&checked->lock);
 }
 
+/* Not while it captures, or may: to be asked for its number breaks a capture. */
+static CUresult ask_calm(const struct binadei_driver *driver, CUstream stream,
+                         unsigned long long *out_id)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = driver->cuStreamIsCapturing(stream, &capture);
+    if (code != CUDA_SUCCESS)
+        return code;
+    return capture == CU_STREAM_CAPTURE_STATUS_NONE
+               ? driver->cuStreamGetId(stream, out_id)
+               : CUDA_ERROR_NOT_SUPPORTED;
+}
+
 static CUresult ask(const struct binadei_checked *checked, CUstream stream,
                     unsigned long long *out_id)
 {
@@ -70,7 +83,7 @@ static CUresult ask(const struct binadei_checked *checked, CUstream stream,
     if (!driver->cuStreamGetId ||
         binadei_context_enter(&checked->body->home, &section) != BINADE_OK)
         return CUDA_ERROR_NOT_SUPPORTED;
-    CUresult code = driver->cuStreamGetId(stream, out_id);
+    CUresult code = ask_calm(driver, stream, out_id);
     (void)binadei_section_leave(&section);
     return code;
 }
@@ -144,9 +157,8 @@ static bool may_query(struct binadei_call *call, binade_stream stream)
     unsigned long long id;
     const struct binadei_driver *driver = checked->body->driver;
     return is_created(stream) && driver->cuStreamGetId &&
-           driver->cuStreamGetId(stream, &id) == CUDA_SUCCESS &&
-           look_up(checked, stream, id) == KNOWN_SAME &&
-           !binadei_wait_is_stream_capturing(call->engine, stream);
+           ask_calm(driver, stream, &id) == CUDA_SUCCESS &&
+           look_up(checked, stream, id) == KNOWN_SAME;
 }
 
 void binadei_checked_count_busy(struct binadei_call *call,

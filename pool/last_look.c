@@ -17,6 +17,12 @@
 #define CLOSED_NS UINT64_C(20000000)
 #define YIELDS 64U
 #define NAP_NS 50000L
+#define NAP_MOST_NS 500000L
+/* After a look the gate stays open for so many times as long as it was closed,
+ * so that who is refused memory does not stop those who are served. */
+#define OPEN_FOR_CLOSED 3U
+/* How long one waits for that, at most: others' looks may come first. */
+#define TURN_NS UINT64_C(200000000)
 
 /* Returns whether all others were outside at one moment after the gate closed,
  * and the sum of operations then. */
@@ -77,21 +83,64 @@ static enum binadei_verdict look(struct binadei_climb *climb, uint64_t end_ns)
     return BINADEI_UNDECIDED;
 }
 
+/* Waits until the gate may be closed. Returns whether memory was free first. */
+static bool is_found_before_turn(struct binadei_climb *climb,
+                                 uint64_t turn_end_ns)
+{
+    const _Atomic uint64_t *next_look_ns = &climb->call->engine->next_look_ns;
+    long nap_ns = NAP_NS;
+    uint64_t now_ns = binadei_now_ns();
+    /* relaxed: advice. */
+    while (now_ns < turn_end_ns &&
+           now_ns < atomic_load_explicit(next_look_ns, memory_order_relaxed)) {
+        binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
+        if (binadei_take(climb->call, climb->request, &climb->address))
+            return true;
+        now_ns = binadei_now_ns();
+    }
+    return false;
+}
+
+/* Returns whether memory was free before the gate could be closed. */
+static bool is_found_before_close(struct binadei_climb *climb,
+                                  uint64_t *out_ticket)
+{
+    uint64_t turn_end_ns = binadei_now_ns() + TURN_NS;
+    for (;;) {
+        if (is_found_before_turn(climb, turn_end_ns))
+            return true;
+        if (binadei_gate_try_close(climb->call->engine, out_ticket))
+            return false;
+        binadei_call_pass_gate(climb->call);
+    }
+}
+
+/* False: somebody else opened it before. */
+static bool open_gate(struct binadei_engine *engine, uint64_t ticket,
+                      uint64_t closed_at_ns)
+{
+    uint64_t now_ns = binadei_now_ns();
+    /* relaxed: advice. */
+    atomic_store_explicit(&engine->next_look_ns,
+                          now_ns + OPEN_FOR_CLOSED * (now_ns - closed_at_ns),
+                          memory_order_relaxed);
+    return binadei_gate_open(engine, ticket);
+}
+
 enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
 {
     struct binadei_call *call = climb->call;
     uint64_t ticket;
-    if (binadei_grow_again(climb))
+    if (binadei_grow_again(climb) || is_found_before_close(climb, &ticket))
         return BINADEI_FOUND;
-    while (!binadei_gate_try_close(call->engine, &ticket))
-        binadei_call_pass_gate(call);
-    uint64_t end_ns = binadei_now_ns() + CLOSED_NS;
+    uint64_t closed_at_ns = binadei_now_ns();
+    uint64_t end_ns = closed_at_ns + CLOSED_NS;
     enum binadei_verdict verdict;
     do {
         verdict = look(climb, end_ns);
     } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(climb) &&
              binadei_now_ns() < end_ns);
-    bool is_mine = binadei_gate_open(call->engine, ticket);
+    bool is_mine = open_gate(call->engine, ticket, closed_at_ns);
     return verdict == BINADEI_EXHAUSTED && !is_mine ? BINADEI_UNDECIDED
                                                     : verdict;
 }

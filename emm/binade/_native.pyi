@@ -35,6 +35,7 @@ class Block:
     nbytes: Final[int]  # as asked for
     stream: int  # that free() without a stream names; may be assigned
     pool: Final["Pool"]
+    tenant: Final["Tenant | None"]  # that took it
     is_live: Final[bool]
     __cuda_array_interface__: Final[dict[str, Any]]  # bytes, version 3
     def free(self, stream: Any = ...) -> None:
@@ -55,6 +56,7 @@ class HostBlock:
     nbytes: Final[int]
     stream: int
     arena: Final["HostArena"]
+    tenant: Final["Tenant | None"]
     is_live: Final[bool]
     __array_interface__: Final[dict[str, Any]]  # bytes; numpy.asarray(block)
     def free(self, stream: Any = ...) -> None: ...
@@ -88,6 +90,9 @@ class Pool:
     def owns(self, address: int) -> bool:
         """Whether `address` is in memory of this pool, used or not."""
     def record_use(self, address: int, stream: Any) -> None: ...
+    def tenant(self, name: str = "", budget_bytes: int = 0) -> "Tenant":
+        """A part of the program with a budget of its own; 0: any amount. `name`
+        is for people, up to 31 bytes."""
     def stats(self) -> dict[str, int]: ...
     def snapshot(self) -> dict[str, Any]:
         """Segments and intervals as binade/heap.h has them."""
@@ -129,6 +134,7 @@ class HostArena:
     def record_use(self, address: int, stream: Any) -> None: ...
     def reserve(self, nbytes: int, threads: int = 0,
                 progress: Callable[[int, int], None] | None = None) -> None: ...
+    def tenant(self, name: str = "", budget_bytes: int = 0) -> "Tenant": ...
     def stats(self) -> dict[str, Any]:
         """Of the pool, and under "host" those of binade_host_stats."""
     def report(self) -> str: ...
@@ -142,6 +148,45 @@ class HostArena:
     def __enter__(self) -> "HostArena": ...
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
 
+class Tenant:
+    """A budget in bytes for a part of the program, within a Pool or a HostArena
+    that others use too; their tenant() makes it. RMM's LimitingResourceAdaptor
+    and CuPy's MemoryPool.set_limit() bound all that goes through an object;
+    here allocations that name a tenant are bounded, exactly, whatever threads
+    do at a time, and all serve each other from the same caches.
+
+    Threads: any. Its blocks keep it, and it is gone with the last reference;
+    what allocate() gave does not: then it ends with its pool.
+    """
+    name: Final[str]
+    pool: Final[Pool | HostArena]
+    budget_bytes: int  # 0: any amount; assigned below live_bytes it takes
+    # nothing away, but refuses until enough was freed
+    is_open: Final[bool]
+    def alloc(self, nbytes: int, stream: Any = ANY) -> Any:
+        """A Block of the pool, or a HostBlock of the arena. OutOfMemoryError
+        with status "E_BUDGET", at once and without a report, where the budget
+        is in the way; another status where the pool has no memory."""
+    def allocate(self, nbytes: int, stream: Any = ANY) -> int:
+        """An address without an owner, for the pool's deallocate()."""
+    def stats(self) -> dict[str, Any]:
+        """name, budget_bytes, live_bytes and peak_bytes (what blocks hold, not
+        what was asked for), allocation_count, refusal_count."""
+    def close(self) -> None:
+        """Error, E_BUSY, while it has live blocks. Again: nothing happens."""
+    def __enter__(self) -> "Tenant": ...
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+
+class _Import:
+    """Memory of another process, closed when the last reference goes: what
+    binade.ipc.Import is made of."""
+    address: Final[int]  # that the handle names
+    is_open: Final[bool]
+    stream: int
+    def __init__(self, handle: bytes, context: int = 0) -> None: ...
+    def close(self, stream: Any = ..., wait: bool = True) -> int:
+        """A number for ipc_wait(); 0: it is over."""
+
 def version() -> str: ...
 def probe(device: int = 0) -> dict[str, Any]:
     """binade_caps: what the driver and the device are and can do."""
@@ -151,10 +196,17 @@ def pin(address: int, nbytes: int) -> None:
     """Pins the caller's memory, counted: binade_host_pin(). A context must be
     current."""
 def unpin(address: int, nbytes: int) -> None: ...
-def ipc_open(handle: bytes, context: int = 0) -> int:
-    """An address of this process, to be given to ipc_close()."""
-def ipc_close(address: int, stream: Any = ANY) -> int:
-    """A number for ipc_wait()."""
-def ipc_wait(closing: int, timeout_ms: int = 1000) -> None: ...
+def ipc_wait(closing: int, timeout_ms: int = 1000) -> None:
+    """Until the close with that number is over; Error, E_BUSY, after the time."""
+def ipc_trim(keep_count: int = 0) -> int:
+    """How many segments of others are open afterwards."""
+def pool_of(address: int) -> Pool | None:
+    """The pool that has the address, used or not."""
+def _dlpack_make(owner: Any, address: int, device: tuple[int, int],
+                 dtype: tuple[int, int], shape: tuple[int, ...],
+                 strides: tuple[int, ...] | None) -> Any: ...
+def _dlpack_read(capsule: Any) -> tuple[
+        int, tuple[int, int], tuple[int, int, int], tuple[int, ...],
+        tuple[int, ...] | None]: ...
 def capture_guard_begin() -> None: ...
 def capture_guard_end() -> None: ...

@@ -11,7 +11,7 @@ dictionaries, which the reset has emptied. None of them raises.
 import threading
 import weakref
 
-from binade import _native
+from binade import _ipc_exports, _native
 from binade._numba_family import FAMILY, driver, numba_driver
 
 # What can become of a call to the library.
@@ -115,7 +115,7 @@ class Generation:
         if pool is None:
             return None
         try:
-            return pool.export(address)
+            return _ipc_exports.export(pool, address)[0]
         except _native.Error as error:
             if error.status != "E_FOREIGN":
                 raise

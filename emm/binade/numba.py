@@ -22,6 +22,7 @@ import sys
 try:
     from numba import cuda
 
+    from binade import _capture_hook
     from binade._numba_family import driver as _driver
     from binade._numba_manager import Manager, OutOfMemoryError
 except Exception as error:
@@ -36,6 +37,9 @@ __all__ = ["Manager", "OutOfMemoryError", "arena", "enable", "pool",
 
 # What numba looks for in the module that NUMBA_CUDA_MEMORY_MANAGER names.
 _numba_memory_manager = Manager
+
+# PyTorch, CuPy and cuda.core may capture graphs beside numba.
+_capture_hook.HOOK.install()
 
 
 def enable(**pool_options):

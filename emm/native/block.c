@@ -39,7 +39,8 @@ static PyTypeObject *type_for(struct native_space *space)
     return space->host ? state->host_block_type : state->block_type;
 }
 
-static struct native_block *new_object(struct native_space *space)
+static struct native_block *new_object(struct native_space *space,
+                                       PyObject *tenant)
 {
     PyTypeObject *type = type_for(space);
     allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -47,15 +48,17 @@ static struct native_block *new_object(struct native_space *space)
     if (block) {
         block->space = space;
         Py_INCREF((PyObject *)space);
+        block->tenant = tenant;
+        Py_XINCREF(tenant);
     }
     return block;
 }
 
 static PyObject *fill(struct native_block *block, binade_pool *pool,
-                      size_t nbytes, binade_stream stream)
+                      binade_tenant handle, size_t nbytes, binade_stream stream)
 {
     binade_devptr address = 0;
-    binade_status status = native_take(pool, nbytes, stream, &address);
+    binade_status status = native_take(pool, handle, nbytes, stream, &address);
     if (status != BINADE_OK) {
         native_raise(native_state_of((PyObject *)block), pool, status);
         Py_DECREF((PyObject *)block);
@@ -69,14 +72,15 @@ static PyObject *fill(struct native_block *block, binade_pool *pool,
     return (PyObject *)block;
 }
 
-PyObject *native_block_new(struct native_space *space, size_t nbytes,
+PyObject *native_block_new(struct native_space *space, PyObject *tenant,
+                           binade_tenant handle, size_t nbytes,
                            binade_stream stream)
 {
     binade_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
-    struct native_block *block = new_object(space);
-    PyObject *made = block ? fill(block, pool, nbytes, stream) : NULL;
+    struct native_block *block = new_object(space, tenant);
+    PyObject *made = block ? fill(block, pool, handle, nbytes, stream) : NULL;
     native_leave(space);
     return made;
 }
@@ -111,6 +115,7 @@ static void block_dealloc(PyObject *self)
             (void)give_back(block, BINADE_STREAM_ANY);
         native_error_restore(error);
     }
+    Py_XDECREF(block->tenant); /* which may end it */
     Py_XDECREF((PyObject *)block->space);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
@@ -198,6 +203,13 @@ static PyObject *get_space(PyObject *self, void *closure)
     return Py_NewRef((PyObject *)block_of(self)->space);
 }
 
+static PyObject *get_tenant(PyObject *self, void *closure)
+{
+    (void)closure;
+    PyObject *tenant = block_of(self)->tenant;
+    return Py_NewRef(tenant ? tenant : Py_None);
+}
+
 /* Either array interface: bytes, in one dimension. No "stream": nothing that
  * the pool knows of is pending on them. */
 static PyObject *get_array_interface(PyObject *self, void *closure)
@@ -245,6 +257,7 @@ static PyGetSetDef properties[] = {
     {"nbytes", get_nbytes, NULL, "Bytes, as asked for.", NULL},
     {"is_live", get_is_live, NULL, "False when freed or its pool closed.",
      NULL},
+    {"tenant", get_tenant, NULL, "The Tenant that took it, or None.", NULL},
     {"stream", get_stream, set_stream,
      "The stream that a free names: its queued work uses the block last.",
      NULL},

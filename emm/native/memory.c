@@ -11,13 +11,24 @@
  * interpreters of the process, whose exit it is. */
 static atomic_bool is_over;
 
-binade_status native_take(binade_pool *pool, size_t nbytes,
-                          binade_stream stream, binade_devptr *out)
+static binade_status take_slowly(binade_pool *pool, binade_tenant tenant,
+                                 size_t nbytes, binade_stream stream,
+                                 binade_devptr *out)
 {
-    binade_status status = binade_alloc_cached(pool, nbytes, stream, out);
+    return tenant ? binade_tenant_alloc(tenant, nbytes, stream, out)
+                  : binade_alloc(pool, nbytes, stream, out);
+}
+
+binade_status native_take(binade_pool *pool, binade_tenant tenant,
+                          size_t nbytes, binade_stream stream,
+                          binade_devptr *out)
+{
+    /* Tenants have no way that is known to call nobody. */
+    binade_status status =
+        tenant ? BINADE_E_BUSY : binade_alloc_cached(pool, nbytes, stream, out);
     if (status == BINADE_E_BUSY) {
         Py_BEGIN_ALLOW_THREADS;
-        status = binade_alloc(pool, nbytes, stream, out);
+        status = take_slowly(pool, tenant, nbytes, stream, out);
         Py_END_ALLOW_THREADS;
     }
     return status;

@@ -43,7 +43,9 @@ static int add_types(PyObject *module, struct native_state *state)
     PyTypeObject *base = native_space_type_new(module);
     int error = !base || native_pool_type_add(module, state, base) ||
                 native_arena_type_add(module, state, base) ||
-                native_block_types_add(module, state);
+                native_block_types_add(module, state) ||
+                native_import_type_add(module, state) ||
+                native_tenant_type_add(module, state);
     Py_XDECREF((PyObject *)base);
     return error;
 }
@@ -62,7 +64,7 @@ static int fill(PyObject *module)
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     const struct native_state *state = PyModule_GetState(module);
-    enum { HELD_COUNT = 6 };
+    enum { HELD_COUNT = 8 };
     PyObject *const held[HELD_COUNT] = {
         state->error,
         state->out_of_memory,
@@ -70,6 +72,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
         (PyObject *)state->arena_type,
         (PyObject *)state->block_type,
         (PyObject *)state->host_block_type,
+        (PyObject *)state->import_type,
+        (PyObject *)state->tenant_type,
     };
     int result = 0;
     for (size_t i = 0; !result && i < HELD_COUNT; i++)
@@ -86,6 +90,8 @@ static int clear(PyObject *module)
     Py_CLEAR(state->arena_type);
     Py_CLEAR(state->block_type);
     Py_CLEAR(state->host_block_type);
+    Py_CLEAR(state->import_type);
+    Py_CLEAR(state->tenant_type);
     return 0;
 }
 

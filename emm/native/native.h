@@ -31,6 +31,9 @@ struct native_state {
     PyTypeObject *arena_type;
     PyTypeObject *block_type;
     PyTypeObject *host_block_type;
+    PyTypeObject *import_type;
+    PyTypeObject *tenant_type;
+    struct native_space *pools; /* a list of those that were made */
 };
 
 /* A Pool, or a HostArena, whose memory is a pool's as well. */
@@ -42,11 +45,13 @@ struct native_space {
     int device;
     /* Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;
+    struct native_space *next; /* in native_state.pools; the GIL */
 };
 
 /* Memory of a space that it keeps a reference to. */
 struct native_block {
     PyObject_HEAD struct native_space *space;
+    PyObject *tenant; /* a Tenant, or NULL */
     uint64_t address;
     size_t nbytes;
     binade_stream stream;
@@ -100,12 +105,17 @@ binade_pool *native_enter_open(struct native_space *space);
 /* The same; NULL after an error. */
 binade_pool *native_enter(struct native_space *space);
 void native_leave(struct native_space *space);
+/* BINADE_OK: the address is in its memory, used or not; BINADE_E_FOREIGN: it is
+ * not; or what the library said. */
+binade_status native_space_look(struct native_space *space, uint64_t address);
 /* Refuses a second __init__(). */
 int native_space_check_new(struct native_space *space);
 
 /* memory.c: the library's calls, with the GIL released where they need it. */
-binade_status native_take(binade_pool *pool, size_t nbytes,
-                          binade_stream stream, binade_devptr *out);
+/* For a tenant of the pool, or 0. */
+binade_status native_take(binade_pool *pool, binade_tenant tenant,
+                          size_t nbytes, binade_stream stream,
+                          binade_devptr *out);
 binade_status native_give(binade_pool *pool, binade_devptr address,
                           binade_stream stream);
 /* True once the interpreter is on its way out: nothing is given back any more.
@@ -117,19 +127,37 @@ int native_watch_exit(PyObject *module);
 int native_block_types_add(PyObject *module, struct native_state *state);
 /* Refuses a block that was freed, or whose pool was closed. */
 int native_block_check(const struct native_block *block);
-/* Takes memory of the space. */
-PyObject *native_block_new(struct native_space *space, size_t nbytes,
+/* Takes memory of the space: for a Tenant, which the block keeps, and its
+ * handle; or NULL and 0. */
+PyObject *native_block_new(struct native_space *space, PyObject *tenant,
+                           binade_tenant handle, size_t nbytes,
                            binade_stream stream);
 
 /* dlpack.c */
 PyObject *native_dlpack(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *native_dlpack_device(PyObject *self, PyObject *none);
+/* Functions of the module: a capsule of any memory, and what a capsule has. */
+PyObject *native_dlpack_make(PyObject *module, PyObject *arguments);
+PyObject *native_dlpack_read(PyObject *module, PyObject *capsule);
 
 /* pool.c, arena.c: types with the base that native_space_type_new() made. */
 int native_pool_type_add(PyObject *module, struct native_state *state,
                          PyTypeObject *base);
 int native_arena_type_add(PyObject *module, struct native_state *state,
                           PyTypeObject *base);
+
+/* The Pool of this interpreter that has the address, in use or not, or None. */
+PyObject *native_pool_of(PyObject *module, PyObject *address);
+
+/* tenant.c */
+int native_tenant_type_add(PyObject *module, struct native_state *state);
+PyObject *native_tenant_new(struct native_space *space, const char *name,
+                            uint64_t budget_bytes);
+
+/* import.c */
+int native_import_type_add(PyObject *module, struct native_state *state);
+/* Closes the imports that could not be closed when their object went. */
+void native_import_close_left(void);
 
 /* The numbers of a pool that was entered. */
 PyObject *native_stats_of(PyObject *self, binade_pool *pool);

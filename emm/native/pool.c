@@ -67,7 +67,27 @@ static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
     space->device = wishes.options.device;
     /* release: the pool is whole before others find it. */
     atomic_store_explicit(&space->pool, pool, memory_order_release);
+    struct native_state *state = native_state_of(self);
+    space->next = state->pools;
+    state->pools = space;
     return 0;
+}
+
+PyObject *native_pool_of(PyObject *module, PyObject *address)
+{
+    const struct native_state *state = PyModule_GetState(module);
+    uint64_t number = 0;
+    if (!native_u64_from(address, &number))
+        return NULL;
+    for (struct native_space *space = state->pools; space;
+         space = space->next) {
+        binade_status status = native_space_look(space, number);
+        if (status == BINADE_OK)
+            return Py_NewRef((PyObject *)space);
+        if (status != BINADE_E_FOREIGN)
+            return native_refuse(state, NULL, status);
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *stats_of(const binade_stats *stats)

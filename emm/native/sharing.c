@@ -13,46 +13,6 @@ static PyObject *answer(PyObject *module, binade_status status)
     Py_RETURN_NONE;
 }
 
-static PyObject *ipc_open(PyObject *module, PyObject *arguments,
-                          PyObject *names)
-{
-    static char *keys[] = {"handle", "context", NULL};
-    const char *handle = NULL;
-    Py_ssize_t size_bytes = 0;
-    uint64_t context = 0;
-    binade_devptr address = 0;
-    binade_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "y#|O&:ipc_open", keys,
-                                     &handle, &size_bytes, native_u64_from,
-                                     &context))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_import(handle, (size_t)size_bytes,
-                               (binade_context)(uintptr_t)context, &address);
-    Py_END_ALLOW_THREADS;
-    return status == BINADE_OK ? PyLong_FromUnsignedLongLong(address)
-                               : answer(module, status);
-}
-
-static PyObject *ipc_close(PyObject *module, PyObject *arguments,
-                           PyObject *names)
-{
-    static char *keys[] = {"address", "stream", NULL};
-    uint64_t address = 0;
-    uint64_t closing = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
-    binade_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&:ipc_close", keys,
-                                     native_u64_from, &address,
-                                     native_stream_from, &stream))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_close(address, stream, &closing);
-    Py_END_ALLOW_THREADS;
-    return status == BINADE_OK ? PyLong_FromUnsignedLongLong(closing)
-                               : answer(module, status);
-}
-
 static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
                           PyObject *names)
 {
@@ -68,6 +28,24 @@ static PyObject *ipc_wait(PyObject *module, PyObject *arguments,
     status = binade_ipc_wait(closing, timeout_ms);
     Py_END_ALLOW_THREADS;
     return answer(module, status);
+}
+
+static PyObject *ipc_trim(PyObject *module, PyObject *arguments,
+                          PyObject *names)
+{
+    static char *keys[] = {"keep_count", NULL};
+    uint32_t keep_count = 0;
+    uint32_t open_count = 0;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:ipc_trim", keys,
+                                     native_u32_from, &keep_count))
+        return NULL;
+    native_import_close_left();
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_trim(keep_count, &open_count);
+    Py_END_ALLOW_THREADS;
+    return status == BINADE_OK ? PyLong_FromUnsignedLong(open_count)
+                               : answer(module, status);
 }
 
 /* pin() or unpin(): what the library does to a range. */
@@ -121,15 +99,19 @@ static PyObject *capture_guard_end(PyObject *module, PyObject *none)
 }
 
 PyMethodDef native_sharing_methods[] = {
-    {"ipc_open", NATIVE_METHOD(ipc_open), METH_VARARGS | METH_KEYWORDS,
-     "ipc_open(handle, context=0)\n\nAn address for what another process "
-     "exported; give it to ipc_close()."},
-    {"ipc_close", NATIVE_METHOD(ipc_close), METH_VARARGS | METH_KEYWORDS,
-     "ipc_close(address, stream=ANY)\n\nA number for ipc_wait(): the exporter "
-     "may reuse the memory after that."},
     {"ipc_wait", NATIVE_METHOD(ipc_wait), METH_VARARGS | METH_KEYWORDS,
      "ipc_wait(closing, timeout_ms=1000)\n\nWaits until it is closed; Error "
      "E_BUSY after the time."},
+    {"ipc_trim", NATIVE_METHOD(ipc_trim), METH_VARARGS | METH_KEYWORDS,
+     "ipc_trim(keep_count=0)\n\nGives segments back that no import uses, but "
+     "for so many; how many are open afterwards."},
+    {"pool_of", native_pool_of, METH_O,
+     "pool_of(address)\n\nThe Pool that has it, or None."},
+    {"_dlpack_make", native_dlpack_make, METH_VARARGS,
+     "_dlpack_make(owner, address, device, dtype, shape, strides)\n\nA capsule "
+     "that keeps the owner."},
+    {"_dlpack_read", native_dlpack_read, METH_O,
+     "_dlpack_read(capsule)\n\n(address, device, dtype, shape, strides)."},
     {"pin", NATIVE_METHOD(pin), METH_VARARGS | METH_KEYWORDS,
      "pin(address, nbytes)\n\nPins memory of the caller's, counted; a context "
      "must be current."},

@@ -101,11 +101,22 @@ static PyObject *space_close(PyObject *self, PyObject *none)
     return PyLong_FromUnsignedLongLong(leaks.block_count);
 }
 
+/* Before anything else of its end: who finds it takes a reference. */
+static void unlist(struct native_space *space)
+{
+    struct native_space **at = &native_state_of((PyObject *)space)->pools;
+    while (*at && *at != space)
+        at = &(*at)->next;
+    if (*at)
+        *at = space->next;
+}
+
 static void space_dealloc(PyObject *self)
 {
     struct native_space *space = space_of(self);
     PyTypeObject *type = Py_TYPE(self);
     bool is_used = false;
+    unlist(space);
     binade_pool *pool = take_away(space, &is_used);
     if (pool && !native_is_over()) {
         struct native_error error = native_error_keep();
@@ -126,7 +137,7 @@ static PyObject *space_alloc(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream))
         return NULL;
-    return native_block_new(space_of(self), nbytes, stream);
+    return native_block_new(space_of(self), NULL, 0, nbytes, stream);
 }
 
 static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
@@ -141,7 +152,7 @@ static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
     binade_pool *pool = native_enter(space_of(self));
     if (!pool)
         return NULL;
-    binade_status status = native_take(pool, nbytes, stream, &address);
+    binade_status status = native_take(pool, 0, nbytes, stream, &address);
     PyObject *result = status == BINADE_OK
                            ? PyLong_FromUnsignedLongLong(address)
                            : native_refuse(native_state_of(self), pool, status);
@@ -184,19 +195,25 @@ static PyObject *space_usable_size(PyObject *self, PyObject *argument)
     return result;
 }
 
+binade_status native_space_look(struct native_space *space, uint64_t address)
+{
+    size_t nbytes = 0;
+    binade_pool *pool = native_enter_open(space);
+    if (!pool)
+        return BINADE_E_FOREIGN;
+    binade_status status = binade_usable_size(pool, address, &nbytes);
+    native_leave(space);
+    /* INVALID: it is inside a block, or free. */
+    return status == BINADE_E_INVALID ? BINADE_OK : status;
+}
+
 static PyObject *space_owns(PyObject *self, PyObject *argument)
 {
     uint64_t address = 0;
-    size_t nbytes = 0;
     if (!native_u64_from(argument, &address))
         return NULL;
-    binade_pool *pool = native_enter_open(space_of(self));
-    if (!pool)
-        Py_RETURN_FALSE;
-    binade_status status = binade_usable_size(pool, address, &nbytes);
-    native_leave(space_of(self));
-    /* INVALID: it is inside a block, or free. */
-    return PyBool_FromLong(status == BINADE_OK || status == BINADE_E_INVALID);
+    return PyBool_FromLong(native_space_look(space_of(self), address) ==
+                           BINADE_OK);
 }
 
 static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
@@ -241,6 +258,18 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
                            : native_refuse(native_state_of(self), NULL, status);
     native_leave(space_of(self));
     return result;
+}
+
+static PyObject *space_tenant(PyObject *self, PyObject *arguments,
+                              PyObject *names)
+{
+    static char *keys[] = {"name", "budget_bytes", NULL};
+    const char *name = "";
+    uint64_t budget_bytes = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|sO&:tenant", keys,
+                                     &name, native_u64_from, &budget_bytes))
+        return NULL;
+    return native_tenant_new(space_of(self), name, budget_bytes);
 }
 
 static PyObject *space_last_oom(PyObject *self, PyObject *none)
@@ -320,6 +349,9 @@ static PyMethodDef methods[] = {
      "record_use(address, stream)\n\nA free will wait for the stream as well."},
     {"trim", NATIVE_METHOD(space_trim), METH_VARARGS | METH_KEYWORDS,
      "trim(keep_bytes=0)\n\nGives unused memory back to the driver; bytes."},
+    {"tenant", NATIVE_METHOD(space_tenant), METH_VARARGS | METH_KEYWORDS,
+     "tenant(name='', budget_bytes=0)\n\nA Tenant: a budget for a part of the "
+     "program; 0: any amount."},
     {"last_oom", space_last_oom, METH_NOARGS,
      "last_oom()\n\nWhy this thread's last allocation failed, or None."},
     {"context_lost", space_context_lost, METH_NOARGS,

@@ -262,6 +262,8 @@ struct binadei_engine {
 
     /* Edge IN: odd while somebody takes the last look; see gate.h. */
     _Atomic uint64_t gate;
+    /* Advice, relaxed: when it may be closed again; see last_look.c. */
+    _Atomic uint64_t next_look_ns;
     /* Edge IN: odd while the pool is stopped; see stop.h. */
     _Atomic uint64_t stop;
     pthread_mutex_t stop_lock; /* who stops it has it */

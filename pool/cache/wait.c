@@ -58,12 +58,6 @@ void binadei_wait_drop(struct binadei_engine *engine,
     binadei_batches_share(engine, wait);
 }
 
-bool binadei_wait_is_stream_capturing(const struct binadei_engine *engine,
-                                      CUstream stream)
-{
-    return binadei_is_capturing(engine, stream);
-}
-
 bool binadei_wait_is_capturing(const struct binadei_call *call)
 {
     const struct binadei_slot *slot = call->push->slot;

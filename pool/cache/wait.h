@@ -44,8 +44,6 @@ void binadei_wait_drop(struct binadei_engine *engine,
 
 /* Whether the call's stream is capturing a graph. In a section. */
 bool binadei_wait_is_capturing(const struct binadei_call *call);
-bool binadei_wait_is_stream_capturing(const struct binadei_engine *engine,
-                                      CUstream stream);
 /* The stream that the call's frees are ordered on, if it is one of the pool's
  * own context and this thread may put work on it; or NULL. */
 CUstream binadei_wait_stream(const struct binadei_call *call);

@@ -50,12 +50,13 @@ static binade_status give_idle(const struct binadei_driver *driver,
 static binade_status open_fresh(const struct binadei_driver *driver,
                                 struct binadei_opening *opening,
                                 const binade_ipc_handle *handle,
+                                struct binadei_importer *importer,
                                 binade_devptr *out_address)
 {
     *out_address = 0;
     binade_status status =
         binadei_opener_open(driver, opening, handle, out_address);
-    binadei_opening_end(opening, *out_address);
+    binadei_opening_end(opening, importer, *out_address);
     if (status == BINADE_OK)
         /* What is refused stays idle, and is tried again. */
         (void)give_idle(driver, BINADE_IPC_IDLE_MAX);
@@ -85,16 +86,17 @@ static binade_status refuse(enum binadei_opening_found found)
 static binade_status find_segment(const struct binadei_driver *driver,
                                   const struct binadei_opening_key *key,
                                   const binade_ipc_handle *handle,
-                                  CUcontext context, binade_devptr *out_address)
+                                  struct binadei_importer *importer,
+                                  binade_devptr *out_address)
 {
     for (;;) {
         struct binadei_opening *opening = NULL;
         enum binadei_opening_found found =
-            binadei_opening_find(key, handle, context, &opening, out_address);
+            binadei_opening_find(key, handle, importer, &opening, out_address);
         if (found == BINADEI_OPENING_HIT)
             return BINADE_OK;
         if (found == BINADEI_OPENING_FRESH)
-            return open_fresh(driver, opening, handle, out_address);
+            return open_fresh(driver, opening, handle, importer, out_address);
         if (found != BINADEI_OPENING_OLD)
             return refuse(found);
         binade_status status = binadei_opener_close(driver, opening);
@@ -111,11 +113,16 @@ static binade_status import_foreign(const struct binadei_driver *driver,
 {
     struct binadei_opening_key key = {.segment_id = handle->segment_id,
                                       .exporter = *exporter};
+    struct binadei_importer importer;
     binade_devptr address;
     binade_status status =
-        binadei_opener_context(driver, context, &context, &key.context_id);
-    if (status == BINADE_OK)
-        status = find_segment(driver, &key, handle, context, &address);
+        binadei_opener_context(driver, handle, context, &importer);
+    if (status != BINADE_OK)
+        return status;
+    key.context_id = importer.id;
+    status = find_segment(driver, &key, handle, &importer, &address);
+    /* What no opening took over: the segment has it, or is not open. */
+    binadei_opener_release(driver, &importer);
     if (status == BINADE_OK)
         *out = address + handle->offset_bytes;
     return status;

@@ -117,11 +117,11 @@ binade_status binadei_closing_record(const struct binadei_driver *driver,
     if (stream == BINADE_STREAM_DONE)
         return BINADE_OK;
     binade_status status =
-        binadei_section_enter(driver, opening->context, &section);
+        binadei_section_enter(driver, opening->importer.context, &section);
     if (status != BINADE_OK)
         return status;
     status = stream == BINADE_STREAM_ANY
-                 ? record_any(driver, opening->context, out)
+                 ? record_any(driver, opening->importer.context, out)
                  : record_stream(driver, stream, out);
     (void)binadei_section_leave(&section);
     return status;

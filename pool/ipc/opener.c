@@ -18,29 +18,6 @@ bool binadei_opener_is_gone(binade_status status)
            status == BINADE_E_DEINITIALIZED;
 }
 
-binade_status binadei_opener_context(const struct binadei_driver *driver,
-                                     CUcontext context, CUcontext *out,
-                                     uint64_t *out_id)
-{
-    binade_status status = BINADE_OK;
-    unsigned long long id = 0;
-    if (!context)
-        status = BINADEI_CALL(driver, cuCtxGetCurrent, (&context));
-    if (status != BINADE_OK)
-        return status;
-    if (!context)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_ipc_import: context is NULL and none is "
-                            "current in this thread");
-    if (driver->cuCtxGetId)
-        status = BINADEI_CALL(driver, cuCtxGetId, (context, &id));
-    else
-        id = (uint64_t)(uintptr_t)context;
-    *out = context;
-    *out_id = id;
-    return status;
-}
-
 /* The device of this process that has the uuid. */
 static binade_status find_device(const struct binadei_driver *driver,
                                  const uint8_t *uuid, CUdevice *out)
@@ -62,6 +39,63 @@ static binade_status find_device(const struct binadei_driver *driver,
                         "the memory is on a device that is not among the %d of "
                         "this process",
                         count);
+}
+
+static binade_status retain_primary(const struct binadei_driver *driver,
+                                    const binade_ipc_handle *handle,
+                                    struct binadei_importer *out)
+{
+    struct binadei_section section;
+    binade_status status = binadei_section_enter(driver, NULL, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = find_device(driver, handle->device_uuid, &out->device);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain,
+                              (&out->context, out->device));
+    out->has_primary = status == BINADE_OK;
+    (void)binadei_section_leave(&section);
+    return status;
+}
+
+static binade_status identify(const struct binadei_driver *driver,
+                              struct binadei_importer *importer)
+{
+    unsigned long long id = (uintptr_t)importer->context;
+    binade_status status =
+        driver->cuCtxGetId
+            ? BINADEI_CALL(driver, cuCtxGetId, (importer->context, &id))
+            : BINADE_OK;
+    importer->id = id;
+    return status;
+}
+
+binade_status binadei_opener_context(const struct binadei_driver *driver,
+                                     const binade_ipc_handle *handle,
+                                     CUcontext context,
+                                     struct binadei_importer *out)
+{
+    binade_status status = BINADE_OK;
+    *out = (struct binadei_importer){.context = context};
+    if (!out->context)
+        status = BINADEI_CALL(driver, cuCtxGetCurrent, (&out->context));
+    if (status == BINADE_OK && !out->context)
+        status = retain_primary(driver, handle, out);
+    if (status != BINADE_OK)
+        return status;
+    status = identify(driver, out);
+    if (status != BINADE_OK)
+        binadei_opener_release(driver, out);
+    return status;
+}
+
+void binadei_opener_release(const struct binadei_driver *driver,
+                            const struct binadei_importer *importer)
+{
+    /* Nobody would try again later. */
+    if (importer->has_primary &&
+        driver->cuDevicePrimaryCtxRelease(importer->device) != CUDA_SUCCESS)
+        (void)driver->cuDevicePrimaryCtxRelease(importer->device);
 }
 
 /* In the section of the importing context. */
@@ -168,7 +202,7 @@ binade_status binadei_opener_open(const struct binadei_driver *driver,
     if (binadei_process_state(&opening->key.exporter) == BINADEI_PROCESS_GONE)
         return explain(opening, BINADE_E_PEER_GONE);
     binade_status status =
-        binadei_section_enter(driver, opening->context, &section);
+        binadei_section_enter(driver, opening->importer.context, &section);
     if (status != BINADE_OK)
         return status;
     status = open_in(driver, opening, handle, &address);
@@ -183,11 +217,14 @@ binade_status binadei_opener_close(const struct binadei_driver *driver,
 {
     struct binadei_section section;
     binade_status status =
-        binadei_section_enter(driver, opening->context, &section);
+        binadei_section_enter(driver, opening->importer.context, &section);
     if (status == BINADE_OK) {
         status = BINADEI_CALL(driver, cuIpcCloseMemHandle,
                               ((CUdeviceptr)opening->address));
         (void)binadei_section_leave(&section);
     }
+    /* A context that was reset is not ours to release any more. */
+    if (status == BINADE_OK)
+        binadei_opener_release(driver, &opening->importer);
     return binadei_opener_is_gone(status) ? BINADE_OK : status;
 }

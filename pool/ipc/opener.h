@@ -9,19 +9,23 @@
 #include "pool/driver/driver_table.h"
 #include "pool/ipc/openings.h"
 
-/* The context, or the current one for NULL, and what tells it from one that had
- * the same handle before. */
-BINADE_MUST_USE binade_status
-binadei_opener_context(const struct binadei_driver *driver, CUcontext context,
-                       CUcontext *out, uint64_t *out_id);
+/* The context, or for NULL the current one, or where there is none the primary
+ * one of the device that the handle names: then it is retained. Whoever is left
+ * with `has_primary` gives that back by binadei_opener_release(). */
+BINADE_MUST_USE binade_status binadei_opener_context(
+    const struct binadei_driver *driver, const binade_ipc_handle *handle,
+    CUcontext context, struct binadei_importer *out);
+void binadei_opener_release(const struct binadei_driver *driver,
+                            const struct binadei_importer *importer);
 
 /* Opens the segment in the opening's context. Statuses of
  * binade_ipc_import(). */
 BINADE_MUST_USE binade_status binadei_opener_open(
     const struct binadei_driver *driver, const struct binadei_opening *opening,
     const binade_ipc_handle *handle, binade_devptr *out);
-/* Gives it back; waits for all work that is queued in the process. BINADE_OK,
- * also when the context is gone and the memory with it. */
+/* Gives it back, and the primary context that it kept; waits for all work that
+ * is queued in the process. BINADE_OK, also when the context is gone and the
+ * memory with it. */
 BINADE_MUST_USE binade_status binadei_opener_close(
     const struct binadei_driver *driver, const struct binadei_opening *opening);
 

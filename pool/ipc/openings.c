@@ -80,13 +80,14 @@ find_double(const struct binadei_opening_key *key,
 /* NULL: no memory. */
 static struct binadei_opening *make(const struct binadei_opening_key *key,
                                     const binade_ipc_handle *handle,
-                                    CUcontext context)
+                                    const struct binadei_importer *importer)
 {
     struct binadei_opening *opening = calloc(1, sizeof(*opening));
     if (!opening)
         return NULL;
     opening->key = *key;
-    opening->context = context;
+    opening->importer = *importer;
+    opening->importer.has_primary = false; /* not before it is open */
     memcpy(opening->driver_handle, handle->driver_handle,
            sizeof(opening->driver_handle));
     opening->segment_bytes = handle->segment_bytes;
@@ -97,8 +98,21 @@ static struct binadei_opening *make(const struct binadei_opening_key *key,
     return opening;
 }
 
+/* One retention is enough for all imports of a segment: a second one stays the
+ * importer's, to give back. */
+static void take_primary(struct binadei_opening *opening,
+                         struct binadei_importer *importer)
+{
+    if (opening->importer.has_primary || !importer->has_primary)
+        return;
+    opening->importer.device = importer->device;
+    opening->importer.has_primary = true;
+    importer->has_primary = false;
+}
+
 static enum binadei_opening_found hit(struct binadei_opening **at,
                                       const binade_ipc_handle *handle,
+                                      struct binadei_importer *importer,
                                       binade_devptr *out_address)
 {
     struct binadei_opening *opening = *at;
@@ -110,20 +124,20 @@ static enum binadei_opening_found hit(struct binadei_opening **at,
         return BINADEI_OPENING_STALE;
     opening->generation = handle->generation;
     opening->import_count++;
+    take_primary(opening, importer);
     *out_address = opening->address;
     /* The next search finds it first. */
     move_to_front(at);
     return BINADEI_OPENING_HIT;
 }
 
-static enum binadei_opening_found
-find_or_make(const struct binadei_opening_key *key,
-             const binade_ipc_handle *handle, CUcontext context,
-             struct binadei_opening **out)
+static enum binadei_opening_found find_or_make(
+    const struct binadei_opening_key *key, const binade_ipc_handle *handle,
+    const struct binadei_importer *importer, struct binadei_opening **out)
 {
     struct binadei_opening *old = find_double(key, handle);
     if (!old) {
-        *out = make(key, handle, context);
+        *out = make(key, handle, importer);
         return *out ? BINADEI_OPENING_FRESH : BINADEI_OPENING_NO_MEMORY;
     }
     if (!is_idle(old))
@@ -145,7 +159,8 @@ static bool is_unsettled(struct binadei_opening **at,
 
 enum binadei_opening_found
 binadei_opening_find(const struct binadei_opening_key *key,
-                     const binade_ipc_handle *handle, CUcontext context,
+                     const binade_ipc_handle *handle,
+                     struct binadei_importer *importer,
                      struct binadei_opening **out, binade_devptr *out_address)
 {
     enum binadei_opening_found found;
@@ -153,19 +168,23 @@ binadei_opening_find(const struct binadei_opening_key *key,
     pthread_mutex_lock(&lock);
     while (is_unsettled(at = link_of_key(key), key, handle))
         pthread_cond_wait(&settled, &lock);
-    found = *at ? hit(at, handle, out_address)
-                : find_or_make(key, handle, context, out);
+    found = *at ? hit(at, handle, importer, out_address)
+                : find_or_make(key, handle, importer, out);
     pthread_mutex_unlock(&lock);
     return found;
 }
 
-void binadei_opening_end(struct binadei_opening *opening, binade_devptr address)
+void binadei_opening_end(struct binadei_opening *opening,
+                         struct binadei_importer *importer,
+                         binade_devptr address)
 {
     pthread_mutex_lock(&lock);
     opening->address = address;
     opening->state = BINADEI_OPEN;
     opening->import_count = 1;
-    if (!address)
+    if (address)
+        take_primary(opening, importer);
+    else
         drop(opening);
     pthread_cond_broadcast(&settled);
     pthread_mutex_unlock(&lock);

@@ -29,18 +29,26 @@ enum binadei_opening_state {
     BINADEI_CLOSING /* one thread gives it back */
 };
 
+/* The context that an import is for. */
+struct binadei_importer {
+    CUcontext context;
+    uint64_t id;      /* tells it from one that had the same handle before */
+    bool has_primary; /* it was retained, as the primary one of the device */
+    CUdevice device;
+};
+
 struct binadei_opening {
     /* Constant once listed. */
     struct binadei_opening_key key;
-    CUcontext context;
     uint8_t driver_handle[sizeof(((binade_ipc_handle *)NULL)->driver_handle)];
     uint64_t segment_bytes;
     /* Under the lock. */
     struct binadei_opening *next;
     enum binadei_opening_state state;
     binade_devptr address;
-    uint64_t generation;    /* the latest that was seen */
-    uint64_t import_count;  /* not closed */
+    struct binadei_importer importer; /* of which has_primary may change */
+    uint64_t generation;              /* the latest that was seen */
+    uint64_t import_count;            /* not closed */
     uint64_t closing_count; /* closed; the work behind it may not be over */
 };
 
@@ -58,13 +66,17 @@ enum binadei_opening_found {
     BINADEI_OPENING_NO_MEMORY
 };
 
-/* Waits while another thread opens or closes the segment. */
+/* Waits while another thread opens or closes the segment. A hit takes over the
+ * primary context that the importer retained, unless it has it already. */
 enum binadei_opening_found
 binadei_opening_find(const struct binadei_opening_key *key,
-                     const binade_ipc_handle *handle, CUcontext context,
+                     const binade_ipc_handle *handle,
+                     struct binadei_importer *importer,
                      struct binadei_opening **out, binade_devptr *out_address);
-/* 0: it was refused, and the record ends. Otherwise it is imported once. */
+/* 0: it was refused, and the record ends. Otherwise it is imported once, and
+ * takes over the primary context. */
 void binadei_opening_end(struct binadei_opening *opening,
+                         struct binadei_importer *importer,
                          binade_devptr address);
 
 /* The idle one that was used longest ago, if more than `keep_count` are; for

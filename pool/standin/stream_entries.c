@@ -138,6 +138,7 @@ DEFINE_BOTH(cuStreamGetCtx_v2, _ptsz,
             (CUstream stream, CUcontext *out, CUgreenCtx *out_green),
             get_context_v2, stream, out, out_green)
 
+/* Asked of a stream that captures, all but its context breaks the capture. */
 #define DEFINE_GETTER(name, symbol, out_type, expression)                      \
     static CUresult name(bool is_per_thread, CUstream handle, out_type out)    \
     {                                                                          \
@@ -148,6 +149,8 @@ DEFINE_BOTH(cuStreamGetCtx_v2, _ptsz,
             return why;                                                        \
         if (!out)                                                              \
             return CUDA_ERROR_INVALID_VALUE;                                   \
+        if (stream->capture)                                                   \
+            return capture_refuse(stream);                                     \
         *out = (expression);                                                   \
         return CUDA_SUCCESS;                                                   \
     }                                                                          \

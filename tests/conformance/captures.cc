@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Stream capture: beginning, ending, forking, and what may not be done.
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "tests/conformance/checks.h"
@@ -147,6 +150,79 @@ TEST_F(Captures, CallsByTheCapturingThreadItself)
                       : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         if (got == CUDA_SUCCESS)
             MUST(cu.MemFree(address));
+    }
+}
+
+/* What a thread may do between the beginning and the end of its own capture,
+ * with RELAXED mode, to other streams and to find out about this one. */
+TEST_F(Captures, RelaxedCallsByTheCapturingThread)
+{
+    struct Objects {
+        PinnedBlock word{4096};
+        Stream other;
+        std::vector<char> pageable = std::vector<char>(4096);
+    };
+    const struct {
+        const char *name;
+        CUresult (*call)(Objects &, CUstream captured);
+        bool breaks;
+    } rows[] = {
+        {"get-id",
+         [](Objects &, CUstream captured) {
+             unsigned long long id = 0;
+             return cu.StreamGetId(captured, &id);
+         },
+         true},
+        {"get-ctx",
+         [](Objects &, CUstream captured) {
+             CUcontext context = nullptr;
+             return cu.StreamGetCtx(captured, &context);
+         },
+         false},
+        {"get-flags",
+         [](Objects &, CUstream captured) {
+             unsigned flags = 0;
+             return cu.StreamGetFlags(captured, &flags);
+         },
+         true},
+        {"get-priority",
+         [](Objects &, CUstream captured) {
+             int priority = 0;
+             return cu.StreamGetPriority(captured, &priority);
+         },
+         true},
+        {"memset-other-stream",
+         [](Objects &o, CUstream) {
+             return cu.MemsetD8Async(o.word.address, 1, 4096, o.other);
+         },
+         false},
+        {"synchronize-other-stream",
+         [](Objects &o, CUstream) { return cu.StreamSynchronize(o.other); },
+         false},
+        {"copy-to-pageable-on-other-stream",
+         [](Objects &o, CUstream) {
+             return cu.MemcpyDtoHAsync(o.pageable.data(), o.word.address, 4096,
+                                       o.other);
+         },
+         false},
+    };
+    for (const auto &row : rows) {
+        Objects objects;
+        Stream stream;
+        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        MUST(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        MUST(cu.ThreadExchangeStreamCaptureMode(&mode));
+        CUresult got = row.call(objects, stream);
+        MUST(cu.ThreadExchangeStreamCaptureMode(&mode));
+        CUresult end = End(stream);
+        std::string name = std::string("capture.own-thread.") + row.name;
+        EXPECT_CU(name, got,
+                  row.breaks ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                             : CUDA_SUCCESS);
+        EXPECT_CU(name + ".capture", end,
+                  row.breaks ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+                             : CUDA_SUCCESS);
+        MUST(cu.StreamSynchronize(objects.other));
     }
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numba_support import address_of, cuda, reset_afterwards
 
+import binade.ipc
 import binade.numba
 from numba.cuda.cudadrv.driver import CudaAPIError, driver
 
@@ -27,6 +28,11 @@ def read_raw(reserved, offset, count):
     with cuda.open_ipc_array(reserved, shape=count, dtype=np.int64,
                              offset=offset) as array:
         return array.copy_to_host()
+
+
+def read_without_numbas_handle(handle):
+    with binade.ipc.open(handle) as shared:
+        return cuda.as_cuda_array(shared).copy_to_host()
 
 
 @pytest.fixture(name="peer", scope="module")
@@ -135,3 +141,20 @@ def test_memory_that_is_gone_has_no_handle():
     cuda.current_context().reset()
     with pytest.raises(CudaAPIError):
         handle_of(array)
+
+
+@pytest.mark.parametrize("part", [slice(7, 11), slice(5, None, 3)])
+def test_binade_ipc_shares_arrays_of_numba(array, peer, part):
+    handle = binade.ipc.export(array[part])
+    found = peer(read_without_numbas_handle, handle)
+    assert np.array_equal(found, np.arange(1000)[part])
+
+
+def test_handles_of_numba_are_not_released_by_others():
+    array = cuda.to_device(np.arange(1000))
+    array.get_ipc_handle()
+    handle = binade.ipc.export(array)
+    del array
+    handle.release()
+    binade.numba.trim()
+    assert binade.numba.pool().stats()["reserved_bytes.all.current"] > 0

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/fault/further_steps.h"
 #include "tests/fault/scenario.h"
 
@@ -169,6 +171,21 @@ void Share(World &world)
     world.FreeAll(BINADE_STREAM_DONE);
 }
 
+// New threads have none.
+void ImportWithoutAContext(World &world)
+{
+    std::thread([&] {
+        for (const binade_ipc_handle &handle : world.handles) {
+            binade_devptr address = 0;
+            if (TRY(world, binade_ipc_import,
+                    (&handle, sizeof handle, nullptr, &address)) &&
+                !TRY(world, binade_ipc_close,
+                     (address, BINADE_STREAM_DONE, nullptr)))
+                world.imported.push_back(address);
+        }
+    }).join();
+}
+
 // Every second close returns at once.
 void Import(World &world)
 {
@@ -188,6 +205,7 @@ void Import(World &world)
             else
                 world.imported.push_back(address);
         }
+    ImportWithoutAContext(world);
     uint32_t open_count = 0;
     (void)TRY(world, binade_ipc_trim, (0, &open_count));
 }

@@ -203,4 +203,21 @@ expect_ok "no kernel to be had: the other tests run" bazelw test //pool
 expect_ok "it is said" grep -q "no kernel, so .* checks nothing: E: 404" \
     <<<"$expect_output"
 expect_refusal "and nothing is left" "" test -e "$machine/checkout/.kernel"
+
+# The packages of the Python tests are pinned for the interpreter here.
+tag=$(/usr/bin/python3 -c 'import sys; print("cp%d%d" % sys.version_info[:2])')
+bare_machine
+with_test_tools
+mkdir "$machine/checkout/emm" "$machine/checkout/.venv"
+touch "$machine/checkout/emm/requirements-test-cp27.txt"
+expect_refusal "nothing is pinned for this Python" \
+    "there is no emm/requirements-test-$tag.txt; there is: requirements-test-cp27" \
+    bazelw test //pool
+expect_ok "a build needs none of them" bazelw build //pool
+lock=$machine/checkout/emm/requirements-test-$tag.txt
+echo "# ours" >"$lock"
+sha256sum <"$lock" >"$machine/checkout/.venv/requirements.sha256"
+expect_ok "what is installed is what is pinned for it" bazelw test //pool
+expect_text "nothing is installed again" "bazel test //pool [unset]" \
+    "$expect_output"
 finish

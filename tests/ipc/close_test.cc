@@ -167,19 +167,6 @@ TEST_F(IpcClose, WorksOnAStreamOfAnotherContext)
     pool_test::DestroyContext(other);
 }
 
-TEST_F(IpcClose, NeedsAContextThatIsCurrentOrNamed)
-{
-    binade_devptr address = 0;
-    pool_test::SetCurrent(nullptr);
-    EXPECT_EQ(BINADE_E_INVALID,
-              binade_ipc_import(&handle_, sizeof handle_, nullptr, &address));
-    address = Import(pool_test::PrimaryContext());
-    EXPECT_EQ(nullptr, pool_test::Current());
-    EXPECT_EQ(BINADE_OK,
-              binade_ipc_close(address, BINADE_STREAM_LEGACY, nullptr));
-    pool_test::SetCurrent(pool_test::PrimaryContext());
-}
-
 TEST_F(IpcClose, AContextTakesItsImportsAlong)
 {
     binade_context context = pool_test::NewContext();

@@ -25,6 +25,8 @@ binade_pool *own_pool = nullptr; // made when it is first needed
 binade_pool *ThePool()
 {
     binade_pool_options options = pool_test::Defaults();
+    const char *device = std::getenv("BINADE_PEER_DEVICE");
+    options.device = device ? std::atoi(device) : 0;
     options.flags = BINADE_POOL_EXPORTABLE;
     options.first_segment_bytes = 2 * pool_test::kMiB;
     options.largest_segment_bytes = 2 * pool_test::kMiB;

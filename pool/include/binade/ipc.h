@@ -139,14 +139,12 @@ binade_ipc_release_exports(binade_pool *pool, binade_devptr address);
  * @param handle_bytes  How many there are: sizeof(binade_ipc_handle).
  * @param context       The context that is to use the memory, on the device
  *                      that has it or on a peer of that; it must live until all
- *                      is closed, a primary one be retained. NULL: the calling
- *                      thread's current one.
- * @param out           [out] The address. Written only when BINADE_OK is
+ *XX * @param out           [out] The address. Written only when BINADE_OK is
  *                      returned.
  *
  * @return BINADE_OK
- * @return BINADE_E_INVALID      An argument is NULL, `handle_bytes` is another
- *         number, or no context is current.
+ * @return BINADE_E_INVALID      `handle` or `out` is NULL, or `handle_bytes` is
+ *         another number.
  * @return BINADE_E_CORRUPT      The bytes are not as binade_ipc_export() made
  *         them.
  * @return BINADE_E_UNSUPPORTED  Another version of the layout, another machine,
@@ -168,7 +166,7 @@ binade_ipc_release_exports(binade_pool *pool, binade_devptr address);
  *            driver, and may close a segment that has been idle longest, which
  *            waits for all work that is queued in this process.
  * Streams:   see binade_ipc_export().
- * Context:   any may be current, and stays so.
+ * Context:   any may be current, or none, and stays so.
  */
 BINADE_API BINADE_MUST_USE binade_status
 binade_ipc_import(const void *handle, size_t handle_bytes,

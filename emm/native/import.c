@@ -1,0 +1,254 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * An import of another process's memory that is closed with the last reference
+ * to it. What it looks like, as an array, is binade/ipc.py's.
+ *
+ * A close can be refused for a while: all work of a context cannot be asked for
+ * during a capture. Who drops the last reference cannot be told; so what was
+ * refused is left in a list, and tried again whenever this module opens, drops
+ * or trims imports.
+ */
+#include "emm/native/native.h"
+
+#include <stdlib.h>
+
+/* Made with the import, as its end must not need memory. */
+struct left {
+    struct left *next;
+    uint64_t address;
+};
+
+struct native_import {
+    PyObject_HEAD struct left *record; /* NULL: __init__() has not been */
+    binade_stream stream;
+    atomic_bool is_open;
+};
+
+/* All interpreters' of the process; the GIL. */
+static struct left *left_open;
+
+static struct native_import *import_of(PyObject *self)
+{
+    return (struct native_import *)self;
+}
+
+static bool is_gone(binade_status status)
+{
+    return status == BINADE_E_CONTEXT_DESTROYED ||
+           status == BINADE_E_DEINITIALIZED;
+}
+
+/* With the GIL released. A context that is gone took its imports along. */
+static binade_status close_at(uint64_t address, binade_stream stream,
+                              uint64_t *out_closing)
+{
+    binade_status status = binade_ipc_close(address, stream, out_closing);
+    return is_gone(status)
+               ? binade_ipc_close(address, BINADE_STREAM_DONE, out_closing)
+               : status;
+}
+
+static bool try_left(const struct left *record)
+{
+    uint64_t closing = 0;
+    binade_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = close_at(record->address, BINADE_STREAM_ANY, &closing);
+    Py_END_ALLOW_THREADS;
+    return status == BINADE_OK;
+}
+
+void native_import_close_left(void)
+{
+    /* Each record is nobody else's while the GIL is not held. */
+    struct left *records = left_open;
+    left_open = NULL;
+    while (records) {
+        struct left *record = records;
+        records = record->next;
+        if (try_left(record)) {
+            free(record);
+        } else {
+            record->next = left_open;
+            left_open = record;
+        }
+    }
+}
+
+/* Once for each import, however many threads are at it. Waits for the work if
+ * there is no `out_closing`. */
+static binade_status end(struct native_import *import, binade_stream stream,
+                         uint64_t *out_closing)
+{
+    binade_status status;
+    /* relaxed: only says whether another close came first. */
+    if (!atomic_exchange_explicit(&import->is_open, false,
+                                  memory_order_relaxed))
+        return BINADE_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    status = close_at(import->record->address, stream, out_closing);
+    Py_END_ALLOW_THREADS;
+    /* relaxed: as above; what was refused is open as before. */
+    if (status != BINADE_OK)
+        atomic_store_explicit(&import->is_open, true, memory_order_relaxed);
+    return status;
+}
+
+static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keys[] = {"handle", "context", NULL};
+    struct native_import *import = import_of(self);
+    const char *handle = NULL;
+    Py_ssize_t size_bytes = 0;
+    uint64_t context = 0;
+    binade_devptr address = 0;
+    binade_status status;
+    if (import->record) {
+        PyErr_SetString(PyExc_TypeError, "__init__() was called before");
+        return -1;
+    }
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "y#|O&:Import", keys,
+                                     &handle, &size_bytes, native_u64_from,
+                                     &context))
+        return -1;
+    native_import_close_left();
+    struct left *record = calloc(1, sizeof *record);
+    if (!record)
+        return PyErr_NoMemory(), -1;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_import(handle, (size_t)size_bytes,
+                               (binade_context)(uintptr_t)context, &address);
+    Py_END_ALLOW_THREADS;
+    if (status != BINADE_OK) {
+        free(record);
+        native_raise(native_state_of(self), NULL, status);
+        return -1;
+    }
+    record->address = address;
+    import->record = record;
+    import->stream = BINADE_STREAM_ANY;
+    /* relaxed: an object that is being made is its maker's. */
+    atomic_store_explicit(&import->is_open, true, memory_order_relaxed);
+    return 0;
+}
+
+/* Who drops the last reference waits for nothing and is told of nothing. */
+static void drop(struct native_import *import)
+{
+    struct native_error error = native_error_keep();
+    uint64_t closing = 0;
+    binade_status status = end(import, import->stream, &closing);
+    if (status == BINADE_OK || status == BINADE_E_FORKED) {
+        free(import->record);
+    } else {
+        import->record->next = left_open;
+        left_open = import->record;
+    }
+    native_import_close_left();
+    native_error_restore(error);
+}
+
+static void import_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (import_of(self)->record && !native_is_over())
+        drop(import_of(self));
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyObject *import_close(PyObject *self, PyObject *arguments,
+                              PyObject *names)
+{
+    static char *keys[] = {"stream", "wait", NULL};
+    struct native_import *import = import_of(self);
+    binade_stream stream = import->stream;
+    int is_waiting = 1;
+    uint64_t closing = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&p:close", keys,
+                                     native_stream_from, &stream, &is_waiting))
+        return NULL;
+    binade_status status = end(import, stream, is_waiting ? NULL : &closing);
+    if (status != BINADE_OK)
+        return native_refuse(native_state_of(self), NULL, status);
+    return PyLong_FromUnsignedLongLong(closing);
+}
+
+static bool is_open(PyObject *self)
+{
+    /* relaxed: see end(). */
+    return atomic_load_explicit(&import_of(self)->is_open,
+                                memory_order_relaxed);
+}
+
+static PyObject *get_address(PyObject *self, void *closure)
+{
+    (void)closure;
+    if (is_open(self))
+        return PyLong_FromUnsignedLongLong(import_of(self)->record->address);
+    PyErr_SetString(PyExc_ValueError, "the import is closed");
+    return NULL;
+}
+
+static PyObject *get_is_open(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(is_open(self));
+}
+
+static PyObject *get_stream(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyLong_FromUnsignedLongLong((uintptr_t)import_of(self)->stream);
+}
+
+static int set_stream(PyObject *self, PyObject *value, void *closure)
+{
+    (void)closure;
+    if (value)
+        return native_stream_from(value, &import_of(self)->stream) ? 0 : -1;
+    PyErr_SetString(PyExc_AttributeError, "an import always has a stream");
+    return -1;
+}
+
+static PyMethodDef methods[] = {
+    {"close", NATIVE_METHOD(import_close), METH_VARARGS | METH_KEYWORDS,
+     "close(stream=self.stream, wait=True)\n\nEnds the import when what was "
+     "queued on the stream is over. wait=False: returns at once, with a number "
+     "for binade.ipc.wait(), or 0 when it is over already. Again: 0."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"address", get_address, NULL, "The address that the handle names.", NULL},
+    {"is_open", get_is_open, NULL, "False after close().", NULL},
+    {"stream", get_stream, set_stream,
+     "The stream that a close names: its queued work uses the memory last.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_init, import_init},
+    {Py_tp_dealloc, import_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "binade._native._Import",
+    .basicsize = sizeof(struct native_import),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = slots,
+};
+
+int native_import_type_add(PyObject *module, struct native_state *state)
+{
+    state->import_type =
+        (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return state->import_type ? PyModule_AddType(module, state->import_type)
+                              : -1;
+}

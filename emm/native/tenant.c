@@ -1,0 +1,302 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Tenant: a part of a program, with a budget of its own in a pool or an arena.
+ * Its blocks keep it, so it is destroyed with the last of them at the latest.
+ * The GIL is held for all but allocations: nothing else waits or calls the
+ * driver.
+ */
+#include "emm/native/native.h"
+
+struct native_tenant {
+    PyObject_HEAD struct native_space *space;
+    binade_tenant handle; /* 0: closed */
+    /* Threads that are in a call with it, during which it may not end. */
+    unsigned user_count;
+};
+
+static struct native_tenant *tenant_of(PyObject *self)
+{
+    return (struct native_tenant *)self;
+}
+
+/* The pool, to be used until leave(); NULL after an error. */
+static binade_pool *enter(struct native_tenant *tenant)
+{
+    if (!tenant->handle) {
+        PyErr_SetString(PyExc_ValueError, "the tenant is closed");
+        return NULL;
+    }
+    binade_pool *pool = native_enter(tenant->space);
+    tenant->user_count += pool ? 1 : 0;
+    return pool;
+}
+
+static void leave(struct native_tenant *tenant)
+{
+    tenant->user_count--;
+    native_leave(tenant->space);
+}
+
+static struct native_tenant *new_object(struct native_space *space)
+{
+    PyTypeObject *type = native_state_of((PyObject *)space)->tenant_type;
+    allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    struct native_tenant *tenant = (struct native_tenant *)make(type, 0);
+    if (tenant) {
+        tenant->space = space;
+        Py_INCREF((PyObject *)space);
+    }
+    return tenant;
+}
+
+PyObject *native_tenant_new(struct native_space *space, const char *name,
+                            uint64_t budget_bytes)
+{
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    struct native_tenant *tenant = new_object(space);
+    binade_status status =
+        tenant ? binade_tenant_create(pool, name, budget_bytes, &tenant->handle)
+               : BINADE_OK;
+    if (status != BINADE_OK) {
+        native_raise(native_state_of((PyObject *)space), NULL, status);
+        Py_DECREF((PyObject *)tenant);
+    }
+    native_leave(space);
+    return status == BINADE_OK ? (PyObject *)tenant : NULL;
+}
+
+/* A pool that is closed has ended its tenants. */
+static binade_status end(struct native_tenant *tenant)
+{
+    binade_status status = BINADE_OK;
+    if (!tenant->handle)
+        return BINADE_OK;
+    if (native_enter_open(tenant->space)) {
+        status = binade_tenant_destroy(tenant->handle);
+        native_leave(tenant->space);
+    }
+    if (status == BINADE_OK)
+        tenant->handle = 0;
+    return status;
+}
+
+static void tenant_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    if (!native_is_over()) {
+        struct native_error error = native_error_keep();
+        /* What allocate() gave, and what is exported, has it until the pool
+         * ends. */
+        (void)end(tenant_of(self));
+        native_error_restore(error);
+    }
+    Py_XDECREF((PyObject *)tenant_of(self)->space);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyObject *tenant_close(PyObject *self, PyObject *none)
+{
+    (void)none;
+    const struct native_state *state = native_state_of(self);
+    if (tenant_of(self)->user_count)
+        return native_refuse_as(state, BINADE_E_BUSY,
+                                "the tenant is in use by a call of another "
+                                "thread");
+    binade_status status = end(tenant_of(self));
+    if (status != BINADE_OK)
+        return native_refuse(state, NULL, status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
+                              Py_ssize_t count, PyObject *names)
+{
+    struct native_tenant *tenant = tenant_of(self);
+    uint64_t nbytes = 0;
+    binade_stream stream = BINADE_STREAM_ANY;
+    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
+                                 &stream) ||
+        !enter(tenant))
+        return NULL;
+    PyObject *block =
+        native_block_new(tenant->space, self, tenant->handle, nbytes, stream);
+    leave(tenant);
+    return block;
+}
+
+static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
+                                 Py_ssize_t count, PyObject *names)
+{
+    struct native_tenant *tenant = tenant_of(self);
+    uint64_t nbytes = 0;
+    binade_stream stream = BINADE_STREAM_ANY;
+    binade_devptr address = 0;
+    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
+                                 &stream))
+        return NULL;
+    binade_pool *pool = enter(tenant);
+    if (!pool)
+        return NULL;
+    binade_status status =
+        native_take(pool, tenant->handle, nbytes, stream, &address);
+    PyObject *result = status == BINADE_OK
+                           ? PyLong_FromUnsignedLongLong(address)
+                           : native_refuse(native_state_of(self), pool, status);
+    leave(tenant);
+    return result;
+}
+
+/* 0, or -1 after an error. */
+static int look(PyObject *self, binade_tenant_info *out)
+{
+    struct native_tenant *tenant = tenant_of(self);
+    *out = (binade_tenant_info){.struct_size = sizeof *out};
+    if (!enter(tenant))
+        return -1;
+    binade_status status = binade_tenant_stats(tenant->handle, out);
+    leave(tenant);
+    if (status == BINADE_OK)
+        return 0;
+    native_raise(native_state_of(self), NULL, status);
+    return -1;
+}
+
+static PyObject *tenant_stats(PyObject *self, PyObject *none)
+{
+    (void)none;
+    binade_tenant_info info;
+    if (look(self, &info))
+        return NULL;
+    return Py_BuildValue(
+        "{sssKsKsKsKsK}", "name", info.name, "budget_bytes",
+        (unsigned long long)info.budget_bytes, "live_bytes",
+        (unsigned long long)info.live_bytes, "peak_bytes",
+        (unsigned long long)info.peak_bytes, "allocation_count",
+        (unsigned long long)info.allocation_count, "refusal_count",
+        (unsigned long long)info.refusal_count);
+}
+
+static PyObject *tenant_enter(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return Py_NewRef(self);
+}
+
+static PyObject *tenant_exit(PyObject *self, PyObject *arguments)
+{
+    (void)arguments;
+    return tenant_close(self, NULL);
+}
+
+static PyObject *get_name(PyObject *self, void *closure)
+{
+    (void)closure;
+    binade_tenant_info info;
+    return look(self, &info) ? NULL : PyUnicode_FromString(info.name);
+}
+
+static PyObject *get_budget(PyObject *self, void *closure)
+{
+    (void)closure;
+    binade_tenant_info info;
+    return look(self, &info) ? NULL
+                             : PyLong_FromUnsignedLongLong(info.budget_bytes);
+}
+
+static int set_budget(PyObject *self, PyObject *value, void *closure)
+{
+    (void)closure;
+    struct native_tenant *tenant = tenant_of(self);
+    uint64_t budget_bytes = 0;
+    if (!value) {
+        PyErr_SetString(PyExc_AttributeError,
+                        "a tenant always has a budget: 0 is any amount");
+        return -1;
+    }
+    if (!native_u64_from(value, &budget_bytes) || !enter(tenant))
+        return -1;
+    binade_status status =
+        binade_tenant_set_budget(tenant->handle, budget_bytes);
+    leave(tenant);
+    if (status == BINADE_OK)
+        return 0;
+    native_raise(native_state_of(self), NULL, status);
+    return -1;
+}
+
+static PyObject *get_is_open(PyObject *self, void *closure)
+{
+    (void)closure;
+    bool is_open = tenant_of(self)->handle != 0 &&
+                   native_enter_open(tenant_of(self)->space) != NULL;
+    if (is_open)
+        native_leave(tenant_of(self)->space);
+    return PyBool_FromLong(is_open);
+}
+
+static PyObject *get_pool(PyObject *self, void *closure)
+{
+    (void)closure;
+    return Py_NewRef((PyObject *)tenant_of(self)->space);
+}
+
+static PyMethodDef methods[] = {
+    {"alloc", NATIVE_METHOD(tenant_alloc), METH_FASTCALL | METH_KEYWORDS,
+     "alloc(nbytes, stream=ANY)\n\nTakes memory from the pool, within the "
+     "budget: OutOfMemoryError, E_BUDGET, at once if it is not. Freed with the "
+     "object."},
+    {"allocate", NATIVE_METHOD(tenant_allocate), METH_FASTCALL | METH_KEYWORDS,
+     "allocate(nbytes, stream=ANY)\n\nThe same: an address that nobody owns, "
+     "for the pool's deallocate()."},
+    {"stats", tenant_stats, METH_NOARGS,
+     "stats()\n\nbinade_tenant_info: name, budget_bytes, live_bytes, "
+     "peak_bytes, allocation_count, refusal_count."},
+    {"close", tenant_close, METH_NOARGS,
+     "close()\n\nEnds the tenant. Error, E_BUSY, while it has live blocks; "
+     "again: nothing happens."},
+    {"__enter__", tenant_enter, METH_NOARGS, NULL},
+    {"__exit__", tenant_exit, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"name", get_name, NULL, "For people.", NULL},
+    {"budget_bytes", get_budget, set_budget,
+     "Most that its live blocks hold together; 0: any amount. May be assigned: "
+     "below what it has nothing is taken away.",
+     NULL},
+    {"is_open", get_is_open, NULL, "False after close(), or the pool's.", NULL},
+    {"pool", get_pool, NULL, "The Pool or HostArena that it is of.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, tenant_dealloc},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_doc,
+     "A budget in bytes within a Pool or a HostArena, whose tenant() makes it: "
+     "what RMM's LimitingResourceAdaptor and CuPy's set_limit() do, but for a "
+     "part of the program, and exactly."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "binade.Tenant",
+    .basicsize = sizeof(struct native_tenant),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};
+
+int native_tenant_type_add(PyObject *module, struct native_state *state)
+{
+    state->tenant_type =
+        (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return state->tenant_type ? PyModule_AddType(module, state->tenant_type)
+                              : -1;
+}

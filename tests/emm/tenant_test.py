@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants of pools and arenas."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import binade
+import pytest
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+@pytest.fixture(name="space", params=["pool", "arena"])
+def either_of_both(request):
+    return request.getfixturevalue(request.param)
+
+
+def refusal(call, *arguments):
+    with pytest.raises((binade.Error, binade.OutOfMemoryError)) as raised:
+        call(*arguments)
+    assert str(raised.value)
+    return raised.value
+
+
+def test_the_budget_is_exact(space):
+    tenant = space.tenant("batch jobs", 4 * MIB)
+    blocks = [tenant.alloc(MIB) for _ in range(4)]
+    error = refusal(tenant.alloc, 1)
+    assert isinstance(error, MemoryError)
+    assert (error.status, error.report) == ("E_BUDGET", None)
+    others = space.alloc(MIB)  # the pool has more
+    assert others.tenant is None and blocks[0].tenant is tenant
+    blocks.pop()
+    assert tenant.alloc(MIB).is_live
+
+
+def test_blocks_are_those_of_the_pool(space):
+    tenant = space.tenant()
+    block = tenant.alloc(5000, binade.LEGACY)
+    assert type(block) is type(space.alloc(1))
+    assert space.owns(block.address) and block.stream == binade.LEGACY
+    assert block.nbytes == 5000 and tenant.pool is space
+    with block:
+        assert tenant.stats()["live_bytes"] == space.usable_size(block.address)
+    assert tenant.stats()["live_bytes"] == 0
+
+
+def test_memory_of_an_arena_can_be_used(arena):
+    with arena.tenant("host", MIB).alloc(5000) as block:
+        assert block.device_address and block.arena is arena
+        assert block.__array_interface__["shape"] == (5000,)
+
+
+def test_stats(pool):
+    tenant = pool.tenant(name="né", budget_bytes=64 * KIB)
+    block = tenant.alloc(4096)
+    refusal(tenant.alloc, 64 * KIB)
+    assert tenant.stats() == {
+        "name": "né", "budget_bytes": 64 * KIB, "live_bytes": 4096,
+        "peak_bytes": 4096, "allocation_count": 1, "refusal_count": 1}
+    assert (tenant.name, tenant.is_open) == ("né", True)
+    block.free()
+
+
+def test_the_budget_can_be_changed(pool):
+    tenant = pool.tenant(budget_bytes=64 * KIB)
+    kept = tenant.alloc(32 * KIB)
+    tenant.budget_bytes = 16 * KIB
+    assert tenant.budget_bytes == 16 * KIB and kept.is_live
+    assert refusal(tenant.alloc, 1).status == "E_BUDGET"
+    tenant.budget_bytes = 0
+    assert tenant.alloc(MIB).is_live
+
+
+def test_addresses_without_an_owner(space):
+    tenant = space.tenant(budget_bytes=MIB)
+    address = tenant.allocate(MIB)
+    assert refusal(tenant.allocate, 1).status == "E_BUDGET"
+    assert refusal(tenant.close).status == "E_BUSY"
+    space.deallocate(address)
+    tenant.close()
+    assert space.tenant().allocate(0) == 0
+
+
+def test_close(pool):
+    tenant = pool.tenant("closing")
+    block = tenant.alloc(4096)
+    assert refusal(tenant.close).status == "E_BUSY" and tenant.is_open
+    block.free()
+    tenant.close()
+    tenant.close()
+    assert not tenant.is_open
+    for use in (lambda: tenant.alloc(1), tenant.stats, lambda: tenant.name,
+                lambda: tenant.budget_bytes,
+                lambda: setattr(tenant, "budget_bytes", 1)):
+        with pytest.raises(ValueError, match="closed"):
+            use()
+
+
+def test_with_closes(pool):
+    with pool.tenant() as tenant:
+        tenant.alloc(4096).free()
+    assert not tenant.is_open
+    with pytest.raises(binade.Error) as raised:
+        with pool.tenant() as tenant:
+            block = tenant.alloc(4096)
+    assert raised.value.status == "E_BUSY"
+    block.free()
+
+
+def test_a_tenant_goes_with_its_last_block(pool):
+    """There can be 4096 of them."""
+    for _ in range(5000):
+        block = pool.tenant("dropped").alloc(512)
+    assert block.tenant.stats()["live_bytes"] == 512
+    kept = []
+    with pytest.raises(binade.OutOfMemoryError) as raised:
+        while True:
+            kept.append(pool.tenant())
+    assert raised.value.status == "E_TOO_LARGE" and len(kept) == 4095
+
+
+def test_it_ends_with_its_pool():
+    pool = binade.Pool()
+    tenant = pool.tenant()
+    block = tenant.alloc(4096)
+    assert pool.close() == 1
+    assert not tenant.is_open and not block.is_live
+    with pytest.raises(ValueError, match="closed"):
+        tenant.alloc(4096)
+    tenant.close()
+    with pytest.raises(ValueError, match="closed"):
+        pool.tenant()
+
+
+@pytest.mark.parametrize("call, error", [
+    (lambda pool: pool.tenant(5), TypeError),
+    (lambda pool: pool.tenant("a\0b"), ValueError),
+    (lambda pool: pool.tenant("", -1), OverflowError),
+    (lambda pool: pool.tenant("", 1 << 64), OverflowError),
+    (lambda pool: pool.tenant("", 1.5), TypeError),
+    (lambda pool: pool.tenant(limit=1), TypeError),
+    (lambda pool: pool.tenant().alloc(), TypeError),
+    (lambda pool: pool.tenant().alloc("1"), TypeError),
+    (lambda pool: pool.tenant().alloc(-1), OverflowError),
+    (lambda pool: pool.tenant().alloc(1, object()), TypeError),
+    (lambda pool: pool.tenant().allocate(1, 2, 3), TypeError),
+    (lambda pool: setattr(pool.tenant(), "budget_bytes", None), TypeError),
+    (lambda pool: delattr(pool.tenant(), "budget_bytes"), AttributeError),
+    (lambda pool: type(pool.tenant())(), TypeError),
+])
+def test_arguments_that_are_none(pool, call, error):
+    with pytest.raises(error):
+        call(pool)
+
+
+@pytest.mark.parametrize("call, status", [
+    (lambda pool: pool.tenant("n" * 32), "E_INVALID"),
+    (lambda pool: pool.tenant("", 1 << 62), "E_INVALID"),
+    (lambda pool: pool.tenant().alloc(1 << 60), "E_TOO_LARGE"),
+    (lambda pool: setattr(pool.tenant(), "budget_bytes", 1 << 62), "E_INVALID"),
+])
+def test_what_the_library_refuses(pool, call, status):
+    assert refusal(call, pool).status == status
+
+
+def test_the_pool_can_be_out_of_memory_too():
+    with binade.Pool(limit_bytes=4 * MIB, wait_ms=1) as pool:
+        error = refusal(pool.tenant().alloc, 5 * MIB)
+        assert error.status in ("E_NO_DEVICE_MEMORY", "E_TOO_LARGE")
+        kept = pool.tenant().alloc(3 * MIB)
+        error = refusal(pool.tenant("second").alloc, 3 * MIB)
+        assert error.status == "E_NO_DEVICE_MEMORY"
+        assert error.report["live_bytes"] == kept.nbytes
+
+
+def test_threads_never_have_more_than_the_budget(pool):
+    tenant = pool.tenant("many", 8 * MIB)
+    failures = []
+
+    def work():
+        for _ in range(300):
+            try:
+                block = tenant.alloc(MIB)
+                if tenant.stats()["live_bytes"] > 8 * MIB:
+                    failures.append("too much")
+                block.free(binade.DONE)
+            except binade.OutOfMemoryError as error:
+                if error.status != "E_BUDGET":
+                    failures.append(error.status)
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    tenant.close()
+
+
+def test_close_while_others_are_inside(pool):
+    """It is refused, or takes the tenant away from them: never a crash."""
+    for _ in range(20):
+        tenant = pool.tenant()
+        is_over = threading.Event()
+
+        def work():
+            try:
+                while not is_over.is_set():
+                    tenant.alloc(3 * MIB)
+            except ValueError:
+                pass
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for _ in range(50):
+            try:
+                tenant.close()
+            except binade.Error as error:
+                assert error.status == "E_BUSY"
+        is_over.set()
+        for thread in threads:
+            thread.join()
+        tenant.close()
+
+
+@pytest.mark.skipif(not binade.probe()["is_standin"],
+                    reason="holds back a stream")
+def test_close_waits_for_no_allocation(driver):
+    """One that is under way, in another thread, is in its way."""
+    stream = driver.stream()
+    with binade.Pool(limit_bytes=4 * MIB, wait_ms=60000) as pool:
+        tenant = pool.tenant("waiting")
+        thread = threading.Thread(target=tenant.alloc, args=(3 * MIB,))
+        with driver.held(stream):
+            pool.alloc(3 * MIB, stream.value).free()
+            thread.start()
+            while thread.is_alive() and tenant.stats()["live_bytes"] == 0:
+                time.sleep(0.001)
+            error = refusal(tenant.close)
+        thread.join()
+        assert error.status == "E_BUSY" and "another thread" in str(error)
+        tenant.close()
+
+
+def test_child_of_a_fork_is_told_and_exit_is_silent():
+    code = """
+import binade, os
+tenant = binade.Pool().tenant("forked")
+block = tenant.alloc(5000)
+child = os.fork()
+if child == 0:
+    for call in (lambda: tenant.alloc(1), tenant.stats, tenant.close,
+                 tenant.pool.tenant):
+        try:
+            call()
+        except binade.Error as error:
+            print(error.status, flush=True)
+    del block, tenant
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert tenant.alloc(5000).is_live
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True,
+                           text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        0, "E_FORKED\n" * 4, "")

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Imports by threads that have no context. The memory is on a device whose
+// primary context nobody else has, so that the contexts that live tell who has
+// it.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pool/driver/cuda_abi.h"
+#include "tests/ipc/peer.h"
+#include "tests/pool/pool_under_test.h"
+
+// An event that the stand-in was told not to destroy is its own leak.
+extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+    return "leak:libcuda.so.1\n";
+}
+
+namespace
+{
+
+using ipc_test::Peer;
+using pool_test::Get;
+using pool_test::kKiB;
+using pool_test::Live;
+
+constexpr CUdevice kDevice = 1;
+constexpr unsigned kTooMany = 1000; // calls that no life below makes
+
+class IpcNoContext : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        setenv("BINADE_STANDIN_DEVICES", "2", 1);
+        pool_test::UseStandin();
+    }
+
+    void SetUp() override
+    {
+        exporter_ = std::make_unique<Peer>(
+            std::vector<std::string>{"BINADE_PEER_DEVICE=1"});
+        binade_devptr block = exporter_->Alloc(64 * kKiB);
+        exporter_->Fill(block, 64 * kKiB, 5);
+        handle_ = exporter_->Export(block);
+        before_ = Live("contexts");
+        pool_test::SetCurrent(nullptr);
+    }
+
+    void TearDown() override
+    {
+        EXPECT_EQ(nullptr, pool_test::Current());
+        pool_test::SetCurrent(pool_test::PrimaryContext());
+        EXPECT_EQ(0u, OpenAfterTrim());
+        EXPECT_EQ(0, MoreContexts());
+    }
+
+    int64_t MoreContexts() const
+    {
+        return Live("contexts") - before_;
+    }
+
+    binade_devptr Import(binade_context context = nullptr)
+    {
+        binade_devptr address = 0;
+        EXPECT_EQ(BINADE_OK, binade_ipc_import(&handle_, sizeof handle_,
+                                               context, &address))
+            << binade_last_error_message();
+        return address;
+    }
+
+    static void Close(binade_devptr address,
+                      binade_stream stream = BINADE_STREAM_ANY)
+    {
+        EXPECT_EQ(BINADE_OK, binade_ipc_close(address, stream, nullptr))
+            << binade_last_error_message();
+    }
+
+    static uint32_t OpenAfterTrim()
+    {
+        uint32_t open_count = 99;
+        EXPECT_EQ(BINADE_OK, binade_ipc_trim(0, &open_count));
+        return open_count;
+    }
+
+    static binade_context Retain()
+    {
+        CUcontext context = nullptr;
+        EXPECT_EQ(CUDA_SUCCESS,
+                  (Get<CUresult(CUcontext *, CUdevice)>(
+                      "cuDevicePrimaryCtxRetain")(&context, kDevice)));
+        return context;
+    }
+
+    static void Release()
+    {
+        EXPECT_EQ(CUDA_SUCCESS, Get<CUresult(CUdevice)>(
+                                    "cuDevicePrimaryCtxRelease_v2")(kDevice));
+    }
+
+    // Imports twice and gives all back, as far as it is let.
+    void LiveBadly()
+    {
+        std::vector<binade_devptr> addresses;
+        binade_devptr address = 0;
+        for (int i = 0; i < 2; i++)
+            if (binade_ipc_import(&handle_, sizeof handle_, nullptr,
+                                  &address) == BINADE_OK)
+                addresses.push_back(address);
+        for (binade_devptr each : addresses)
+            if (binade_ipc_close(each, BINADE_STREAM_ANY, nullptr) != BINADE_OK)
+                left_.push_back(each);
+        if (binade_ipc_trim(0, nullptr) != BINADE_OK)
+            return; // it is tried again below
+    }
+
+    std::unique_ptr<Peer> exporter_;
+    binade_ipc_handle handle_ = {};
+    int64_t before_ = 0;
+    std::vector<binade_devptr> left_;
+};
+
+TEST_F(IpcNoContext, UsesThePrimaryOneOfTheMemorysDevice)
+{
+    binade_devptr address = Import();
+    EXPECT_EQ(1, MoreContexts());
+    EXPECT_EQ(nullptr, pool_test::Current());
+    binade_context primary = Retain();
+    pool_test::SetCurrent(primary);
+    EXPECT_TRUE(pool_test::Holds(address, 64 * kKiB, 5));
+    pool_test::SetCurrent(nullptr);
+    Release();
+    Close(address);
+}
+
+TEST_F(IpcNoContext, KeepsItUntilTheSegmentIsGivenBack)
+{
+    binade_devptr address = Import();
+    EXPECT_EQ(address, Import());
+    Close(address);
+    Close(address, BINADE_STREAM_DONE);
+    EXPECT_EQ(1, MoreContexts()) << "for the next import";
+    EXPECT_EQ(address, Import()) << "the same segment";
+    Close(address);
+    EXPECT_EQ(0u, OpenAfterTrim());
+    EXPECT_EQ(0, MoreContexts());
+}
+
+// Who opened the segment had retained the context himself, and lets go of it.
+TEST_F(IpcNoContext, KeepsOneThatAnotherOpenedTheSegmentIn)
+{
+    binade_devptr address = Import(Retain());
+    EXPECT_EQ(address, Import());
+    Close(address);
+    Release();
+    EXPECT_EQ(1, MoreContexts());
+    Close(address);
+}
+
+TEST_F(IpcNoContext, PrefersACurrentOne)
+{
+    pool_test::SetCurrent(pool_test::PrimaryContext());
+    binade_devptr address = Import();
+    EXPECT_EQ(0, MoreContexts());
+    Close(address);
+    pool_test::SetCurrent(nullptr);
+}
+
+TEST_F(IpcNoContext, HasNoneAfterARefusal)
+{
+    binade_devptr address = 0;
+    exporter_->Kill();
+    EXPECT_EQ(BINADE_E_PEER_GONE,
+              binade_ipc_import(&handle_, sizeof handle_, nullptr, &address));
+    EXPECT_EQ(0, MoreContexts());
+}
+
+TEST_F(IpcNoContext, HasNoneAfterAnyFailureOfTheDriver)
+{
+    unsigned n = 0;
+    for (uint64_t calls = 1; n < calls && n < kTooMany && !HasFailure();) {
+        SCOPED_TRACE("call " + std::to_string(++n));
+        uint64_t first = pool_test::Calls();
+        pool_test::SetFaults("*:nth=" + std::to_string(n) +
+                             ":code=CUDA_ERROR_UNKNOWN");
+        LiveBadly();
+        pool_test::SetFaults("");
+        calls = pool_test::Calls() - first;
+        for (binade_devptr address : left_)
+            Close(address);
+        left_.clear();
+        EXPECT_EQ(0u, OpenAfterTrim());
+        EXPECT_EQ(0, MoreContexts());
+        EXPECT_EQ(0, Live("ipc"));
+    }
+    EXPECT_LT(n, kTooMany);
+    std::printf("%u calls, each failed once\n", n);
+}
+
+} // namespace
