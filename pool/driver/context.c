@@ -59,17 +59,16 @@ static binade_status end_of(CUresult code)
 
 /* An old driver tells the dead from the living, but not one that took the place
  * of another. What else it may answer, the section's own calls will say. */
-static binade_status ask(const struct binadei_context *context)
+binade_status binadei_context_ask(const struct binadei_driver *driver,
+                                  CUcontext handle, unsigned long long id)
 {
-    const struct binadei_driver *driver = context->driver;
-    unsigned long long id = 0;
+    unsigned long long found = 0;
     unsigned version = 0;
     if (!driver->cuCtxGetId)
-        return end_of(driver->cuCtxGetApiVersion(context->handle, &version));
-    CUresult code = driver->cuCtxGetId(context->handle, &id);
-    return code == CUDA_SUCCESS && id != context->id
-               ? BINADE_E_CONTEXT_DESTROYED
-               : end_of(code);
+        return end_of(driver->cuCtxGetApiVersion(handle, &version));
+    CUresult code = driver->cuCtxGetId(handle, &found);
+    return code == CUDA_SUCCESS && found != id ? BINADE_E_CONTEXT_DESTROYED
+                                               : end_of(code);
 }
 
 static binade_status enter(struct binadei_context *context, CUcontext current,
@@ -77,7 +76,8 @@ static binade_status enter(struct binadei_context *context, CUcontext current,
 {
     /* The section refuses in a child, and says so. */
     if (!binadei_is_forked() && !binadei_context_is_lost(context)) {
-        binade_status why = ask(context);
+        binade_status why =
+            binadei_context_ask(context->driver, context->handle, context->id);
         if (why != BINADE_OK)
             binadei_context_lose(context, why);
     }

@@ -36,6 +36,13 @@ BINADE_MUST_USE binade_status binadei_context_init(
     struct binadei_context *context, const struct binadei_driver *driver,
     CUcontext handle, _Atomic uint64_t *mark, uint64_t mark_bit);
 
+/* Asks the driver, in a process that has not forked, whether `handle` is the
+ * context that had `id`. BINADE_OK, BINADE_E_CONTEXT_DESTROYED or
+ * BINADE_E_DEINITIALIZED, without a message. */
+BINADE_MUST_USE binade_status
+binadei_context_ask(const struct binadei_driver *driver, CUcontext handle,
+                    unsigned long long id);
+
 static inline bool
 binadei_context_is_lost(const struct binadei_context *context)
 {

@@ -7,8 +7,8 @@
  */
 #include "pool/base/failure.h"
 #include "pool/cache/guard.h"
-#include "pool/driver/section.h"
 #include "pool/ipc/closings.h"
+#include "pool/ipc/opener.h"
 
 static bool is_created(binade_stream stream)
 {
@@ -116,8 +116,7 @@ binade_status binadei_closing_record(const struct binadei_driver *driver,
     *out = NULL;
     if (stream == BINADE_STREAM_DONE)
         return BINADE_OK;
-    binade_status status =
-        binadei_section_enter(driver, opening->importer.context, &section);
+    binade_status status = binadei_opener_enter(driver, opening, &section);
     if (status != BINADE_OK)
         return status;
     status = stream == BINADE_STREAM_ANY

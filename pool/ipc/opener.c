@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
-#include "pool/driver/section.h"
+#include "pool/base/fork_mark.h"
+#include "pool/driver/context.h"
 
 bool binadei_opener_is_gone(binade_status status)
 {
@@ -96,6 +97,23 @@ void binadei_opener_release(const struct binadei_driver *driver,
     if (importer->has_primary &&
         driver->cuDevicePrimaryCtxRelease(importer->device) != CUDA_SUCCESS)
         (void)driver->cuDevicePrimaryCtxRelease(importer->device);
+}
+
+/* A driver may crash where a context is entered that was destroyed. */
+binade_status binadei_opener_enter(const struct binadei_driver *driver,
+                                   const struct binadei_opening *opening,
+                                   struct binadei_section *out)
+{
+    const struct binadei_importer *importer = &opening->importer;
+    /* The section refuses in a child, and says so. */
+    binade_status status =
+        binadei_is_forked()
+            ? BINADE_OK
+            : binadei_context_ask(driver, importer->context, importer->id);
+    if (status != BINADE_OK)
+        return binadei_fail(status, "the context of the import is gone, and "
+                                    "the import with it");
+    return binadei_section_enter(driver, importer->context, out);
 }
 
 /* In the section of the importing context. */
@@ -201,8 +219,7 @@ binade_status binadei_opener_open(const struct binadei_driver *driver,
     CUdeviceptr address = 0;
     if (binadei_process_state(&opening->key.exporter) == BINADEI_PROCESS_GONE)
         return explain(opening, BINADE_E_PEER_GONE);
-    binade_status status =
-        binadei_section_enter(driver, opening->importer.context, &section);
+    binade_status status = binadei_opener_enter(driver, opening, &section);
     if (status != BINADE_OK)
         return status;
     status = open_in(driver, opening, handle, &address);
@@ -216,8 +233,7 @@ binade_status binadei_opener_close(const struct binadei_driver *driver,
                                    const struct binadei_opening *opening)
 {
     struct binadei_section section;
-    binade_status status =
-        binadei_section_enter(driver, opening->importer.context, &section);
+    binade_status status = binadei_opener_enter(driver, opening, &section);
     if (status == BINADE_OK) {
         status = BINADEI_CALL(driver, cuIpcCloseMemHandle,
                               ((CUdeviceptr)opening->address));

@@ -7,6 +7,7 @@
 #define BINADE_POOL_IPC_OPENER_H_
 
 #include "pool/driver/driver_table.h"
+#include "pool/driver/section.h"
 #include "pool/ipc/openings.h"
 
 /* The context, or for NULL the current one, or where there is none the primary
@@ -18,6 +19,11 @@ BINADE_MUST_USE binade_status binadei_opener_context(
 void binadei_opener_release(const struct binadei_driver *driver,
                             const struct binadei_importer *importer);
 
+/* Enters a section in the opening's context; as binadei_section_enter(), and
+ * refuses if it is not the context any more that it was. */
+BINADE_MUST_USE binade_status binadei_opener_enter(
+    const struct binadei_driver *driver, const struct binadei_opening *opening,
+    struct binadei_section *out);
 /* Opens the segment in the opening's context. Statuses of
  * binade_ipc_import(). */
 BINADE_MUST_USE binade_status binadei_opener_open(

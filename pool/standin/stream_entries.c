@@ -138,8 +138,8 @@ DEFINE_BOTH(cuStreamGetCtx_v2, _ptsz,
             (CUstream stream, CUcontext *out, CUgreenCtx *out_green),
             get_context_v2, stream, out, out_green)
 
-/* Asked of a stream that captures, all but its context breaks the capture. */
-#define DEFINE_GETTER(name, symbol, out_type, expression)                      \
+/* `breaks`: asked of a stream that captures, it breaks the capture. */
+#define DEFINE_GETTER(name, symbol, out_type, expression, breaks)              \
     static CUresult name(bool is_per_thread, CUstream handle, out_type out)    \
     {                                                                          \
         CUresult why;                                                          \
@@ -149,7 +149,7 @@ DEFINE_BOTH(cuStreamGetCtx_v2, _ptsz,
             return why;                                                        \
         if (!out)                                                              \
             return CUDA_ERROR_INVALID_VALUE;                                   \
-        if (stream->capture)                                                   \
+        if ((breaks) && stream->capture)                                       \
             return capture_refuse(stream);                                     \
         *out = (expression);                                                   \
         return CUDA_SUCCESS;                                                   \
@@ -157,8 +157,8 @@ DEFINE_BOTH(cuStreamGetCtx_v2, _ptsz,
     DEFINE_BOTH(symbol, _ptsz, (CUstream stream, out_type out), name, stream,  \
                 out)
 
-DEFINE_GETTER(get_flags, cuStreamGetFlags, unsigned *, stream->flags)
-DEFINE_GETTER(get_id, cuStreamGetId, unsigned long long *, stream->id)
-DEFINE_GETTER(get_priority, cuStreamGetPriority, int *, stream->priority)
+DEFINE_GETTER(get_flags, cuStreamGetFlags, unsigned *, stream->flags, true)
+DEFINE_GETTER(get_id, cuStreamGetId, unsigned long long *, stream->id, true)
+DEFINE_GETTER(get_priority, cuStreamGetPriority, int *, stream->priority, false)
 DEFINE_GETTER(get_device, cuStreamGetDevice, int *,
-              stream->context->device->ordinal)
+              stream->context->device->ordinal, false)

@@ -190,7 +190,7 @@ TEST_F(Captures, RelaxedCallsByTheCapturingThread)
              int priority = 0;
              return cu.StreamGetPriority(captured, &priority);
          },
-         true},
+         false},
         {"memset-other-stream",
          [](Objects &o, CUstream) {
              return cu.MemsetD8Async(o.word.address, 1, 4096, o.other);

@@ -10,6 +10,10 @@ import binade
 import pytest
 from holding import Hold
 
+# Children compare what they print. From 3.12 on Python warns who forks with
+# threads, and a GPU's driver has some.
+os.environ["PYTHONWARNINGS"] = "ignore:This process:DeprecationWarning"
+
 KIB = 1 << 10
 MIB = 1 << 20
 
