@@ -139,7 +139,12 @@ binade_ipc_release_exports(binade_pool *pool, binade_devptr address);
  * @param handle_bytes  How many there are: sizeof(binade_ipc_handle).
  * @param context       The context that is to use the memory, on the device
  *                      that has it or on a peer of that; it must live until all
- *XX * @param out           [out] The address. Written only when BINADE_OK is
+ *                      is closed, a primary one be retained. NULL: the calling
+ *                      thread's current one; where none is, the primary one of
+ *                      the device that has the memory, which is retained until
+ *                      the segment goes back to the driver
+ *                      (binade_ipc_trim()).
+ * @param out           [out] The address. Written only when BINADE_OK is
  *                      returned.
  *
  * @return BINADE_OK
