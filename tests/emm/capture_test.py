@@ -4,7 +4,6 @@ is, on the stand-in driver, and PyTorch and CuPy as modules of the same layout.
 tests/numba/gpu_capture.py has the real ones."""
 
 import gc
-import subprocess
 import sys
 import textwrap
 import threading
@@ -15,6 +14,7 @@ import pytest
 
 import binade
 from binade import _capture_guard, _capture_hook, _native
+from support import run_program
 
 TORCH = {
     "torch/__init__.py": "",
@@ -460,12 +460,12 @@ def test_without_the_guard_they_do(pool, driver):
 
 
 def test_numbas_plugin_brings_the_hook():
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+    done = run_program("""
         import binade.numba
         from binade import _capture_hook
         from cuda.core.graph import GraphBuilder
         print(hasattr(GraphBuilder.begin_building, "__wrapped__"))
         _capture_hook.HOOK.uninstall()
         print(hasattr(GraphBuilder.begin_building, "__wrapped__"))
-        """)], capture_output=True, text=True, check=False)
+        """)
     assert done.stdout.split() == ["True", "False"], done.stderr

@@ -5,7 +5,6 @@ shared, children of a fork."""
 import gc
 import pickle
 import struct
-import subprocess
 import sys
 import zlib
 
@@ -14,6 +13,7 @@ import binade.ipc
 import ipc_peer
 import pytest
 from ipc_peer import Array
+from support import run_program
 
 HEADER = struct.Struct("<8sIII")
 C_BYTES = 176
@@ -249,14 +249,8 @@ def test_dlpack_refuses_what_it_is_not(block, wish):
 
 # Forks and ends.
 
-def run(code, *arguments):
-    ended = subprocess.run([sys.executable, "-c", code, *arguments], text=True,
-                           capture_output=True, timeout=120, check=False)
-    return ended.returncode, ended.stdout, ended.stderr
-
-
 def test_child_of_a_fork_is_told():
-    assert run("""
+    ended = run_program("""
 import binade.ipc, os
 pool = binade.Pool(exportable=True)
 block = pool.alloc(4096)
@@ -272,16 +266,19 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 handle.release()
-""") == (0, "E_FORKED\nE_FORKED\n", "")
+""")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (
+        0, "E_FORKED\nE_FORKED\n", "")
 
 
 def test_exit_with_open_imports_is_silent(peer):
     handle = peer.ask(ipc_peer.export_one, b"1234")
-    assert run("""
+    ended = run_program("""
 import binade.ipc, sys
 shared = binade.ipc.open(bytes.fromhex(sys.argv[1]))
 capsule = binade.ipc.open(bytes.fromhex(sys.argv[1])).__dlpack__()
-""", bytes(handle).hex()) == (0, "", "")
+""", bytes(handle).hex())
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     peer.ask(ipc_peer.drop)
 
 

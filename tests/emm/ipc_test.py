@@ -4,7 +4,6 @@ comes back."""
 
 import gc
 import multiprocessing
-import os
 import pickle
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import ipc_peer
 import pytest
 from binade import _ipc_exports, _native
 from ipc_peer import Array, read, write
+from support import run_program, run_threads
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "emm/examples/ipc.py"
 DATA = bytes(range(256)) * 16
@@ -246,7 +246,7 @@ def test_a_context_takes_its_imports_along(handle):
 def test_sixteen_threads(handle):
     failures = []
 
-    def work():
+    def work(_):
         try:
             for _ in range(30):
                 shared = binade.ipc.open(handle)
@@ -256,11 +256,7 @@ def test_sixteen_threads(handle):
         except BaseException as error:  # pylint: disable=broad-except
             failures.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(16, work)
     assert not failures
 
 
@@ -337,14 +333,10 @@ def test_the_example_runs():
 
 @pytest.mark.skipif(not ipc_peer.IS_STANDIN, reason="wants a second device")
 def test_the_device_is_that_of_the_memory():
-    code = """
+    ended = run_program("""
 import binade.ipc
 pool = binade.Pool(1, exportable=True)
 with binade.ipc.open(binade.ipc.export(pool.alloc(4096))) as shared:
     print(shared.device, shared.__dlpack_device__())
-"""
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True,
-        timeout=120, check=False,
-        env={**os.environ, "BINADE_STANDIN_DEVICES": "2"})
+""", BINADE_STANDIN_DEVICES="2")
     assert (ended.stdout, ended.stderr) == ("1 (2, 1)\n", "")

@@ -8,7 +8,8 @@ import threading
 import numpy as np
 import pytest
 from numba_support import (MIB, address_of, cuda, needs_two_devices,
-                           reset_afterwards, run_program, standin)
+                           reset_afterwards, standin)
+from support import run_program, run_threads
 
 import binade.numba
 from binade import _native, _numba_manager
@@ -95,11 +96,7 @@ def test_threads_share_the_pool_and_free_for_each_other():
         for _ in range(50):
             arrays.append((cuda.to_device(np.full(100, value)), value))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(8, work)
     assert len({address_of(array) for array, _ in arrays}) == 400
     assert all(set(array.copy_to_host()) == {value} for array, value in arrays)
     assert live_on(0) == 400

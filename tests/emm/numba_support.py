@@ -4,14 +4,10 @@ driver or a GPU's, and the stand-in's controls. To be imported before numba."""
 
 import ctypes
 import os
-import subprocess
-import sys
-import textwrap
 
 import pytest
 from holding import Hold
-
-MIB = 1 << 20
+from support import MIB
 
 os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "binade.numba"
 os.environ["BINADE_STANDIN_DEVICES"] = "2"
@@ -72,11 +68,3 @@ class Stream:
 
     def release(self):
         self._hold.release()
-
-
-def run_program(text, *arguments, **environment):
-    """What became of a Python program in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text), *arguments],
-        env=os.environ | environment, capture_output=True, text=True,
-        timeout=120, check=False)

@@ -6,8 +6,6 @@ import asyncio
 import contextvars
 import gc
 import os
-import subprocess
-import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +15,7 @@ import pytest
 
 import binade
 import binade.numpy
+from support import run_program, run_threads
 
 multiarray = (np._core if hasattr(np, "_core") else np.core).multiarray
 
@@ -259,11 +258,7 @@ def test_threads_drop_each_others_arrays(arena):
                 del theirs
                 barrier.wait()
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(count, work)
     assert not wrong
     assert arrays == [None] * count
 
@@ -396,13 +391,8 @@ def test_other_packages_can_call_the_functions(arena):
         assert ctypes.cast(exported, void).value == address
 
 
-def run_python(code):
-    return subprocess.run([sys.executable, "-B", "-c", code],
-                          capture_output=True, text=True, timeout=120)
-
-
 def test_the_interpreter_ends_with_live_arrays():
-    done = run_python("""
+    done = run_program("""
 import numpy as np, binade.numpy
 binade.numpy.use(binade.numpy.arena())
 kept = [np.ones(1 << 20), binade.numpy.zeros_pinned(10)]
@@ -414,7 +404,7 @@ print("end")
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_the_child_of_a_fork_has_no_pinned_memory():
-    done = run_python("""
+    done = run_program("""
 import os, numpy as np, binade, binade.numpy
 binade.numpy.use(binade.numpy.arena())
 array = np.ones(1 << 20)

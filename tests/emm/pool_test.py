@@ -3,14 +3,10 @@
 
 import gc
 import pickle
-import subprocess
-import sys
-import threading
 
 import binade
 import pytest
-
-MIB = 1 << 20
+from support import MIB, close_while_others_are_inside, run_program, run_threads
 
 
 def live_count(pool):
@@ -277,45 +273,15 @@ def test_sixteen_threads(pool):
         except BaseException as error:  # pylint: disable=broad-except
             failures.append(error)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(16, work)
     assert not failures
 
 
 def test_close_while_others_are_inside():
-    """It is refused, or takes the pool away from them: never a crash."""
     for _ in range(20):
         pool = binade.Pool()
-        is_over = threading.Event()
-
-        def work():
-            try:
-                while not is_over.is_set():
-                    pool.alloc(3 * MIB)
-            except ValueError:
-                pass
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for _ in range(50):
-            try:
-                pool.close()
-            except binade.Error as error:
-                assert error.status == "E_BUSY"
-        is_over.set()
-        for thread in threads:
-            thread.join()
-        pool.close()
+        close_while_others_are_inside(pool)
         assert not pool.is_open
-
-
-def run(code):
-    return subprocess.run([sys.executable, "-c", code], capture_output=True,
-                          text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize("code", [
@@ -327,7 +293,7 @@ def run(code):
     "import atexit; pool = binade.Pool(); atexit.register(pool.alloc, 5000)",
 ])
 def test_exit_with_live_memory_is_silent(code):
-    ended = run("import binade\n" + code)
+    ended = run_program("import binade\n" + code)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
@@ -348,7 +314,7 @@ if child == 0:
 assert os.waitpid(child, 0)[1] == 0
 assert pool.alloc(5000).is_live
 """
-    ended = run(code)
+    ended = run_program(code)
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         0, "E_FORKED\n", "")
 

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants of pools and arenas."""
 
-import subprocess
-import sys
 import threading
 import time
 
 import binade
 import pytest
+from support import MIB, close_while_others_are_inside, run_program, run_threads
 
 KIB = 1 << 10
-MIB = 1 << 20
 
 
 @pytest.fixture(name="space", params=["pool", "arena"])
@@ -181,7 +179,7 @@ def test_threads_never_have_more_than_the_budget(pool):
     tenant = pool.tenant("many", 8 * MIB)
     failures = []
 
-    def work():
+    def work(_):
         for _ in range(300):
             try:
                 block = tenant.alloc(MIB)
@@ -192,40 +190,15 @@ def test_threads_never_have_more_than_the_budget(pool):
                 if error.status != "E_BUDGET":
                     failures.append(error.status)
 
-    threads = [threading.Thread(target=work) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    run_threads(16, work)
     assert not failures
     tenant.close()
 
 
 def test_close_while_others_are_inside(pool):
-    """It is refused, or takes the tenant away from them: never a crash."""
     for _ in range(20):
         tenant = pool.tenant()
-        is_over = threading.Event()
-
-        def work():
-            try:
-                while not is_over.is_set():
-                    tenant.alloc(3 * MIB)
-            except ValueError:
-                pass
-
-        threads = [threading.Thread(target=work) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for _ in range(50):
-            try:
-                tenant.close()
-            except binade.Error as error:
-                assert error.status == "E_BUSY"
-        is_over.set()
-        for thread in threads:
-            thread.join()
-        tenant.close()
+        close_while_others_are_inside(tenant)
 
 
 @pytest.mark.skipif(not binade.probe()["is_standin"],
@@ -248,7 +221,7 @@ def test_close_waits_for_no_allocation(driver):
 
 
 def test_child_of_a_fork_is_told_and_exit_is_silent():
-    code = """
+    ended = run_program("""
 import binade, os
 tenant = binade.Pool().tenant("forked")
 block = tenant.alloc(5000)
@@ -264,8 +237,6 @@ if child == 0:
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 assert tenant.alloc(5000).is_live
-"""
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True,
-                           text=True, timeout=120, check=False)
+""")
     assert (ended.returncode, ended.stdout, ended.stderr) == (
         0, "E_FORKED\n" * 4, "")
