@@ -8,8 +8,8 @@ usage: python_latency.py [--processes=N] [--threads=N,...] [--cell-ms=MS]
 Each round starts one process of each kind (python_subjects.py), one after the
 other, so that all are measured under the same conditions; N rounds, 5 if
 nothing is said. No round begins that the budget would not let end: a run that
-was too slow has fewer. The rows, one JSON object a line, are for python_table.py.
-A package that is missing is a row that says so.
+was too slow has fewer. The rows, one JSON object a line, are for
+python_table.py. A package that is missing is a row that says so.
 
 With T threads, each of them makes its pairs between a common start and its own
 end; a number is the time from the start to the last end, for each pair of a
@@ -91,7 +91,7 @@ class OneThread:
 
 
 def measure(batch, cell_ns):
-    """ns for each pair in batches, and how many pairs of a thread are in one."""
+    """ns for each pair in batches, and how many pairs a thread has in one."""
     turns, wanted_ns = 1, cell_ns // BATCHES
     # Twice: the first may have been slow because a pool grew.
     while turns < TURNS_MAX and min(batch(turns), batch(turns)) < wanted_ns:
@@ -120,7 +120,7 @@ def emit(what, subject, process=None, skipped=None, error=None, **fields):
 
 
 def run_kind(options):
-    """In a process of its own: all its operations, by all numbers of threads."""
+    """In a process of its own: all operations, by all numbers of threads."""
     make, _ = python_subjects.KINDS[options.kind]
     try:
         version, pairs = make()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pins what requirements-test.in names, and all that it needs in turn, by
-version and hash, for CPython on x86-64 Linux: writes requirements-test-cp3XX.txt.
+version and hash, for CPython on x86-64 Linux: writes
+requirements-test-cp3XX.txt.
 
 usage: python3.XX lock_tests.py [--for=3.XX] [ARGUMENT OF PIP...]
 

@@ -2,9 +2,9 @@
 """Handle: an array in device memory, for another process.
 
 As bytes it is a header, the library's own handle (binade_ipc_handle, which has
-a version and a checksum of its own) and the layout of the array as JSON. Numbers
-of the header are little-endian; the library's handle is only good on the machine
-that made it.
+a version and a checksum of its own) and the layout of the array as JSON.
+Numbers of the header are little-endian; the library's handle is only good on
+the machine that made it.
 """
 
 import json
@@ -69,6 +69,7 @@ class Handle:
 
     shape, strides, typestr: as in __cuda_array_interface__.
     nbytes: bytes of the elements.
+    device_uuid: of the device that has them, 16 bytes.
     """
 
     __slots__ = ("_bytes", "_c_bytes", "_layout", "_first", "_lease")

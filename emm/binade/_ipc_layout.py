@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the elements of an array lie in device memory, whoever's array it is."""
+"""How the elements of an array lie in device memory, whosever it is."""
 
 import collections
 import math
@@ -33,8 +33,8 @@ def nbytes(layout):
 
 
 def checked(shape, strides, typestr, is_readonly):
-    """A Layout of numbers that are some; TypeError or ValueError for others, and
-    for one without elements."""
+    """A Layout of these; TypeError or ValueError for what is none, and for one
+    without elements."""
     shape = tuple(map(operator.index, shape))
     if strides is not None:
         strides = tuple(map(operator.index, strides))

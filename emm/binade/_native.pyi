@@ -3,13 +3,13 @@
 
 Sizes are in bytes. Streams are integers (a CUstream, or one of the constants
 below) or objects that have one: __cuda_stream__() of cuda.core, .ptr of CuPy,
-.cuda_stream of torch, .handle of numba; None is ANY. The GIL is released around whatever
-can call the driver or wait; what a thread's cache serves keeps it.
+.cuda_stream of torch, .handle of numba; None is ANY. The GIL is released around
+whatever can call the driver or wait; what a thread's cache serves keeps it.
 
 Every call can raise Error, of which .status is the name of a binade_status
 ("E_INVALID", "E_FORKED", ...); TypeError and OverflowError for arguments that
-are none; ValueError for what is closed or freed. All objects may be used by any thread. After fork() the child gets
-Error with status E_FORKED.
+are none; ValueError for what is closed or freed. All objects may be used by any
+thread. After fork() the child gets Error with status E_FORKED.
 """
 from types import TracebackType
 from typing import Any, Callable, Final
@@ -100,8 +100,12 @@ class Pool:
         """Bytes given back to the driver."""
     def last_oom(self) -> dict[str, Any] | None: ...
     def export(self, address: int) -> bytes:
-        """A binade_ipc_handle of any address in a live block."""
-    def release_exports(self, address: int) -> None: ...
+        """A binade_ipc_handle of any address in a live block, for
+        binade_ipc_import(). binade.ipc.export() makes one of an array."""
+    def release_exports(self, address: int) -> None:
+        """No process has what was exported of that segment open any more; 0: of
+        all segments. Then the handles go stale. Error, E_BUSY, while this
+        process itself has an import of it."""
     def context_lost(self) -> None: ...
     def close(self) -> int:
         """Destroys the pool with all its memory; blocks that were live, whose
@@ -197,16 +201,24 @@ def pin(address: int, nbytes: int) -> None:
     current."""
 def unpin(address: int, nbytes: int) -> None: ...
 def ipc_wait(closing: int, timeout_ms: int = 1000) -> None:
-    """Until the close with that number is over; Error, E_BUSY, after the time."""
+    """Until the close with that number is over; Error, E_BUSY, after the
+    time."""
 def ipc_trim(keep_count: int = 0) -> int:
-    """How many segments of others are open afterwards."""
+    """Gives back segments of others that no import uses, but for so many; how
+    many are open afterwards."""
 def pool_of(address: int) -> Pool | None:
     """The pool that has the address, used or not."""
 def _dlpack_make(owner: Any, address: int, device: tuple[int, int],
                  dtype: tuple[int, int], shape: tuple[int, ...],
-                 strides: tuple[int, ...] | None) -> Any: ...
+                 strides: tuple[int, ...] | None) -> Any:
+    """A DLPack capsule that keeps the owner. dtype: code and bits; strides in
+    elements."""
 def _dlpack_read(capsule: Any) -> tuple[
         int, tuple[int, int], tuple[int, int, int], tuple[int, ...],
-        tuple[int, ...] | None]: ...
-def capture_guard_begin() -> None: ...
-def capture_guard_end() -> None: ...
+        tuple[int, ...] | None]:
+    """(address, device, dtype, shape, strides), which the capsule keeps."""
+def capture_guard_begin() -> None:
+    """Until the end that belongs to it, no pool of the process asks when all
+    work is over, which would break a capture. Counted."""
+def capture_guard_end() -> None:
+    """Error, E_INVALID, if no guard is held."""

@@ -4,7 +4,7 @@
     # The owner
     pool = binade.Pool(exportable=True)
     array = cupy.asarray(pool.alloc(1 << 20))
-    handle = binade.ipc.export(array[4096:])    # any array in the pool's memory
+    handle = binade.ipc.export(array[4096:])    # any array in its memory
     connection.send(handle)                     # or socket.sendall(bytes(handle))
 
     # The other
@@ -17,8 +17,8 @@
     # The owner, when it was told
     handle.release()
 
-There is no channel between the two but the program's own. emm/examples/ipc.py is
-the whole program; docs/ipc.md has the contract.
+There is no channel between the two but the program's own. emm/examples/ipc.py
+is the whole program; docs/ipc.md has the contract.
 
 Before the owner sends. What the other shall see must be over: synchronise the
 stream that writes it.
@@ -90,8 +90,8 @@ def _ordinal_of(uuid):
 
 
 class Import:
-    """An array of another process's, as long as this object, or a DLPack capsule
-    or an array made of it, is there, and until close().
+    """An array of another process's, as long as this object, or a DLPack
+    capsule or an array made of it, is there, and until close().
 
     shape, strides, typestr, nbytes: of the array.
     device: ordinal of the device that has it, in this process.
@@ -170,8 +170,8 @@ class Import:
 
 
 def open(handle, context=0):
-    """An Import of what another process exported. Each segment is opened once in
-    a process, however many of its arrays are; that calls the driver.
+    """An Import of what another process exported. Each segment is opened once
+    in a process, however many of its arrays are; that calls the driver.
 
     handle: a Handle, or its bytes.
     context: the CUcontext that is to use it, as a number. 0: the thread's

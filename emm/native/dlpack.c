@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * DLPack, of the bytes of a block and of what binade.ipc shares. The structs are
- * those of dlpack.h before its version 1.0, which every consumer takes.
+ * DLPack, of the bytes of a block and of what binade.ipc shares. The structs
+ * are those of dlpack.h before its version 1.0, which every consumer takes.
  */
 #include "emm/native/native.h"
 

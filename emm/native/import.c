@@ -235,6 +235,8 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, import_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
+    {Py_tp_doc, "Memory of another process, closed when the last reference "
+                "goes: what binade.ipc.Import is made of."},
     {0, NULL},
 };
 

@@ -173,8 +173,9 @@ static PyMethodDef methods[] = {
     {"snapshot", native_snapshot, METH_NOARGS,
      "snapshot()\n\nSegments and their intervals, of one moment."},
     {"export", pool_export, METH_O,
-     "export(address)\n\nA handle of any address in a live block, as bytes for "
-     "ipc_open() in another process. The pool must be exportable."},
+     "export(address)\n\nA binade_ipc_handle of any address in a live block, "
+     "as bytes; binade.ipc.export() makes one of an array. The pool must be "
+     "exportable."},
     {"release_exports", pool_release_exports, METH_O,
      "release_exports(address)\n\nNo process has what was exported open any "
      "more; 0: of all blocks."},

@@ -233,7 +233,8 @@ def test_dlpack_says_the_same(block, typestr, shape, strides):
 @pytest.mark.parametrize("typestr, strides, is_readonly", [
     ("|V4", None, False), (">i4", None, False), ("<i4", (6,), False),
     ("<i4", None, True)])
-def test_dlpack_refuses_what_it_cannot_say(block, typestr, strides, is_readonly):
+def test_dlpack_refuses_what_it_cannot_say(block, typestr, strides,
+                                           is_readonly):
     array = Array(block, 0, (4,), typestr, strides, is_readonly)
     with binade.ipc.open(binade.ipc.export(array)) as shared:
         with pytest.raises(BufferError):

@@ -145,7 +145,8 @@ _exported = []
 
 def visit(handle, answer=b""):
     """What the array looks like here and the bytes from its first element on
-    (one, where they go backwards); then `answer` is written there. At the end nothing is open."""
+    (one, where they go backwards); then `answer` is written there. At the end
+    nothing is open."""
     with binade.ipc.open(handle) as shared:
         about = shared.__cuda_array_interface__
         is_backwards = min(shared.strides or (0,)) < 0

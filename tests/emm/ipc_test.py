@@ -71,7 +71,8 @@ def test_peer_has_the_block_and_writes_it(block, peer):
     (8, (), "<c8", None),
     (16, (5,), "|V7", None),
 ])
-def test_peer_has_a_view_as_it_was(block, peer, offset, shape, typestr, strides):
+def test_peer_has_a_view_as_it_was(block, peer, offset, shape, typestr,
+                                   strides):
     view = Array(block, offset, shape, typestr, strides, True)
     handle = binade.ipc.export(view)
     assert (handle.shape, handle.typestr, handle.strides) == (

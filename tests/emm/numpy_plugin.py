@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plugin of pytest for NumPy's own tests: runs each with the handler that
-BINADE_NUMPY_HANDLER names, "pinned" or "default". With tests/suites/recording.py
-it tells how many blocks NumPy was given."""
+BINADE_NUMPY_HANDLER names, "pinned" or "default". With
+tests/suites/recording.py it tells how many blocks NumPy was given."""
 
 import os
 

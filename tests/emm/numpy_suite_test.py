@@ -17,8 +17,8 @@ import numpy as np
 HERE = Path(__file__).parent
 SUITES = HERE.parent / "suites"
 TESTS = Path(np._core.__file__).parent / "tests"
-# With NumPy 2.4.6, 18 648 passed with either on the machine where it was counted;
-# a few depend on the machine.
+# With NumPy 2.4.6, 18 648 passed with either on the machine where it was
+# counted; a few depend on the machine.
 PASSED_MIN = 18600
 # Blocks of the arena. NumPy 2.4.6 was given 32 787 there.
 SERVED_MIN = 10_000
