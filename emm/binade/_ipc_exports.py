@@ -8,12 +8,9 @@ handles) count too, and so keep their segment from being released by others.
 """
 
 import os
-import struct
 import threading
 
-# Of binade_ipc_handle: segment_id, generation.
-_IDS = struct.Struct("=QQ")
-_IDS_AT = 152
+from binade import _ipc_c_handle
 
 # Reentrant: a finalizer that releases may run while an export is under way.
 _lock = threading.RLock()
@@ -59,7 +56,8 @@ class Lease:
     """One export, until release()."""
 
     def __init__(self, pool, address, handle):
-        self._segment_id, generation = _IDS.unpack_from(handle, _IDS_AT)
+        self._segment_id, generation = (
+            _ipc_c_handle.segment_and_generation(handle))
         self._address = address
         self._segment = _segment_of(pool, self._segment_id, generation)
         self._segment.count += 1

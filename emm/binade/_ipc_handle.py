@@ -12,18 +12,12 @@ import operator
 import struct
 import zlib
 
-from binade import _ipc_layout, _native
+from binade import _ipc_c_handle, _ipc_layout, _native
 
 VERSION = 1
 _MAGIC = b"BINADEIP"
 # Magic, version, bytes of it all, CRC-32 of what follows the header.
 _HEADER = struct.Struct("<8sIII")
-# Of binade_ipc_handle: its size; bytes from what was exported to the end of its
-# block; the device's uuid.
-_C_BYTES = 176
-_SIZE = struct.Struct("=Q")
-_SIZE_AT = 88
-_UUID = slice(96, 112)
 
 
 def refusal(status, text):
@@ -56,7 +50,7 @@ def _body_of(data):
 
 def check_inside(layout, first, c_bytes):
     """ValueError for elements outside of what was exported."""
-    [size] = _SIZE.unpack_from(c_bytes, _SIZE_AT)
+    size = _ipc_c_handle.size_bytes(c_bytes)
     low, end = _ipc_layout.extent(layout)
     if first + low < 0 or first + end > size:
         raise ValueError(f"the array has bytes {first + low} to {first + end} "
@@ -92,9 +86,9 @@ class Handle:
         none: .status is "E_INVALID" for another length, "E_UNSUPPORTED" for
         another version, "E_CORRUPT" for anything else."""
         body = _body_of(bytes(data))
-        c_bytes = body[:_C_BYTES]
+        c_bytes = body[:_ipc_c_handle.BYTES]
         try:
-            *layout, first = json.loads(body[_C_BYTES:])
+            *layout, first = json.loads(body[_ipc_c_handle.BYTES:])
             layout = _ipc_layout.checked(*layout)
             check_inside(layout, operator.index(first), c_bytes)
         except (TypeError, ValueError, struct.error) as error:
@@ -105,7 +99,8 @@ class Handle:
     strides = property(lambda self: self._layout.strides)
     typestr = property(lambda self: self._layout.typestr)
     nbytes = property(lambda self: _ipc_layout.nbytes(self._layout))
-    device_uuid = property(lambda self: self._c_bytes[_UUID])
+    device_uuid = property(
+        lambda self: _ipc_c_handle.device_uuid(self._c_bytes))
     c_handle = property(
         lambda self: self._c_bytes,
         doc="The binade_ipc_handle, for binade_ipc_import() in C.")

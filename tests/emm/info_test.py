@@ -29,7 +29,8 @@ def test_json_is_the_same():
     about = json.loads(ended.stdout)
     assert about["conf"] == "limit:1G" and about["devices_error"] is None
     assert about["devices"][0]["is_standin"] is True
-    assert about["devices"][0]["bus_id"] == about["topology"]["gpus"][0]["bus_id"]
+    [gpu, *_] = about["topology"]["gpus"]
+    assert about["devices"][0]["bus_id"] == gpu["bus_id"]
     assert about["topology"]["nodes"][0]["node"] == 0
 
 

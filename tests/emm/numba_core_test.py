@@ -5,8 +5,9 @@ import gc
 
 import numpy as np
 import pytest
-from numba_support import (MIB, Stream, address_of, cuda, needs_two_devices,
+from numba_support import (Stream, address_of, cuda, needs_two_devices,
                            reset_afterwards)
+from support import MIB
 
 import binade.numba
 from numba.cuda.cudadrv import devicearray

@@ -7,9 +7,9 @@ import threading
 
 import numpy as np
 import pytest
-from numba_support import (MIB, address_of, cuda, needs_two_devices,
+from numba_support import (address_of, cuda, needs_two_devices,
                            reset_afterwards, standin)
-from support import run_program, run_threads
+from support import MIB, run_program, run_threads
 
 import binade.numba
 from binade import _native, _numba_manager

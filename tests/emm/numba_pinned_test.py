@@ -6,8 +6,8 @@ import weakref
 
 import numpy as np
 import pytest
-from numba_support import (MIB, Stream, cuda, reset_afterwards,
-                           standin)
+from numba_support import Stream, cuda, reset_afterwards, standin
+from support import MIB
 
 import binade.numba
 from binade import _native

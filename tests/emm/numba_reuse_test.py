@@ -4,8 +4,9 @@ is none."""
 
 import numpy as np
 import pytest
-from numba_support import (MIB, Stream, address_of, cuda, needs_small_memory,
+from numba_support import (Stream, address_of, cuda, needs_small_memory,
                            reset_afterwards, standin)
+from support import MIB
 
 import binade.numba
 from binade import _native, _numba_manager

@@ -7,7 +7,6 @@ import os
 
 import pytest
 from holding import Hold
-from support import MIB
 
 os.environ["NUMBA_CUDA_MEMORY_MANAGER"] = "binade.numba"
 os.environ["BINADE_STANDIN_DEVICES"] = "2"
