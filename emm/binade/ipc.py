@@ -4,7 +4,7 @@
     # The owner
     pool = binade.Pool(exportable=True)
     array = cupy.asarray(pool.alloc(1 << 20))
-    handle = binade.ipc.export(array[4096:])    # any array in its memory
+    handle = binade.ipc.export(array[4096:])    # any array of the pool's
     connection.send(handle)                     # or socket.sendall(bytes(handle))
 
     # The other
