@@ -4,8 +4,8 @@ getting memory and dropping it at once, for the same operations.
 
 Nothing uses the memory in between, so that it shows what the call costs and
 not what reuse waits for. What the subjects promise differs: Binade's memory,
-where the subject is not called `_stream`, is safe to drop while any stream
-still uses it; numba's own manager gives it back to the driver, which waits;
+where the subject is not called `_stream` or `_done`, is safe to drop while any
+stream still uses it; numba's own manager gives it back to the driver, which waits;
 the pools of CuPy and PyTorch give it to the next on the same stream at once.
 """
 
@@ -43,6 +43,12 @@ def of_binade():
     except binade.Error as error:
         raise Missing(f"Binade finds no device: {error}") from error
     empty_pinned = binade.numpy.empty_pinned
+
+    def take_done():
+        block = host.alloc(PINNED_BYTES)
+        block.free(binade.DONE)
+        return block
+
     return binade.__version__, [
         Pair("nothing", "python", 0, lambda: None, lambda none: none is None),
         Pair("device memory", "binade", DEVICE_BYTES,
@@ -56,7 +62,9 @@ def of_binade():
              lambda array: host.owns(array.ctypes.data)),
         Pair("pinned memory", "binade_block", PINNED_BYTES,
              lambda: host.alloc(PINNED_BYTES),
-             lambda block: host.owns(block.address))]
+             lambda block: host.owns(block.address)),
+        Pair("pinned memory", "binade_done", PINNED_BYTES, take_done,
+             lambda block: not block.is_live)]
 
 
 def of_numba(subject, owns_device, owns_host):

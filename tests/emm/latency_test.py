@@ -12,7 +12,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 OPERATIONS = {
     ("nothing", "python"), ("device memory", "binade"),
     ("device memory", "binade_stream"), ("pinned memory", "binade"),
-    ("pinned memory", "binade_block"),
+    ("pinned memory", "binade_block"), ("pinned memory", "binade_done"),
 } | {(f"numba {name}", subject) for subject in ("numba", "binade")
      for name in ("memalloc", "device_array", "pinned_array")}
 
