@@ -10,7 +10,8 @@ cc=${CC:-cc}
 work=${TEST_TMPDIR:?}
 flags=(-std=c11 -O1 -pthread -I. -Ipool/include)
 tsan=(-g -fsanitize=thread)
-product=(pool/buddy/{buddy,check,give,home,runs,summary,take,trim}.c)
+product=(pool/buddy/{buddy,check,give,home,runs,summary,take,trim}.c
+    tests/support/buddy_probe.c)
 drivers=(tests/buddy/{byte_map,model,mutant_driver,race,race_arena}.c
     tests/oracle/mutex_buddy.c)
 more=()
@@ -35,10 +36,9 @@ copy_sources() {
         "$1/pool/base/atomics.h"
 }
 
-# $1: folder with sources. Makes its driver.
+# $1: folder with sources; $2...: those to compile. Makes its driver.
 build() {
-    (cd "$1" && "$cc" "${flags[@]}" "${more[@]}" -c "${product[@]}" \
-        tests/support/buddy_probe.c) &&
+    (cd "$1" && "$cc" "${flags[@]}" "${more[@]}" -c "${@:2}") &&
         "$cc" "${flags[@]}" "${more[@]}" "$work"/drivers/*.o "$1"/*.o \
             -o "$1/driver"
 }
@@ -59,7 +59,7 @@ with_flags() {
     more=("$@")
     copy_sources "$work/control"
     if build_drivers >"$work/log" 2>&1 &&
-        build "$work/control" >>"$work/log" 2>&1 &&
+        build "$work/control" "${product[@]}" >>"$work/log" 2>&1 &&
         "$work/control/driver" 1 >>"$work/log" 2>&1; then
         printf 'passes  no change %s\n' "$*"
     else
@@ -68,16 +68,20 @@ with_flags() {
     fi
 }
 
-# $1: what the mutant does; $2: the file; $3: a sed script that makes it so.
+# $1: what the mutant does; $2: the file; $3: a sed script that makes it so. Of
+# the other files it has the objects that nothing was changed in.
 mutant() {
-    local folder=$work/mutant result
+    local folder=$work/mutant changed=("$2") result
+    [[ $2 == *.c ]] || changed=("${product[@]}")
     copy_sources "$folder"
     cp "$folder/$2" "$work/before"
     sed -i -E "$3" "$folder/$2"
     if cmp -s "$work/before" "$folder/$2"; then
         fail "$1: does not apply to $2"
         return
-    elif ! build "$folder" >"$work/log" 2>&1; then
+    fi
+    cp "$work"/control/*.o "$folder/"
+    if ! build "$folder" "${changed[@]}" >"$work/log" 2>&1; then
         fail "$1: does not compile"
         cat "$work/log"
         return
