@@ -74,6 +74,8 @@ def _run_info(options):
 def _guarded(run):
     """What was wrong with a file, as a message and an exit code."""
     def command(options):
+        # Names in a trace may have letters that a terminal has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
         try:
             print(run(options))
         except TraceError as error:

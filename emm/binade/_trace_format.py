@@ -44,6 +44,9 @@ KINDS = {
     "o": Kind("oom", ("size_bytes", "stream", "tag")),
 }
 LETTERS = {kind.name: letter for letter, kind in KINDS.items()}
+# What operations of a kind do not have.
+ABSENT = {kind.name: [field for field in Operation._fields[3:]
+                      if field not in kind.fields] for kind in KINDS.values()}
 # What ends an allocation.
 FREES = frozenset(("free", "free_sized", "free_after"))
 
@@ -62,6 +65,8 @@ _OPERATIONS = {
 _DEFINITION = re.compile(rb"[TSG] " + _NUMBER + rb" ([^\n]+)\n")
 _INFO = re.compile(rb"I ([a-z][a-z0-9_]{0,63}) ([^\n]+)\n")
 _END = re.compile(rb"E " + _NUMBER + rb"\n")
+# The same for every version of Unicode, as isprintable() is not.
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _STREAM = re.compile(r"0x[1-9a-f][0-9a-f]{0,15}")
 
 
@@ -140,11 +145,13 @@ def stream_text(stream):
 
 def checked_text(text):
     """The text, if it can be the end of a line; TraceError otherwise."""
-    if not text or not text.isprintable() or text != text.strip(" "):
+    if not isinstance(text, str):
+        raise TraceError(f"{text!r} is no text")
+    if not text or CONTROL.search(text) or text != text.strip(" "):
         raise TraceError(f"{text[:60]!r} is empty, begins or ends with a "
-                         f"space, or has characters that do not print")
+                         f"space, or has control characters")
     if len(text.encode()) > TEXT_BYTES_MAX:
-        raise TraceError(f"{text[:60]!r}... is longer than {TEXT_BYTES_MAX} "
+        raise TraceError(f"{text[:60]!r}... has more than {TEXT_BYTES_MAX} "
                          f"bytes")
     return text
 

@@ -32,7 +32,6 @@ _REFUSED = {
     b"\x82": "EXT1", b"\x83": "EXT2", b"\x84": "EXT4", b"P": "PERSID",
     b"Q": "BINPERSID", b"\x97": "NEXT_BUFFER", b"\x98": "READONLY_BUFFER"}
 
-
 _U8, _U16, _U32, _U64, _I32, _F64 = map(
     struct.Struct, ("<B", "<H", "<I", "<Q", "<i", ">d"))
 

@@ -3,7 +3,7 @@
 
 import re
 
-from binade._trace_clean import Event
+from binade._trace_clean import JITTER_NS, Event
 from binade._trace_error import TraceError
 from binade._trace_format import NUMBER_MAX, checked_size, shown
 from binade._trace_lines import Lines
@@ -52,7 +52,8 @@ class _Clock:
         if time_ns < self._last_ns - _DAY_NS // 2:
             self._midnight_ns += _DAY_NS
             time_ns += _DAY_NS
-        elif time_ns > self._last_ns + _DAY_NS // 2 and self._midnight_ns:
+        elif self._midnight_ns and (
+                time_ns > self._last_ns + _DAY_NS - JITTER_NS):
             time_ns -= _DAY_NS  # of the day before, logged late
         self._last_ns = time_ns
         return time_ns

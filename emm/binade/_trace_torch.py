@@ -4,13 +4,13 @@ events of one device."""
 
 from binade._trace_clean import Event
 from binade._trace_error import TraceError
-from binade._trace_format import NAME_COUNT_MAX, NUMBER_MAX, TEXT_BYTES_MAX
+from binade._trace_format import CONTROL, NUMBER_MAX, TEXT_BYTES_MAX
 from binade._trace_pickle import load
 
 # The entries have no thread.
 THREAD = "all"
 # Whoever needs more than this has a program that makes tags of numbers.
-_TAG_COUNT_MAX = min(1 << 12, NAME_COUNT_MAX)
+_TAG_COUNT_MAX = 1 << 12
 
 _KINDS = {"alloc": "alloc", "free_requested": "free_requested",
           "free_completed": "free", "segment_alloc": "grow",
@@ -72,8 +72,8 @@ class _Tags:
         text = entry.get("user_metadata")
         if type(text) is not str:
             return None
-        text = "".join(c if c.isprintable() else " " for c in text)
-        text = text.encode()[:TEXT_BYTES_MAX].decode(errors="ignore").strip(" ")
+        text = CONTROL.sub(" ", text).encode()[:TEXT_BYTES_MAX]
+        text = text.decode(errors="ignore").strip(" ")
         if not text or (text not in self._texts
                         and len(self._texts) == _TAG_COUNT_MAX):
             return None

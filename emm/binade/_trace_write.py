@@ -8,8 +8,8 @@ import re
 
 from binade._trace_error import TraceError
 from binade._trace_format import (
-    FIRST_LINE, INFO_COUNT_MAX, KINDS, LETTERS, NAME_COUNT_MAX, NUMBER_MAX,
-    TIME_NS_MAX, checked_size, checked_text, stream_text)
+    ABSENT, FIRST_LINE, INFO_COUNT_MAX, KINDS, LETTERS, NAME_COUNT_MAX,
+    NUMBER_MAX, TIME_NS_MAX, checked_size, checked_text, stream_text)
 from binade._trace_live import Live
 
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -71,6 +71,9 @@ class Writer:
         if operation.kind not in LETTERS:
             raise TraceError(f"{operation.kind!r} is no kind of operation")
         letter = LETTERS[operation.kind]
+        for field in ABSENT[operation.kind]:
+            if getattr(operation, field) is not None:
+                raise TraceError(f"{operation.kind} has no {field}")
         if not self._time_ns <= operation.time_ns <= TIME_NS_MAX:
             raise TraceError(f"the time {operation.time_ns} ns is before "
                              f"{self._time_ns}, or above 2^63")

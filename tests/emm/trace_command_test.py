@@ -2,16 +2,18 @@
 """python -m binade trace."""
 
 import json
+import os
 import subprocess
 import sys
 
 from trace_support import SMALL_TRACE, entry, rmm, snapshot, written
 
 
-def run(*arguments):
+def run(*arguments, **environment):
     return subprocess.run(
         [sys.executable, "-m", "binade", "trace", *map(str, arguments)],
-        capture_output=True, text=True, timeout=120, check=False)
+        capture_output=True, text=True, timeout=120, check=False,
+        env=os.environ | environment)
 
 
 LOG = rmm("7,10:00:00.000001,allocate,0x7f00,1024,0x0",
@@ -70,6 +72,13 @@ def test_what_is_wrong_with_a_file_is_one_line(tmp_path):
         assert ended.stderr.startswith("binade: ") and words in ended.stderr
         assert ended.stderr.count("\n") == 1
     assert not target.exists()
+
+
+def test_names_that_a_terminal_cannot_show(tmp_path):
+    path = written(tmp_path, "binade-trace 1\nI host é\nE 0\n".encode())
+    ended = run("info", path, PYTHONIOENCODING="ascii")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert r"info host: \xe9" in ended.stdout
 
 
 def test_a_trace_may_be_converted_in_its_place(tmp_path):

@@ -92,8 +92,10 @@ BAD = {
     START + b"T 2 late\n": (4, "1 is next"),
     START + b"T 0 again\n": (4, "1 is next"),
     START + b"T 1 \xff\n": (4, "UTF-8"),
-    START + b"T 1 tab\there\n": (4, "do not print"),
-    START + b"T 1 " + b"x" * 201 + b"\n": (4, "longer than 200"),
+    START + b"T 1 tab\there\n": (4, "control characters"),
+    START + b"T 1 " + b"x" * 201 + b"\n": (4, "more than 200"),
+    START + "T 1 \x85\n".encode(): (4, "control characters"),
+    START + b"T 1 end \n": (4, "ends with a space"),
     START + b"S 1 7f00\n": (4, "the stream '7f00'"),
     START + b"S 1 0x2\n": (4, "the stream '0x2'"),
     START + b"I Key text\n": (4, "I KEY TEXT"),
@@ -161,6 +163,10 @@ WRONG = [
     operation("alloc", id=0, size_bytes=1, stream=0, tag="two\nlines"),
     operation("alloc", size_bytes=1, stream=0),
     operation("free", id=0, stream=0),
+    operation("alloc", id=0, size_bytes=1, stream=0, tag="\ud800"),
+    operation("alloc", id=0, size_bytes=1, stream=0, tag=7),
+    operation("free", id=5, size_bytes=1, stream=0),
+    operation("free_after", id=5, stream=0),
     trace.Operation("alloc", 0, "", 0, 1, 0),
 ]
 
@@ -201,8 +207,11 @@ def test_the_same_operations_are_the_same_bytes(tmp_path):
     for name in ("a.btrace.gz", "b.btrace.gz"):
         with trace.create(tmp_path / name) as writer:
             writer.write(operation("alloc", id=5, size_bytes=1, stream=0))
-    assert ((tmp_path / "a.btrace.gz").read_bytes()
-            == (tmp_path / "b.btrace.gz").read_bytes())
+    first, second = ((tmp_path / name).read_bytes()
+                     for name in ("a.btrace.gz", "b.btrace.gz"))
+    assert first == second
+    # gzip's header has neither a name nor a time.
+    assert first[3:8] == bytes(5)
 
 
 def test_memory_is_for_what_is_live_not_for_the_file(tmp_path):
@@ -226,6 +235,24 @@ def test_memory_is_for_what_is_live_not_for_the_file(tmp_path):
         tracemalloc.stop()
     # Kept as objects, the operations would be 2 MB.
     assert peak_bytes < 768 << 10
+
+
+def test_a_line_without_an_end_is_not_read_whole(tmp_path):
+    path = written(tmp_path, squeezed(START + b"a" * (1 << 24)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(trace.TraceError, match="line 4: .*longer"):
+            with trace.read(path) as reader:
+                list(reader)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1 << 20
+
+
+def test_an_id_begins_anew(tmp_path):
+    once = b"a 0 0 0 1 0\nq 0 0 0 0\nf 0 0 0 0\n"
+    assert len(read_all(tmp_path, START + once * 2 + b"E 6\n")) == 6
 
 
 def test_the_error_is_a_value_error():

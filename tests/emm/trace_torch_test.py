@@ -66,6 +66,16 @@ def test_a_free_that_waits_for_other_streams_has_both_moments(tmp_path):
         ("free_requested", 1)]
 
 
+def test_an_address_begins_anew(tmp_path):
+    done, made, _ = converted(tmp_path, snapshot([
+        one for i in range(2) for one in (
+            entry("alloc", time_us=i), entry("free_requested", time_us=i),
+            entry("oom", time_us=i), entry("free_completed", time_us=i))]))
+    assert [one.kind for one in made] == [
+        "alloc", "free_requested", "oom", "free"] * 2
+    assert done["counts"] == {}
+
+
 def test_what_the_ring_lost_is_dropped_and_counted(tmp_path):
     done, made, _ = converted(tmp_path, snapshot([
         entry("free_requested", addr=8), entry("free_completed", addr=8),
@@ -219,7 +229,9 @@ def test_harmful_pickles_are_refused(tmp_path, name):
 def test_what_a_pickle_may_take_is_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(_trace_pickle, "MEMORY_BYTES_MAX", 1 << 20)
     doubling = b"](N" + b"\x94h\x00" * 10**5 + b"e."  # of the memo
-    for body in (b"]" * 10**5, b"N\x94" * 10**5, b"NNN\x87" * 10**5,
+    keys = b"".join(b"\x8c\x01%c\x94" % (32 + i) for i in range(90))
+    entries = b"".join(b"h%ch\0" % i for i in range(90))
+    for body in (keys + (b"}(" + entries + b"u") * 200, b"]" * 10**5, b"N\x94" * 10**5, b"NNN\x87" * 10**5,
                  b"(l" * 10**5, doubling, long_text(1 << 19) + bytes(1 << 19),
                  b"](" + b"}X\x01\x00\x00\x00aNs" * 10**5):
         error = refused(tmp_path, BEGIN + body)
