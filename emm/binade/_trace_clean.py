@@ -5,7 +5,7 @@ clean: rings lose their oldest entries, threads log each other's past."""
 import collections
 
 from binade._trace_error import TraceError
-from binade._trace_format import FREES, LIVE_COUNT_MAX, Operation
+from binade._trace_format import FREES, Operation
 
 # Threads take the time before they wait for the log, so that a line may be
 # older than the one before it. What is more is another log's.
@@ -78,8 +78,6 @@ class Cleaner:
             self.counts["implied_frees"] += 1
             self._write(Event("free", 0, event.thread, stream=event.stream),
                         time_ns, id=self._forget(event.address))
-        if len(self._blocks) == LIVE_COUNT_MAX:
-            raise TraceError(f"more than {LIVE_COUNT_MAX} allocations are live")
         block = self._free_ids.pop() if self._free_ids else len(self._blocks)
         self._write(event, time_ns, id=block)
         self._blocks[event.address] = block, event.size_bytes

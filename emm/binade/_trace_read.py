@@ -22,7 +22,7 @@ class Reader:
     Until the iteration is over the attributes are those of what was read.
     .info: dictionary of texts; .threads: names; .streams: numbers; .tags:
     texts; .time_ns: of the last operation; .operation_count; .live: the
-    allocations that are live, or None where nobody asked to check them.
+    allocations that are live; None, and no check of them, if not is_checked.
     """
 
     def __init__(self, file, is_checked=True):
