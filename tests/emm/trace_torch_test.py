@@ -5,10 +5,13 @@ harm."""
 import os
 import pickle
 import struct
+import tracemalloc
 
 import pytest
 from binade import _trace_pickle, trace
-from trace_support import converted, entry, refused, snapshot, squeezed
+from binade._trace_convert import convert
+from trace_support import (
+    converted, entry, refused, snapshot, squeezed, written)
 
 MIB = 1 << 20
 
@@ -231,13 +234,35 @@ def test_what_a_pickle_may_take_is_bounded(tmp_path, monkeypatch):
     doubling = b"](N" + b"\x94h\x00" * 10**5 + b"e."  # of the memo
     keys = b"".join(b"\x8c\x01%c\x94" % (32 + i) for i in range(90))
     entries = b"".join(b"h%ch\0" % i for i in range(90))
-    for body in (keys + (b"}(" + entries + b"u") * 200, b"]" * 10**5, b"N\x94" * 10**5, b"NNN\x87" * 10**5,
-                 b"(l" * 10**5, doubling, long_text(1 << 19) + bytes(1 << 19),
-                 b"](" + b"}X\x01\x00\x00\x00aNs" * 10**5):
+    for body in (
+            keys + (b"}(" + entries + b"u") * 200, b"]" * 10**5,
+            b"N\x94" * 10**5, b"NNN\x87" * 10**5, b"(l" * 10**5, doubling,
+            long_text(1 << 19) + bytes(1 << 19),
+            b"](" + b"}X\x01\x00\x00\x00aNs" * 10**5):
         error = refused(tmp_path, BEGIN + body)
         assert "takes more than 1048576 bytes" in str(error)
         # A byte of the file is worth some bytes of memory, not thousands.
         assert error.offset > 1000
+
+
+@pytest.mark.parametrize("body", [
+    b"]" * 50000, b"}" * 50000, b"]\x94" * 50000, b")" + b"\x85" * 50000,
+    b"\x8c\x04\xf0\x9f\x98\x80" * 50000,
+    (b"X\xa0\x0f\0\0" + b"\xf0\x9f\x98\x80" * 1000) * 1000,
+    b"\x8c\x01a\x94" + b"}h\0h\0s" * 50000, b"](Ne" * 50000,
+    (b"\x8a\x10" + b"\x7f" * 16) * 50000],
+    ids=lambda body: repr(body[:8]))
+def test_what_is_added_up_is_what_is_taken(tmp_path, monkeypatch, body):
+    monkeypatch.setattr(_trace_pickle, "MEMORY_BYTES_MAX", 1 << 20)
+    path = written(tmp_path, BEGIN + body)
+    tracemalloc.start()
+    try:
+        with pytest.raises(trace.TraceError):
+            convert(path, tmp_path / "out.btrace")
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 2 << 20
 
 
 def test_of_a_pickle_only_so_much_is_read(tmp_path, monkeypatch):
