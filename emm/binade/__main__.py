@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m binade info."""
+"""The command line: python -m binade info, python -m binade trace."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ import platform
 import sys
 from importlib import metadata
 
-from binade import _native
+from binade import _native, _trace_command
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core",
             "cupy-cuda13x", "cupy-cuda12x", "torch")
@@ -79,6 +79,7 @@ def main(arguments=None):
     command.add_argument("--json", action="store_true",
                          help="print one JSON object")
     command.set_defaults(run=info)
+    _trace_command.add_to(commands)
     options = parser.parse_args(arguments)
     try:
         return options.run(options)

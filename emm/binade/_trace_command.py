@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: python -m binade trace convert, trace info."""
+
+import argparse
+import json
+import sys
+
+from binade._trace_convert import SOURCES, Options, convert
+from binade._trace_error import TraceError
+from binade._trace_info import collect
+
+_EXIT_CODES = """\
+exit codes:
+  0  done
+  1  the input is damaged or cannot be read, or the output cannot be written:
+     the message has the line or the offset
+  2  the command line was wrong
+"""
+
+_CONVERT = """\
+Makes a trace of a log or a snapshot. Reads and writes gzip too: an output that
+ends with .gz is compressed. docs/traces.md says what is dropped and counted.
+"""
+
+_CONVERT_EXAMPLES = """\
+formats:
+  rmm     the CSV of RMM's logging_resource_adaptor
+  torch   a pickle of torch.cuda.memory._dump_snapshot()
+  binade  a trace: checked, its ids made small
+
+examples:
+  python -m binade trace convert rmm_log.csv run.btrace.gz
+  python -m binade trace convert --device=1 snapshot.pickle step.btrace.gz
+  python -m binade trace convert --from=rmm --json log.txt run.btrace
+
+"""
+
+_INFO = """\
+Reads a trace to its end, checks it, and tells what it comes to: operations,
+threads, streams, time, and the most bytes that were live.
+"""
+
+_INFO_EXAMPLES = """\
+examples:
+  python -m binade trace info run.btrace.gz
+  python -m binade trace info --json run.btrace.gz
+
+"""
+
+
+def _run_convert(options):
+    done = convert(options.input, options.output, options.source,
+                   Options(options.device))
+    if options.json:
+        return json.dumps(done, indent=1)
+    counted = [f"{name} {count}" for name, count in done["counts"].items()]
+    return ", ".join([f"{done['operations']} operations from {done['from']}",
+                      f"peak_live_bytes {done['peak_live_bytes']}", *counted])
+
+
+def _run_info(options):
+    about = collect(options.input)
+    if options.json:
+        return json.dumps(about, indent=1)
+    lines = []
+    for name, value in about.items():
+        if isinstance(value, dict):
+            lines += [f"{name} {key}: {one}" for key, one in value.items()]
+        else:
+            lines.append(f"{name}: {'unknown' if value is None else value}")
+    return "\n".join(lines)
+
+
+def _guarded(run):
+    """What was wrong with a file, as a message and an exit code."""
+    def command(options):
+        # Names in a trace may have letters that a terminal has not.
+        sys.stdout.reconfigure(errors="backslashreplace")
+        try:
+            print(run(options))
+        except TraceError as error:
+            print(f"binade: {options.input}: {error}", file=sys.stderr)
+            return 1
+        except OSError as error:
+            name = error.filename or options.input
+            print(f"binade: {name}: {error.strerror or error}",
+                  file=sys.stderr)
+            return 1
+        return 0
+    return command
+
+
+def _ordinal(text):
+    value = int(text)
+    if value < 0:
+        raise ValueError
+    return value
+
+
+def _add(commands, name, run, description, examples):
+    command = commands.add_parser(
+        name, description=description, epilog=examples + _EXIT_CODES,
+        help=description.splitlines()[0].lower().rstrip("."),
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    command.add_argument("input", metavar="IN", help="the file to read")
+    command.add_argument("--json", action="store_true",
+                         help="print one JSON object")
+    command.set_defaults(run=_guarded(run))
+    return command
+
+
+def add_to(commands):
+    """The command `trace`, for a parser's subcommands."""
+    trace = commands.add_parser(
+        "trace", help="convert and describe recorded allocations")
+    commands = trace.add_subparsers(metavar="COMMAND", required=True)
+    command = _add(commands, "convert", _run_convert, _CONVERT,
+                   _CONVERT_EXAMPLES)
+    command.add_argument("output", metavar="OUT",
+                         help="the trace to write, .btrace or .btrace.gz")
+    command.add_argument("--from", dest="source", choices=list(SOURCES),
+                         help="what IN is, if its first bytes do not tell")
+    command.add_argument("--device", type=_ordinal, metavar="N",
+                         help="of a snapshot with several devices (torch)")
+    _add(commands, "info", _run_info, _INFO, _INFO_EXAMPLES)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of traces do alike."""
+
+import gzip
+import pickle
+
+import pytest
+from binade import trace
+from binade._trace_convert import Options, convert
+
+HEADER = b"Thread,Time,Action,Pointer,Size,Stream\n"
+
+
+def written(folder, data, name="in"):
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+def converted(folder, data, source=None, device=None):
+    """(what convert() returned, the operations, the I lines) of these bytes."""
+    target = folder / "out.btrace"
+    done = convert(written(folder, data), target, source, Options(device))
+    with trace.read(target) as reader:
+        return done, list(reader), reader.info
+
+
+def refused(folder, data, source=None, device=None):
+    """The TraceError, which leaves nothing behind."""
+    with pytest.raises(trace.TraceError) as caught:
+        convert(written(folder, data), folder / "out.btrace", source,
+                Options(device))
+    assert [path.name for path in folder.iterdir()] == ["in"]
+    return caught.value
+
+
+def rmm(*lines):
+    return HEADER + b"".join(line.encode() + b"\n" for line in lines)
+
+
+def entry(action, addr=0x1000, size=512, stream=0, time_us=1, **others):
+    """As device_traces has them."""
+    return {"action": action, "addr": addr, "size": size, "stream": stream,
+            "time_us": time_us, "frames": [
+                {"name": "main", "filename": "a.py", "line": 1}], **others}
+
+
+def snapshot(*traces, segments=(), protocol=4):
+    return pickle.dumps({"segments": list(segments),
+                         "device_traces": list(traces),
+                         "allocator_settings": {"expandable": False}}, protocol)
+
+
+SMALL_TRACE = b"""binade-trace 1
+I source hand
+T 0 main
+S 0 any
+G 0 layer 1
+a 0 0 0 4096 0 0
+T 1 17
+S 1 0x7f00
+a 10 1 1 1 1
+u 0 1 1 0
+q 5 0 0 0
+f 5 1 0 1
+x 0 0 1
+r 0 0 1
+g 1 0 2097152 1
+t 1 0 2097152 1
+o 1 1 18446744073709551615 0
+w 1 1 1
+a 0 0 7 0 0
+s 0 0 7 0
+E 13
+"""
+
+
+def read_all(folder, data):
+    with trace.read(written(folder, data)) as reader:
+        return list(reader)
+
+
+def squeezed(data):
+    return gzip.compress(data, mtime=0)
