@@ -259,33 +259,44 @@ def absence_lines(rows):
             (f" ({count} times)" if count > 1 else "")
 
 
-def markdown(rows):
+def run_of(rows):
+    """The one row that is about the run."""
     runs = [row for row in rows if row["what"] == "run"]
     if len(runs) != 1:
         raise BadInput(f"there are {len(runs)} rows of a run, not one: "
                        "a table is of one run")
-    if runs[0]["error"] is not None:
-        raise BadInput(f"the run failed: {runs[0]['error']}")
-    lines = list(card_lines(runs[0]))
+    return runs[0]
+
+
+def markdown(rows):
+    run = run_of(rows)
+    if run["error"] is not None:
+        raise BadInput(f"the run failed: {run['error']}")
+    lines = list(card_lines(run))
     for what, part_lines in PARTS:
         measured = [row for row in rows if row["what"] == what]
         if any(row["error"] is None and row["skipped"] is None
                for row in measured):
-            lines += ["", *part_lines(measured, runs[0])]
+            lines += ["", *part_lines(measured, run)]
     return "\n".join([*lines, *absence_lines(rows)])
 
 
-def main(arguments):
+def print_tables(name, make, arguments):
+    """The program `name`, whose tables make() has of rows: its exit status."""
     if not arguments or arguments[0].startswith("-"):
-        print("usage: host_table.py FILE...", file=sys.stderr)
+        print(f"usage: {name}.py FILE...", file=sys.stderr)
         return 2
     try:
-        print(markdown([row for path in arguments for row in read(path)]))
+        print(make([row for path in arguments for row in read(path)]))
     except (BadInput, KeyError) as error:
         why = f"a row has no {error}" if isinstance(error, KeyError) else error
-        print(f"host_table: {why}", file=sys.stderr)
+        print(f"{name}: {why}", file=sys.stderr)
         return 1
     return 0
+
+
+def main(arguments):
+    return print_tables("host_table", markdown, arguments)
 
 
 if __name__ == "__main__":

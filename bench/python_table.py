@@ -84,29 +84,12 @@ def card_lines(rows, run):
 
 
 def markdown(rows):
-    runs = [row for row in rows if row["what"] == "run"]
-    if len(runs) != 1:
-        raise BadInput(f"there are {len(runs)} rows of a run, not one: "
-                       "a table is of one run")
+    run = host_table.run_of(rows)
     measured = [row for row in rows if row["what"] == "latency"]
-    return "\n".join([*card_lines(measured, runs[0]), "",
-                      *latency_lines(measured, runs[0]),
+    return "\n".join([*card_lines(measured, run), "",
+                      *latency_lines(measured, run),
                       *host_table.absence_lines(measured)])
 
 
-def main(arguments):
-    if not arguments or arguments[0].startswith("-"):
-        print("usage: python_table.py FILE...", file=sys.stderr)
-        return 2
-    try:
-        print(markdown([row for path in arguments
-                        for row in host_table.read(path)]))
-    except (BadInput, KeyError) as error:
-        why = f"a row has no {error}" if isinstance(error, KeyError) else error
-        print(f"python_table: {why}", file=sys.stderr)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(host_table.print_tables("python_table", markdown, sys.argv[1:]))
