@@ -9,13 +9,14 @@
 #include "bench/cell.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "bench/clock.h"
+#include "bench/processor.h"
+
 enum mode {
     MODE_WARM_UP,
     MODE_BATCHES, /* each batch is timed */
@@ -59,23 +60,6 @@ struct seat {
     bool is_pinned;
     bool is_preempted;
 };
-
-/* Seats in order take processors in order, from the first again when there are
- * more seats. */
-static bool pin(unsigned index)
-{
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
-        return false;
-    unsigned skip = index % (unsigned)CPU_COUNT(&allowed);
-    unsigned cpu = 0;
-    while (!CPU_ISSET(cpu, &allowed) || skip-- > 0)
-        cpu++;
-    cpu_set_t only;
-    CPU_ZERO(&only);
-    CPU_SET(cpu, &only);
-    return pthread_setaffinity_np(pthread_self(), sizeof(only), &only) == 0;
-}
 
 /* The least of many: what every reading costs, whatever else happens. */
 static uint64_t clock_cost_ns(void)
@@ -139,7 +123,7 @@ static void *work(void *argument)
     struct run *run = seat->run;
     const struct workload *workload = run->cell->workload;
     struct worker *worker = &seat->worker;
-    seat->is_pinned = pin(worker->index);
+    seat->is_pinned = processor_pin(worker->index);
     seat->is_attached =
         !worker->subject->attach || worker->subject->attach(worker->index);
     worker->clock_ns = clock_cost_ns();

@@ -14,14 +14,22 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
 }
 
 /* The first 2 * SUB_COUNT buckets are one picosecond wide each. */
-static double middle_ps(uint32_t bucket)
+uint64_t histogram_begin_ps(uint32_t bucket)
 {
     if (bucket < 2 * HISTOGRAM_SUB_COUNT)
-        return (double)bucket;
+        return bucket;
     uint32_t shift = bucket / HISTOGRAM_SUB_COUNT - 1;
-    uint64_t first =
-        (uint64_t)(bucket % HISTOGRAM_SUB_COUNT + HISTOGRAM_SUB_COUNT) << shift;
-    return (double)first + (double)(UINT64_C(1) << shift) / 2;
+    return (uint64_t)(bucket % HISTOGRAM_SUB_COUNT + HISTOGRAM_SUB_COUNT)
+           << shift;
+}
+
+static double middle_ps(uint32_t bucket)
+{
+    uint64_t begin_ps = histogram_begin_ps(bucket);
+    if (bucket < 2 * HISTOGRAM_SUB_COUNT)
+        return (double)begin_ps;
+    uint64_t end_ps = histogram_begin_ps(bucket + 1);
+    return (double)begin_ps + (double)(end_ps - begin_ps) / 2;
 }
 
 double histogram_quantile_ns(const struct histogram *histogram, double part)

@@ -42,6 +42,10 @@ static inline void histogram_add(struct histogram *histogram, uint64_t ps)
 
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
+/* The least duration that is counted in this bucket; where those of the bucket
+ * before end. */
+uint64_t histogram_begin_ps(uint32_t bucket);
+
 /* The least duration that this part (0 to 1) of all does not exceed, in
  * nanoseconds: the middle of its bucket. 0 when there is none. */
 double histogram_quantile_ns(const struct histogram *histogram, double part);

@@ -42,6 +42,7 @@ struct replay_subject {
     const char *name;
     const char *description;
     bool needs_driver; /* else it is offsets, without memory behind them */
+    bool has_limit;    /* it can be limited; start() is not asked otherwise */
 
     /* NULL, or why this subject cannot run here. */
     const char *(*start)(const struct replay_setup *setup);
@@ -54,6 +55,8 @@ struct replay_subject {
      * may free what another one allocated. */
     void (*free)(uint32_t thread, uint64_t address, size_t size_bytes,
                  uint32_t stream);
+    /* What `measure` says of it, where that costs much more; or NULL. */
+    uint64_t (*reserved_bytes)(void);
     /* Called while no thread is inside of the subject. */
     void (*measure)(struct replay_memory *out);
     /* Calls `take` with every piece of memory that it has of the driver, while

@@ -9,6 +9,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
+#include <cuda_runtime_api.h>
+
 #include <exception>
 #include <string>
 
@@ -51,4 +53,45 @@ void *binade_torch_shim_alloc(size_t size_bytes, void *stream)
 void binade_torch_shim_free(void *block)
 {
     caching::raw_delete(block);
+}
+
+const char *binade_torch_shim_limit(uint64_t limit_bytes)
+{
+    static std::string reason;
+    try {
+        size_t free_bytes = 0;
+        size_t total_bytes = 0;
+        if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess)
+            return "the device does not tell how much memory it has";
+        double fraction = limit_bytes == 0
+                              ? 1.0
+                              : static_cast<double>(limit_bytes) /
+                                    static_cast<double>(total_bytes);
+        caching::setMemoryFraction(fraction < 1.0 ? fraction : 1.0, 0);
+        return nullptr;
+    } catch (const std::exception &error) {
+        reason = error.what();
+        return reason.c_str();
+    }
+}
+
+void binade_torch_shim_measure(struct binade_torch_memory *out)
+{
+    // The first of each kind is of both of its pools.
+    const auto stats = caching::getDeviceStats(0);
+    out->allocated_bytes =
+        static_cast<uint64_t>(stats.allocated_bytes[0].current);
+    out->reserved_bytes =
+        static_cast<uint64_t>(stats.reserved_bytes[0].current);
+    out->segments_made = static_cast<uint64_t>(stats.segment[0].allocated);
+    out->segments_freed = static_cast<uint64_t>(stats.segment[0].freed);
+}
+
+void binade_torch_shim_empty()
+{
+    try {
+        caching::emptyCache();
+    } catch (const std::exception &) {
+        // The next start says what is wrong.
+    }
 }

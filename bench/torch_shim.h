@@ -9,6 +9,7 @@
 #define BINADE_BENCH_TORCH_SHIM_H_
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,6 +29,23 @@ binade_torch_shim_alloc(size_t size_bytes, void *stream);
 
 /* The block goes back to the stream that it was allocated for. */
 __attribute__((visibility("default"))) void binade_torch_shim_free(void *block);
+
+/* Bytes that it may have of the driver; 0: all. NULL, or why not. */
+__attribute__((visibility("default"))) const char *
+binade_torch_shim_limit(uint64_t limit_bytes);
+
+struct binade_torch_memory {
+    uint64_t allocated_bytes; /* in blocks, as they were rounded */
+    uint64_t reserved_bytes;
+    uint64_t segments_made;
+    uint64_t segments_freed;
+};
+
+__attribute__((visibility("default"))) void
+binade_torch_shim_measure(struct binade_torch_memory *out);
+
+/* Gives back what is not in use. */
+__attribute__((visibility("default"))) void binade_torch_shim_empty(void);
 
 #ifdef __cplusplus
 }

@@ -18,6 +18,8 @@
 #include "bench/torch_shim.h"
 
 static size_t chosen_bytes;
+static uint64_t bytes_limit;
+static _Atomic uint64_t block_count;
 static const char *fault = "none";
 
 static void hang(void)
@@ -59,6 +61,9 @@ void *binade_torch_shim_alloc(size_t size_bytes, void *stream)
         if (is_fault("no-memory"))
             return NULL;
     }
+    if (bytes_limit && size_bytes > bytes_limit)
+        return NULL;
+    block_count++;
     return malloc(size_bytes);
 }
 
@@ -66,3 +71,18 @@ void binade_torch_shim_free(void *block)
 {
     free(block);
 }
+
+const char *binade_torch_shim_limit(uint64_t limit_bytes)
+{
+    bytes_limit = limit_bytes;
+    return NULL;
+}
+
+void binade_torch_shim_measure(struct binade_torch_memory *out)
+{
+    *out = (struct binade_torch_memory){.allocated_bytes = 1,
+                                        .reserved_bytes = 3,
+                                        .segments_made = block_count};
+}
+
+void binade_torch_shim_empty(void) {}

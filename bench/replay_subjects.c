@@ -1,0 +1,25 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "bench/replay_subject.h"
+
+extern const struct replay_subject replay_subject_best_fit;
+extern const struct replay_subject replay_subject_binade;
+extern const struct replay_subject replay_subject_binade_nocache;
+extern const struct replay_subject replay_subject_cuda_async;
+extern const struct replay_subject replay_subject_cuda_malloc;
+extern const struct replay_subject replay_subject_mutex;
+extern const struct replay_subject replay_subject_pow2;
+extern const struct replay_subject replay_subject_torch;
+
+const struct replay_subject *const replay_subjects[] = {
+    &replay_subject_binade,
+    &replay_subject_binade_nocache,
+    &replay_subject_best_fit,
+    &replay_subject_mutex,
+    &replay_subject_pow2,
+    &replay_subject_cuda_malloc,
+    &replay_subject_cuda_async,
+    &replay_subject_torch,
+    NULL,
+};

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The replay engine on a subject that aborts where it is called wrongly.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "tests/replay/engine_probe.h"
+
+namespace
+{
+
+class Replay : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        checking_reset();
+    }
+    void TearDown() override
+    {
+        std::remove(path_.c_str());
+    }
+
+    const char *Trace(const std::string &lines, uint64_t operations)
+    {
+        path_ = testing::TempDir() + "/engine_test.btrace";
+        std::ofstream file(path_);
+        file << "binade-trace 1\n" << lines << "E " << operations << "\n";
+        return path_.c_str();
+    }
+
+    // Blocks that each of the threads allocates and the next one frees.
+    const char *Chain(unsigned threads, unsigned blocks)
+    {
+        std::ostringstream lines;
+        lines << "S 0 legacy\n";
+        for (unsigned t = 0; t < threads; t++)
+            lines << "T " << t << " thread\n";
+        for (unsigned i = 0; i < blocks; i++) {
+            unsigned t = i % threads;
+            lines << "a 1 " << t << " 0 " << 100 + i << " 0\n";
+            lines << "f 1 " << (t + 1) % threads << " 0 0\n";
+        }
+        return Trace(lines.str(), 2 * blocks);
+    }
+
+    std::string path_;
+};
+
+const char kSmall[] = "T 0 main\n"
+                      "S 0 legacy\n"
+                      "S 1 0x55d0c0\n"
+                      "S 2 any\n"
+                      "S 3 done\n"
+                      "a 5 0 0 1000 0\n"
+                      "a 5 0 1 2000 1\n"
+                      "u 5 0 1 0\n"
+                      "f 5 0 0 2\n"
+                      "a 5 0 0 4000 2\n"
+                      "q 5 0 1 1\n"
+                      "s 5 0 1 3\n"
+                      "a 5 0 2 0 0\n"
+                      "w 5 0 0\n"
+                      "f 5 0 2 0\n"
+                      "a 5 0 2 300 1\n";
+
+TEST_F(Replay, CallsInTheTracesOrderAndFreesTheRest)
+{
+    engine_found found = engine_time(Trace(kSmall, 11), 0, false, 0);
+    EXPECT_EQ(found.why, nullptr);
+    checking_account account = checking_account_now();
+    EXPECT_EQ(account.allocs, 4u);
+    EXPECT_EQ(account.frees, 4u);
+    EXPECT_EQ(account.live_at_stop, 0u);
+    EXPECT_EQ(found.timed_allocs, 4u);
+    EXPECT_EQ(found.timed_frees, 3u);
+    EXPECT_GT(found.wall_ns, 0u);
+}
+
+TEST_F(Replay, TellsTheStreamThatABlockIsFreedOn)
+{
+    engine_time(Trace(kSmall, 11), 0, false, 0);
+    checking_account account = checking_account_now();
+    EXPECT_EQ(account.frees_any, 2u);
+    EXPECT_EQ(account.frees_done, 2u);
+    EXPECT_EQ(account.streams_seen, 2u);
+}
+
+TEST_F(Replay, SeesPeakLiveAndPeakReserved)
+{
+    engine_found found = engine_footprint(Trace(kSmall, 11), 0, 0);
+    EXPECT_EQ(found.why, nullptr);
+    EXPECT_EQ(found.peak_live_bytes, 6000u);
+    EXPECT_EQ(found.peak_reserved_bytes, 6000u + 2 * CHECKING_EXTRA_BYTES);
+    EXPECT_EQ(found.peak_op, 4u);
+    EXPECT_EQ(checking_account_now().live_at_stop, 0u);
+}
+
+TEST_F(Replay, TakesSamplesEvenlyOverTheTrace)
+{
+    engine_found found = engine_footprint(Chain(1, 50), 10, 0);
+    ASSERT_EQ(found.sample_count, 10u);
+    for (uint64_t i = 1; i < 10; i++)
+        EXPECT_EQ(found.sample_ops[i], 10 * i);
+    EXPECT_EQ(found.sample_ops[0], 1u);
+    EXPECT_EQ(found.sample_live_bytes[0], 100u);
+    EXPECT_EQ(found.sample_live_bytes[1], 0u);
+}
+
+TEST_F(Replay, CountsWhatDoesNotFitAndGoesOn)
+{
+    const uint64_t limit = 2000 + CHECKING_EXTRA_BYTES;
+    engine_found found = engine_footprint(Trace(kSmall, 11), 0, limit);
+    EXPECT_EQ(found.ooms, 2u);
+    EXPECT_EQ(found.peak_live_bytes, 1000u);
+    checking_account account = checking_account_now();
+    EXPECT_EQ(account.allocs, account.frees);
+    found = engine_time(path_.c_str(), 0, false, limit);
+    EXPECT_EQ(found.ooms, 2u);
+}
+
+TEST_F(Replay, PassesAtALimitAndNotBelow)
+{
+    const uint64_t least = 6000 + 2 * CHECKING_EXTRA_BYTES;
+    EXPECT_TRUE(engine_passes(Trace(kSmall, 11), least).does_pass);
+    EXPECT_FALSE(engine_passes(path_.c_str(), least - 1).does_pass);
+    EXPECT_EQ(checking_account_now().live_at_stop, 0u);
+}
+
+TEST_F(Replay, BisectsToWithinItsStep)
+{
+    std::ostringstream lines;
+    lines << "T 0 main\nS 0 legacy\n";
+    for (int i = 0; i < 64; i++)
+        lines << "a 1 0 " << i << " " << (64 << 20) << " 0\n";
+    const uint64_t least = 64 * ((UINT64_C(64) << 20) + CHECKING_EXTRA_BYTES);
+    engine_found found = engine_bisect(Trace(lines.str(), 64), 2 * least);
+    EXPECT_EQ(found.why, nullptr);
+    EXPECT_GE(found.smallest_limit_bytes, least);
+    EXPECT_LE(found.smallest_limit_bytes, least + (UINT64_C(4) << 20));
+}
+
+TEST_F(Replay, FindsNoLimitWhereNonePasses)
+{
+    engine_found found = engine_bisect(Trace(kSmall, 11), 100);
+    EXPECT_EQ(found.why, nullptr);
+    EXPECT_EQ(found.smallest_limit_bytes, REPLAY_UNKNOWN);
+}
+
+TEST_F(Replay, ShowsWhatIsLiveAfterACall)
+{
+    engine_found found = engine_until(Trace(kSmall, 11), 4);
+    EXPECT_EQ(found.map_block_count, 2u);
+    EXPECT_EQ(found.map_block_bytes, 6000u);
+}
+
+TEST_F(Replay, WaitsForBlocksOfOtherThreads)
+{
+    engine_found found = engine_time(Chain(4, 20000), 0, true, 0);
+    EXPECT_EQ(found.why, nullptr);
+    checking_account account = checking_account_now();
+    EXPECT_EQ(found.run_threads, 4u);
+    EXPECT_EQ(account.threads_seen, 4u);
+    EXPECT_EQ(account.allocs, 20000u);
+    EXPECT_EQ(account.frees, 20000u);
+    EXPECT_EQ(account.foreign_frees, 20000u);
+}
+
+TEST_F(Replay, OneThreadAloneReplaysInSerialMode)
+{
+    engine_time(Chain(4, 100), 0, false, 0);
+    checking_account account = checking_account_now();
+    EXPECT_EQ(account.threads_seen, 1u);
+    EXPECT_EQ(account.foreign_frees, 0u);
+}
+
+TEST_F(Replay, DealsTheBlocksOfAThreadToSeveral)
+{
+    engine_found found = engine_time(Chain(2, 1000), 7, true, 0);
+    EXPECT_EQ(found.run_threads, 6u);
+    checking_account account = checking_account_now();
+    EXPECT_EQ(account.threads_seen, 6u);
+    EXPECT_EQ(account.allocs, 1000u);
+    EXPECT_EQ(account.foreign_frees, 1000u);
+}
+
+// Blocks live from one window to the next, and ids are used again.
+TEST_F(Replay, GoesOnFromWindowToWindow)
+{
+    const unsigned pairs = 400000;
+    std::ostringstream lines;
+    lines << "T 0 a\nT 1 b\nS 0 per_thread\n";
+    lines << "a 1 0 0 77 0\n";
+    for (unsigned i = 1; i < pairs; i++)
+        lines << "a 1 " << i % 2 << " " << i % 2 + 1 << " 9 0\nf 1 "
+              << (i / 3) % 2 << " " << i % 2 + 1 << " 0\n";
+    lines << "f 1 1 0 0\n";
+    const char *path = Trace(lines.str(), 2 * pairs);
+    engine_found found = engine_time(path, 0, true, 0);
+    EXPECT_EQ(found.why, nullptr);
+    EXPECT_EQ(checking_account_now().frees, pairs);
+    EXPECT_EQ(checking_account_now().streams_seen, 3u);
+    checking_reset();
+    found = engine_footprint(path, 0, 0);
+    EXPECT_EQ(found.peak_live_bytes, 86u);
+    EXPECT_EQ(checking_account_now().frees, pairs);
+    EXPECT_EQ(checking_account_now().live_at_stop, 0u);
+}
+
+TEST_F(Replay, RefusesAWrongTrace)
+{
+    EXPECT_STREQ(engine_time(Trace("T 0 a\n", 1), 0, false, 0).why,
+                 "the trace is wrong");
+}
+
+TEST_F(Replay, ReplaysATraceOfNothing)
+{
+    engine_found found = engine_footprint(Trace("", 0), 3, 0);
+    EXPECT_EQ(found.why, nullptr);
+    EXPECT_EQ(found.peak_live_bytes, 0u);
+    EXPECT_EQ(found.sample_count, 0u);
+    EXPECT_EQ(engine_time(path_.c_str(), 4, true, 0).why, nullptr);
+}
+
+TEST(CheckingSubjectDeathTest, AbortsWhereItIsCalledWrongly)
+{
+    const replay_setup setup = {1, 1, 0};
+    ASSERT_EQ(checking_subject.start(&setup), nullptr);
+    uint64_t address = checking_subject.alloc(0, 8, 0);
+    EXPECT_DEATH(checking_subject.free(0, 0, 8, 0), "never was");
+    EXPECT_DEATH(checking_subject.free(0, address, 9, 0), "another size");
+    EXPECT_DEATH(checking_subject.free(1, address, 8, 0), "beyond the setup");
+    checking_subject.free(0, address, 8, 0);
+    EXPECT_DEATH(checking_subject.free(0, address, 8, 0), "not live");
+    checking_subject.stop();
+}
+
+} // namespace
