@@ -46,7 +46,7 @@ with_build_tools() {
 with_test_tools() {
     local name
     with_build_tools
-    for name in clang-format clang-tidy cmake make git spin busybox cpio \
+    for name in clang-format clang-tidy cmake doxygen make git spin busybox cpio \
         qemu-system-x86_64 python; do
         program "$name" <<<'exit 0'
     done
@@ -135,6 +135,12 @@ expect_text "building all needs what tests need" \
     "$(bazelw --print-missing test 2>&1)" \
     "$(bazelw --print-missing build //... 2>&1)"
 
+expect_text "the reference needs one thing more than a build" \
+    "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev doxygen" \
+    "$(bazelw --print-missing build //docs:reference 2>&1 | xargs)"
+expect_text "and with a test what tests need" \
+    "$(bazelw --print-missing test 2>&1)" \
+    "$(bazelw --print-missing build //docs:reference //tests/docs:x 2>&1)"
 expect_ok "a test needs an emulator" grep -qx qemu-system-x86 \
     <<<"$(bazelw --print-missing test //pool:x 2>&1)"
 
