@@ -4,7 +4,8 @@
 usage: reference_filter.py HEADER
 
 The comment at the top is the header's own page. Where several fields or
-constants follow one comment, it is that of each.
+constants follow one comment, it is that of each. What is said of ownership,
+threads, streams and context gets a paragraph each, and statuses a table.
 """
 
 import re
@@ -13,6 +14,10 @@ import sys
 OPENING = "/*\n * SPDX-License-Identifier: Apache-2.0\n"
 FIELD = re.compile(r"^    [a-z]\w*[ *]+[\w\[\], *]+;$")
 CONSTANT = re.compile(r"^#define BINADE_\w+ ")
+
+WORDS = "(?:Ownership|Threads|Streams|Context)"
+ASPECT = re.compile(rf"^ \* ({WORDS}(?:, {WORDS})*):\s*")
+STATUS = re.compile(r"^ \* @return (BINADE_[A-Z_]+)(?=$|\s)")
 
 
 def with_a_page(text):
@@ -39,6 +44,14 @@ def shared(lines):
         yield line
 
 
+def with_commands(line):
+    """The line with Doxygen's commands in it; those it knows by docs/Doxyfile."""
+    line = STATUS.sub(r" * @retval \1", line)
+    return ASPECT.sub(
+        lambda found: f" * @aspect{{{found[1].replace(',', chr(92) + ',')}}} ",
+        line)
+
+
 def main(path):
     with open(path, encoding="utf-8") as file:
         try:
@@ -46,7 +59,7 @@ def main(path):
         except ValueError as error:
             print(f"reference_filter: {path}: {error}", file=sys.stderr)
             return 1
-    print("\n".join(shared(lines)), end="")
+    print("\n".join(map(with_commands, shared(lines))), end="")
     return 0
 
 

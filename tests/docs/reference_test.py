@@ -37,6 +37,11 @@ typedef struct binade_small {
  *
  * @param what  What.
  * @param how   How.
+ *
+ * @return BINADE_OK  Well.
+ *
+ * Ownership: yours.
+ * Threads, Streams: any.
  */
 int binade_do(int what, int how);
 
@@ -99,6 +104,10 @@ def test_a_small_header_is_made(root, tmp_path):
     assert described(tmp_path / "out") == {"binade_do"}
     page = (tmp_path / "out/html/structbinade__small.html").read_text()
     assert page.count("Two fields.") >= 2
+    page = (tmp_path / "out/html/small_8h.html").read_text()
+    for words in ("<dt>Ownership</dt>", "<dt>Threads, Streams</dt>",
+                  '<td class="paramname">BINADE_OK</td>'):
+        assert words in page
 
 
 # What is taken out of the header, and what is said then.
