@@ -19,9 +19,7 @@ for needed in docs/Doxyfile docs/reference_filter.py pool/include/binade; do
 done
 command -v doxygen >/dev/null || fail "doxygen is not installed"
 # Doxygen would take a header that its filter refuses for an empty one.
-for header in pool/include/binade/*.h; do
-    python3 docs/reference_filter.py "$header" >/dev/null || exit 1
-done
+python3 -IS docs/reference_filter.py pool/include/binade/*.h >/dev/null || exit 1
 mkdir -p "$1"
 {
     cat docs/Doxyfile

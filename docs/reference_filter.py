@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a public header as Doxygen is to read it, line for line.
+"""Prints public headers as Doxygen is to read them, line for line.
 
-usage: reference_filter.py HEADER
+usage: reference_filter.py HEADER...
 
 The comment at the top is the header's own page. Where several fields or
 constants follow one comment, it is that of each. What is said of ownership,
@@ -52,16 +52,18 @@ def with_commands(line):
         line)
 
 
-def main(path):
-    with open(path, encoding="utf-8") as file:
+def main(paths):
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
         try:
-            lines = with_a_page(file.read()).split("\n")
+            lines = with_a_page(text).split("\n")
         except ValueError as error:
             print(f"reference_filter: {path}: {error}", file=sys.stderr)
             return 1
-    print("\n".join(map(with_commands, shared(lines))), end="")
+        print("\n".join(map(with_commands, shared(lines))), end="")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))
