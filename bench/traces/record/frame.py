@@ -7,13 +7,14 @@ usage: BINADE_CONF=record:FILE frame.py [--batches=N] [--rows=N]
 
 All memory is of one pool: binade.numba's, which serves CuPy as well, by
 cupy.cuda.set_allocator(). The recorder of the pool writes FILE. Prints a line
-of JSON: the batches, the rows, and a sum over the results, which depends on the
-numbers alone. --dry-run does the same with NumPy on the CPU and records
-nothing, to show what the sum has to be.
+of JSON: the batches, the rows, a sum over the results, which depends on these
+two alone, the most that the pool had reserved, and versions. --dry-run does the
+same with NumPy on the CPU and records nothing, to show what the sum has to be.
 """
 
 import argparse
 import gc
+import importlib.metadata
 import json
 import os
 import sys
@@ -77,7 +78,8 @@ class OnGpu:
     def __init__(self):
         self.xp = import_cupy()
         self.cuda = import_numba()
-        give_cupy(self.xp, pool_of_numba())
+        self.pool = pool_of_numba()
+        give_cupy(self.xp, self.pool)
         self._kernels = {}
 
     def empty(self, count, dtype):
@@ -110,6 +112,15 @@ class OnGpu:
     def to_host(self, array):
         return self.xp.asnumpy(array)
 
+    def figures(self):
+        import binade
+
+        return {
+            "peak_reserved_bytes": self.pool.stats()["reserved_bytes.all.peak"],
+            "versions": {
+                "binade": binade.__version__, "cupy": self.xp.__version__,
+                "numba-cuda": importlib.metadata.version("numba-cuda")}}
+
     def end(self):
         """Ends the pool, and the recording with it."""
         gc.collect()
@@ -138,6 +149,9 @@ class OnCpu:
     def to_host(self, array):
         return array
 
+    def figures(self):
+        return {}
+
     def end(self):
         pass
 
@@ -149,15 +163,16 @@ def is_recorded(conf):
 def run(options):
     machine = OnCpu() if options.dry_run else OnGpu()
     total = frame_work.run_batches(machine, options.batches, options.rows)
+    figures = machine.figures()
     machine.end()
     print(json.dumps({"batches": options.batches, "rows": options.rows,
-                      "sum": total}))
+                      "sum": total} | figures))
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--batches", type=int, default=160)
+    parser.add_argument("--batches", type=int, default=120)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--dry-run", action="store_true")
     options = parser.parse_args(arguments)
