@@ -46,13 +46,14 @@ with_build_tools() {
 with_test_tools() {
     local name
     with_build_tools
-    for name in clang-format clang-tidy cmake doxygen make git spin busybox cpio \
+    for name in clang-format clang-tidy cmake make git spin busybox cpio \
         qemu-system-x86_64 python; do
         program "$name" <<<'exit 0'
     done
     mkdir -p "$machine/clang/lib/any"
     touch "$machine/clang/lib/any/libclang_rt.fuzzer.a"
     program clang <<<"echo '$machine/clang'"
+    program doxygen <<<'exit 0'
 }
 
 # Package sources that have a kernel, from the $1th download on; before it, the
