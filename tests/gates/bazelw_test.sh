@@ -53,6 +53,7 @@ with_test_tools() {
     mkdir -p "$machine/clang/lib/any"
     touch "$machine/clang/lib/any/libclang_rt.fuzzer.a"
     program clang <<<"echo '$machine/clang'"
+    program doxygen <<<'exit 0'
 }
 
 # Package sources that have a kernel, from the $1th download on; before it, the
@@ -135,6 +136,12 @@ expect_text "building all needs what tests need" \
     "$(bazelw --print-missing test 2>&1)" \
     "$(bazelw --print-missing build //... 2>&1)"
 
+expect_text "the reference needs one thing more than a build" \
+    "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev doxygen" \
+    "$(bazelw --print-missing build //docs:reference 2>&1 | xargs)"
+expect_text "and with a test what tests need" \
+    "$(bazelw --print-missing test 2>&1)" \
+    "$(bazelw --print-missing build //docs:reference //tests/docs:x 2>&1)"
 expect_ok "a test needs an emulator" grep -qx qemu-system-x86 \
     <<<"$(bazelw --print-missing test //pool:x 2>&1)"
 

@@ -41,6 +41,7 @@ typedef enum binade_heap_kind {
     BINADE_HEAP_LOST = 7
 } binade_heap_kind;
 
+/** Kinds that there are, numbered from 0. */
 #define BINADE_HEAP_KINDS 8U
 
 /* Bits of binade_heap_interval.flags. */
@@ -64,11 +65,13 @@ typedef struct binade_heap_segment {
     /** Its intervals, in the array of all. */
     uint64_t first_interval;
     uint64_t interval_count;
+    /** 0. */
     uint64_t reserved;
 } binade_heap_segment;
 
 /** A free interval or a block. The struct does not change. */
 typedef struct binade_heap_interval {
+    /** Where it begins. */
     binade_devptr address;
     /** What a block holds, which may be more than was asked for. */
     uint64_t size_bytes;
@@ -85,6 +88,7 @@ typedef struct binade_heap_interval {
     uint32_t segment;
     /** BINADE_HEAP_ bits. */
     uint32_t flags;
+    /** 0. */
     uint64_t reserved[2];
 } binade_heap_interval;
 
@@ -92,6 +96,7 @@ typedef struct binade_heap_interval {
 typedef struct binade_heap_summary {
     /** Bytes of this struct: set by the caller before the call. */
     uint32_t struct_size;
+    /** Entries of the two arrays. */
     uint32_t segment_count;
     uint64_t interval_count;
     /** When: nanoseconds of CLOCK_MONOTONIC, and for how long other threads'
@@ -105,6 +110,7 @@ typedef struct binade_heap_summary {
     const char *source_name;
 } binade_heap_summary;
 
+/** A snapshot. */
 typedef struct binade_heap_snapshot binade_heap_snapshot;
 
 /**

@@ -70,6 +70,7 @@ typedef struct binade_history_entry {
     uint32_t kind;
     /** The binade_status that the operation returned. */
     uint32_t status;
+    /** 0. */
     uint32_t reserved[3];
 } binade_history_entry;
 

@@ -231,6 +231,7 @@ BINADE_API binade_pool *binade_host_pool(const binade_host *host);
 /**
  * Tells under which address the device has what the CPU has at `address`.
  *
+ * @param host     The arena that it is from.
  * @param address  Anywhere in a block.
  * @param out      [out] The device's address. Written only when BINADE_OK is
  *                 returned.
@@ -350,6 +351,7 @@ typedef struct binade_host_stats {
 /**
  * Takes a snapshot.
  *
+ * @param host  The arena.
  * @param out  [in,out] `struct_size` says how much the caller has room for and
  *             gets the bytes filled in.
  *
@@ -368,6 +370,7 @@ binade_host_stats_get(binade_host *host, binade_host_stats *out);
  * Says in words where an arena is, why, and what it had to do without:
  * "node 1 (the nodes nearest to the device)".
  *
+ * @param host        The arena.
  * @param out         [out] Text, ended by a 0, cut if there is no room.
  * @param size_bytes  Room in `out`; not 0.
  *

@@ -233,6 +233,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_alloc(binade_pool *pool,
 /**
  * The same, with an alignment.
  *
+ * @param pool,size_bytes,stream,out  As for binade_alloc().
  * @param alignment_bytes  A power of two up to 2 MiB; up to 512 it changes
  *                         nothing.
  *
@@ -277,6 +278,7 @@ binade_alloc_cached(binade_pool *pool, size_t size_bytes, binade_stream stream,
 /**
  * Takes several blocks of one size: all or none.
  *
+ * @param pool,size_bytes,stream  As for binade_alloc().
  * @param count  Blocks wanted; 0 does nothing.
  * @param out    [out] `count` addresses, in no order; their contents are
  *               undefined unless BINADE_OK is returned.
@@ -339,6 +341,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_free_cached(
 /**
  * The same for a caller who knows the size, which is faster.
  *
+ * @param pool,address,stream  As for binade_free().
  * @param size_bytes  As it was asked for.
  *
  * @return as binade_free()
@@ -352,6 +355,7 @@ binade_free_sized(binade_pool *pool, binade_devptr address, size_t size_bytes,
 /**
  * Gives several blocks back, in the order given.
  *
+ * @param pool,stream  As for binade_free().
  * @param count      Addresses.
  * @param addresses  May contain 0.
  * @param out_freed  [out] NULL, or how many of them were dealt with: all after
@@ -366,6 +370,7 @@ binade_free_batch(binade_pool *pool, const binade_devptr *addresses,
 /**
  * Tells how many bytes of a block may be used: at least what was asked for.
  *
+ * @param pool     The pool that it is from.
  * @param address  As it was allocated.
  * @param out      [out] Bytes. Written only when BINADE_OK is returned.
  *

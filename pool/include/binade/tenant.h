@@ -112,6 +112,7 @@ binade_tenant_alloc(binade_tenant tenant, size_t size_bytes,
 /**
  * The same, with an alignment, as binade_alloc_aligned().
  *
+ * @param tenant,size_bytes,stream,out  As for binade_tenant_alloc().
  * @param alignment_bytes  A power of two up to 2 MiB.
  *
  * @return as binade_tenant_alloc()
@@ -135,6 +136,7 @@ binade_tenant_try_alloc(binade_tenant tenant, size_t size_bytes,
  * Changes the budget. Below what the tenant has it takes nothing away: its
  * allocations are refused until enough was freed.
  *
+ * @param tenant        The tenant.
  * @param budget_bytes  As for binade_tenant_create().
  *
  * @return BINADE_OK
@@ -175,6 +177,7 @@ typedef struct binade_tenant_info {
 /**
  * Tells what a tenant has.
  *
+ * @param tenant  The tenant.
  * @param out  [in,out] `struct_size` says how much the caller has room for and
  *             gets the bytes filled in. Written only when BINADE_OK is returned,
  *             and nothing past `struct_size`.
