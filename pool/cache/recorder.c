@@ -8,12 +8,12 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
 #include "pool/cache/history.h"
+#include "pool/cache/record_queue.h"
 
 /* How often a thread is looked at that reads the clock; then it was
  * interrupted, and what is later than its entry waits in the queue. */
@@ -26,11 +26,8 @@
 struct binadei_recorder {
     struct binadei_history *history;
     struct binadei_trace_file *file;
-    /* Taken and not written; times are in ticks. */
-    binade_history_entry *queue;
-    size_t count;
-    size_t capacity;
-    uint64_t settled_ticks; /* all that is before was written */
+    struct binadei_record_queue queue; /* taken and not written */
+    uint64_t settled_ticks;            /* all that is before was written */
     uint64_t lost;
     uint64_t late; /* written behind later ones */
     uint64_t last_ticks;
@@ -47,20 +44,17 @@ static _Atomic pid_t process;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_ready;
 
-static bool reserve(struct binadei_recorder *recorder, uint64_t more)
+/* False: it is lost. */
+static bool take(struct binadei_recorder *recorder,
+                 const struct binadei_history_ring *ring, uint64_t number)
 {
-    size_t capacity = recorder->capacity ? recorder->capacity : 4096;
-    while (capacity - recorder->count < more)
-        capacity *= 2;
-    if (capacity == recorder->capacity)
-        return true;
-    binade_history_entry *queue =
-        realloc(recorder->queue, capacity * sizeof(*queue));
-    if (!queue)
+    binade_history_entry *room = binadei_record_queue_room(&recorder->queue);
+    if (room && !binadei_history_copy(ring, number, room))
         return false;
-    recorder->queue = queue;
-    recorder->capacity = capacity;
-    return true;
+    if (room && binadei_record_queue_append(&recorder->queue))
+        return true;
+    binadei_trace_fail(recorder->file, BINADE_E_NO_HOST_MEMORY);
+    return false;
 }
 
 static void take_ring(struct binadei_recorder *recorder,
@@ -70,18 +64,9 @@ static void take_ring(struct binadei_recorder *recorder,
     uint64_t taken = binadei_load_relaxed(&ring->taken);
     /* HE.acquire: the entries up to there. */
     uint64_t written = binadei_load_acquire(&ring->written);
-    if (!reserve(recorder, written - taken)) {
-        binadei_trace_fail(recorder->file, BINADE_E_NO_HOST_MEMORY);
-        recorder->lost += written - taken;
-        taken = written;
-    }
-    for (; taken != written; taken++) {
-        if (binadei_history_copy(ring, taken,
-                                 &recorder->queue[recorder->count]))
-            recorder->count++;
-        else
-            recorder->lost++;
-    }
+    binadei_record_queue_part(&recorder->queue);
+    for (; taken != written; taken++)
+        recorder->lost += !take(recorder, ring, taken);
     /* RD.release: they were read. */
     binadei_store_release(&ring->taken, written);
 }
@@ -129,37 +114,20 @@ static uint64_t take_all(struct binadei_recorder *recorder, uint64_t *out_now)
     return limit;
 }
 
-static int compare(const void *left, const void *right)
-{
-    const binade_history_entry *a = left;
-    const binade_history_entry *b = right;
-    if (a->time_ns != b->time_ns)
-        return a->time_ns < b->time_ns ? -1 : 1;
-    if (a->thread_id != b->thread_id)
-        return a->thread_id < b->thread_id ? -1 : 1;
-    return (a->sequence > b->sequence) - (a->sequence < b->sequence);
-}
-
 /* Writes what is before the limit, and keeps the rest. */
 static void write_until(struct binadei_recorder *recorder, uint64_t limit)
 {
     const struct binadei_history *history = recorder->history;
     struct binadei_moment now = binadei_moment_now(history->is_counter);
-    size_t done = 0;
-    if (recorder->count)
-        qsort(recorder->queue, recorder->count, sizeof(*recorder->queue),
-              compare);
-    while (done < recorder->count && recorder->queue[done].time_ns < limit) {
-        binade_history_entry *entry = &recorder->queue[done++];
+    binade_history_entry *entry;
+    binadei_record_queue_begin(&recorder->queue);
+    while ((entry = binadei_record_queue_next(&recorder->queue, limit))) {
         recorder->late += entry->time_ns < recorder->last_ticks;
         recorder->last_ticks = entry->time_ns;
         entry->time_ns = binadei_time_of(&history->begin, &now, entry->time_ns);
         binadei_trace_put(recorder->file, entry);
     }
-    recorder->count -= done;
-    if (recorder->count)
-        memmove(recorder->queue, recorder->queue + done,
-                recorder->count * sizeof(*recorder->queue));
+    binadei_record_queue_end(&recorder->queue);
     if (limit > recorder->settled_ticks)
         recorder->settled_ticks = limit;
 }
@@ -231,7 +199,7 @@ static binade_status finish(struct binadei_recorder *recorder,
     *out_lost = recorder->lost;
     binade_status status = binadei_trace_check(recorder->file);
     binadei_trace_free(recorder->file);
-    free(recorder->queue);
+    binadei_record_queue_fini(&recorder->queue);
     free(recorder);
     return status;
 }
