@@ -139,13 +139,14 @@ static inline void binadei_history_begin_note(struct binadei_history_ring *ring)
 {
     /* RP. relaxed: the recorder's barrier stands between it and the clock, which
      * the compiler is told to read later. */
-    binadei_store_relaxed(&ring->pending, BINADEI_HISTORY_NOW);
-    atomic_signal_fence(memory_order_seq_cst);
     if (ring->is_fenced) {
-        atomic_thread_fence(memory_order_seq_cst);
-        /* No clock is read before the fence is passed. */
+        (void)atomic_exchange(&ring->pending, BINADEI_HISTORY_NOW);
+        /* No clock is read before that is over. */
         (void)binadei_ticks_after(ring->is_counter);
+    } else {
+        binadei_store_relaxed(&ring->pending, BINADEI_HISTORY_NOW);
     }
+    atomic_signal_fence(memory_order_seq_cst);
     BINADEI_STEP("history.pending");
 }
 

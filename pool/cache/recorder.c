@@ -85,11 +85,13 @@ static uint64_t look(const struct binadei_history_ring *ring)
     return pending;
 }
 
-static bool pass_barrier(void)
+/* Where there is none for all threads each has its own; then nothing is to be
+ * looked at before the clock was read, which another reading waits for. */
+static bool pass_barrier(const struct binadei_history *history)
 {
     if (binadei_barrier_is_there())
         return binadei_barrier_all();
-    atomic_thread_fence(memory_order_seq_cst);
+    (void)binadei_ticks_after(history->is_counter);
     return true;
 }
 
@@ -99,7 +101,7 @@ static uint64_t take_all(struct binadei_recorder *recorder, uint64_t *out_now)
 {
     uint64_t limit = binadei_ticks_after(recorder->history->is_counter);
     *out_now = limit;
-    if (!pass_barrier())
+    if (!pass_barrier(recorder->history))
         limit = recorder->settled_ticks;
     for (struct binadei_history_ring *ring =
              binadei_history_rings(recorder->history);
@@ -257,7 +259,7 @@ static void begin(struct binadei_recorder *recorder)
     /* Once so that owners overwrite nothing any more, and once for what they
      * wrote before they saw that. */
     set_all(history, true);
-    (void)pass_barrier();
+    (void)pass_barrier(history);
     set_all(history, true);
     now = binadei_moment_now(history->is_counter);
     recorder->settled_ticks = now.ticks;

@@ -18,7 +18,7 @@ using record_test::Recorded;
 using record_test::Recording;
 
 constexpr unsigned kThreads = 8;
-constexpr unsigned kRounds = 4000;
+constexpr unsigned kRounds = 2000;
 constexpr size_t kSizes[] = {4096, 4096, 700, 70000, 3 << 20};
 
 std::atomic<binade_devptr> mail[kThreads];

@@ -88,7 +88,7 @@ class Recorder : public testing::Test
 // A hit that was interrupted where nobody knows its time.
 TEST_F(Recorder, WaitsForAHitThatHasItsTime)
 {
-    Begin("hit", Recorded(64));
+    ASSERT_NO_FATAL_FAILURE(Begin("hit", Recorded(64)));
     Freeze("history.begun");
     uint64_t before = Written();
     Use(pool, 3);
@@ -101,7 +101,7 @@ TEST_F(Recorder, WaitsForAHitThatHasItsTime)
 // A full ring is emptied all the same: nobody waits for who stands still.
 TEST_F(Recorder, TakesWhatItCannotWriteYet)
 {
-    Begin("taken", Recorded(4));
+    ASSERT_NO_FATAL_FAILURE(Begin("taken", Recorded(4)));
     Freeze("history.begun");
     uint64_t before = Written();
     Use(pool, 300);
@@ -116,7 +116,7 @@ TEST_F(Recorder, HasAFreeBeforeTheNextLifeOfItsBlock)
     options.thread_cache_bytes = 0;
     options.limit_bytes = options.first_segment_bytes =
         options.largest_segment_bytes = 2 << 20;
-    Begin("free", options);
+    ASSERT_NO_FATAL_FAILURE(Begin("free", options));
     freed_on = BINADE_STREAM_DONE;
     Freeze("give.page_given");
     std::vector<binade_devptr> taken;
