@@ -116,6 +116,19 @@ static binade_status refuse_without(void)
                         "history_entries");
 }
 
+/* A file is emptied only for who can record to it. */
+static binade_status open_for(struct binadei_history *history, const char *path,
+                              struct binadei_trace_file **out)
+{
+    struct binadei_trace_sums sums;
+    uint64_t lost;
+    if (!history)
+        return refuse_without();
+    if (binadei_recorder_sums(history, false, &sums, &lost))
+        return binadei_fail(BINADE_E_BUSY, "the pool is recorded already");
+    return binadei_trace_open(path, out);
+}
+
 binade_status binade_record_start(binade_pool *pool, const char *path)
 {
     struct binadei_call call;
@@ -129,7 +142,7 @@ binade_status binade_record_start(binade_pool *pool, const char *path)
     /* Nothing is moved, and others may be waited for. */
     binadei_operation_end(call.member);
     struct binadei_history *history = call.engine->history;
-    status = history ? binadei_trace_open(path, &file) : refuse_without();
+    status = open_for(history, path, &file);
     if (status == BINADE_OK)
         status = binadei_recorder_start(history, file);
     if (status != BINADE_OK)

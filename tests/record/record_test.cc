@@ -138,6 +138,7 @@ TEST(Record, MayBeginLateAndBeRepeated)
         ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
         EXPECT_EQ(BINADE_E_BUSY,
                   binade_record_start(pool, FileName("other").c_str()));
+        EXPECT_NE(0, access(FileName("other").c_str(), F_OK));
         Use(pool, 5);
         if (i == 0) {
             ASSERT_EQ(BINADE_OK, binade_free(pool, before, nullptr));
