@@ -11,11 +11,12 @@
 #include "pool/ipc/import.h"
 #include "pool/recorded.h"
 
+/* `ticks`: its moment, or 0. */
 static void note(const struct binadei_call *call, binade_history_kind kind,
-                 binade_status status, binade_devptr address)
+                 uint64_t ticks, binade_status status, binade_devptr address)
 {
     const struct binadei_note note = {
-        .kind = kind, .status = status, .address = address};
+        .kind = kind, .status = status, .ticks = ticks, .address = address};
     binadei_note(call, &note);
 }
 
@@ -38,7 +39,7 @@ binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
     } else {
         status = binadei_export(exports, call.engine, address, out);
     }
-    note(&call, BINADE_HISTORY_EXPORT, status, address);
+    note(&call, BINADE_HISTORY_EXPORT, 0, status, address);
     binadei_call_end(&call);
     return status;
 }
@@ -51,9 +52,10 @@ binade_status binade_ipc_release_exports(binade_pool *pool,
     if (status != BINADE_OK)
         return status;
     struct binadei_exports *exports = pool->body->exports;
+    uint64_t ticks = binadei_ticks_before(&call);
     if (exports)
         status = binadei_exports_release(exports, &call, address);
-    note(&call, BINADE_HISTORY_RELEASE, status, address);
+    note(&call, BINADE_HISTORY_RELEASE, ticks, status, address);
     binadei_call_end(&call);
     return status;
 }

@@ -8,7 +8,7 @@
  *     of the table below: one does not hide an error of the other.
  *  3. BINADE_CONF names each key once at most and no key that is not there.
  *     What it names goes over what the program said. Keys of host arenas are
- *     for these.
+ *     for these. `record` brings a history where none was asked for.
  *  4. Then, together: the first segment is not above the largest; a watermark
  *     is not above the limit; where threads have no caches there is no bound for
  *     all of them; that bound is not below the bound for one; what is for
@@ -113,6 +113,10 @@ static const struct setting settings[] = {
      .accepted = "0 and bytes from 2M to 1024G"},
     {.key = "quarantine", FIELD(quarantine_bytes), CACHE_BYTES},
 };
+
+/* A file, and no field of the options. */
+#define RECORD_KEY "record"
+#define RECORD_BIT (UINT32_C(1) << 31)
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
@@ -229,25 +233,43 @@ static binade_status refuse_key(struct binadei_word key)
         length += (size_t)written;
     }
     return binadei_fail(BINADE_E_INVALID,
-                        "BINADE_CONF: key '%.*s' is not known; accepted are %s",
+                        "BINADE_CONF: key '%.*s' is not known; accepted are "
+                        "%s, " RECORD_KEY,
                         BINADEI_WORD_SHOWN(key), names);
 }
 
-/* `seen` has a bit for each setting that an entry before this one named. */
+/* `seen` has a bit for each key that an entry before this one named. */
+static binade_status see(const struct binadei_conf_entry *entry, uint32_t bit,
+                         uint32_t *seen)
+{
+    if (*seen & bit) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "BINADE_CONF: key '%.*s' is given twice, again as "
+                            "'%.*s'; accepted is once",
+                            BINADEI_WORD_SHOWN(entry->key),
+                            BINADEI_WORD_SHOWN(entry->whole));
+    }
+    *seen |= bit;
+    return BINADE_OK;
+}
+
+static bool is_record(const struct binadei_conf_entry *entry)
+{
+    return binadei_word_is(entry->key, RECORD_KEY);
+}
+
 static binade_status apply_entry(const struct binadei_conf_entry *entry,
                                  uint32_t *seen, binade_pool_options *options)
 {
+    if (is_record(entry))
+        return see(entry, RECORD_BIT, seen);
     const struct setting *setting = find_setting(entry->key);
     if (!setting)
         return refuse_key(entry->key);
-    uint32_t bit = UINT32_C(1) << (setting - settings);
-    if (*seen & bit) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "BINADE_CONF: key '%s' is given twice, again as "
-                            "'%.*s'; accepted is once",
-                            setting->key, BINADEI_WORD_SHOWN(entry->whole));
-    }
-    *seen |= bit;
+    binade_status status =
+        see(entry, UINT32_C(1) << (setting - settings), seen);
+    if (status != BINADE_OK)
+        return status;
     uint64_t value;
     if (!binadei_word_number(entry->value, setting->takes_suffix, &value) ||
         !is_in_range(setting, value))
@@ -270,8 +292,31 @@ static binade_status apply_conf(const char *conf, binade_pool_options *options)
         binade_status status = binadei_conf_take(&text, &entry);
         if (status == BINADE_OK && !binadei_conf_is_for_hosts(&entry))
             status = apply_entry(&entry, &seen, options);
-        if (status != BINADE_OK || *text == '\0')
+        if (status != BINADE_OK)
             return status;
+        if (*text == '\0')
+            break;
+    }
+    if (seen & RECORD_BIT && !options->history_entries)
+        options->history_entries = BINADEI_RECORD_ENTRIES;
+    return BINADE_OK;
+}
+
+bool binadei_options_record(const char *conf, struct binadei_word *out)
+{
+    struct binadei_conf_entry entry;
+    const char *text = conf;
+    if (!conf || !*conf)
+        return false;
+    for (;; text++) {
+        if (binadei_conf_take(&text, &entry) != BINADE_OK)
+            return false;
+        if (is_record(&entry)) {
+            *out = entry.value;
+            return true;
+        }
+        if (*text == '\0')
+            return false;
     }
 }
 

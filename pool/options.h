@@ -8,6 +8,7 @@
 #ifndef BINADE_POOL_OPTIONS_H_
 #define BINADE_POOL_OPTIONS_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "binade/pool.h"
@@ -15,6 +16,16 @@
 
 /* Most that one pool can reserve: the size of its offset space. */
 #define BINADEI_CAPACITY_BYTES (UINT64_C(1) << 40)
+
+/* Entries of the history that the key `record` brings where none was asked
+ * for. */
+#define BINADEI_RECORD_ENTRIES 4096U
+
+struct binadei_word;
+
+/* The value of the key `record` in a text of BINADE_CONF that was resolved.
+ * False: it names none. */
+bool binadei_options_record(const char *conf, struct binadei_word *out);
 
 /* Writes to `out`, if it returns BINADE_OK, every field of this version.
  *

@@ -18,6 +18,7 @@
 #include "pool/checked.h"
 #include "pool/driver/section.h"
 #include "pool/options.h"
+#include "pool/record.h"
 #include "pool/segment/device_source.h"
 #include "pool/tenant/directory.h"
 
@@ -311,11 +312,16 @@ binade_status binadei_pool_create(const binade_pool_options *options,
     binadei_callbacks_init(&body->callbacks);
     binadei_scopes_init(&body->scopes);
     pool->body = body;
-    status = make(body, pool);
+    struct binadei_trace_file *trace = NULL;
+    status = binadei_record_open(conf, &trace);
+    if (status == BINADE_OK)
+        status = make(body, pool);
     if (status == BINADE_OK) {
+        binadei_record_begin(body->engine->history, trace);
         *out = pool;
         return BINADE_OK;
     }
+    binadei_record_leave(trace);
     (void)unmake(body);
     free(pool);
     return status;
@@ -390,6 +396,7 @@ static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
     if (body->options.flags & BINADE_POOL_REPORT_LEAKS)
         print_leaks(leaks);
     binadei_tenants_end(pool);
+    binadei_record_end(body->engine->history);
     binadei_engine_destroy(body->engine);
     pool->lookup = NULL;
     pool->classes = NULL;

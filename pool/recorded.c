@@ -37,6 +37,7 @@ binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
         &route->pop->magazines[binadei_class_of(less_one)], size_bytes);
     if (address) {
         struct binadei_history_ring *ring = route->pop->member->history;
+        binadei_history_begin_note(ring);
         const struct binadei_note note = {
             .kind = BINADE_HISTORY_ALLOC,
             .ticks = binadei_ticks(ring->is_counter),
@@ -45,6 +46,7 @@ binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
             .stream = stream,
         };
         binadei_history_write(ring, &note);
+        binadei_history_end_note(ring);
     }
     binadei_thread_leave(thread);
     return address;
@@ -75,6 +77,7 @@ bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
         binadei_hit_push(&route->push->magazines[class_index], address);
     if (is_pushed) {
         struct binadei_history_ring *ring = route->push->member->history;
+        binadei_history_begin_note(ring);
         const struct binadei_note note = {
             .kind =
                 size_bytes ? BINADE_HISTORY_FREE_SIZED : BINADE_HISTORY_FREE,
@@ -85,6 +88,7 @@ bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
             .stream = stream,
         };
         binadei_history_write(ring, &note);
+        binadei_history_end_note(ring);
     }
     binadei_thread_leave(thread);
     return is_pushed;
@@ -95,7 +99,15 @@ void binadei_note_call(const struct binadei_call *call,
 {
     struct binadei_history_ring *ring = call->member->history;
     struct binadei_note timed = *note;
-    if (!timed.ticks)
+    /* relaxed: only the owner writes. A call that gives back has a moment, which
+     * stays until its own note. */
+    bool is_within = !note->ticks && binadei_load_relaxed(&ring->pending);
+    if (!note->ticks) {
+        if (!is_within)
+            binadei_history_begin_note(ring);
         timed.ticks = binadei_ticks_after(ring->is_counter);
+    }
     binadei_history_write(ring, &timed);
+    if (!is_within)
+        binadei_history_end_note(ring);
 }

@@ -25,11 +25,17 @@ binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
 bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
                            size_t size_bytes, binade_stream stream);
 
-/* The moment before something is given back. */
+/* The moment before something is given back. A note with it has to follow. */
 static inline uint64_t binadei_ticks_before(const struct binadei_call *call)
 {
-    const struct binadei_history_ring *ring = call->member->history;
-    return ring ? binadei_ticks(ring->is_counter) : 0;
+    struct binadei_history_ring *ring = call->member->history;
+    if (!ring)
+        return 0;
+    binadei_history_begin_note(ring);
+    uint64_t ticks = binadei_ticks(ring->is_counter);
+    /* RP.release: until the note is made, which may be long. */
+    binadei_store_release(&ring->pending, ticks);
+    return ticks;
 }
 
 /* Notes what a call did, inside it. Without a moment of its own (0) it gets

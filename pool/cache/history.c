@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "pool/base/barrier.h"
 #include "pool/cache/registry.h"
 
 /* Rings of threads that have ended are used again when there are more. */
@@ -29,11 +30,12 @@ struct binadei_history *binadei_history_create(uint64_t entries)
     history->begin = binadei_moment_now(history->is_counter);
     history->ended_end = &history->ended;
     pthread_mutex_init(&history->readers_lock, NULL);
+    pthread_mutex_init(&history->record_lock, NULL);
     return history;
 }
 
-static struct binadei_history_ring *
-first_ring(const struct binadei_history *history)
+struct binadei_history_ring *
+binadei_history_rings(const struct binadei_history *history)
 {
     /* HL.acquire. */
     return atomic_load_explicit(&history->rings, memory_order_acquire);
@@ -43,13 +45,14 @@ void binadei_history_destroy(struct binadei_history *history)
 {
     if (!history)
         return;
-    struct binadei_history_ring *ring = first_ring(history);
+    struct binadei_history_ring *ring = binadei_history_rings(history);
     while (ring) {
         struct binadei_history_ring *next = ring->next;
         free(ring);
         ring = next;
     }
     pthread_mutex_destroy(&history->readers_lock);
+    pthread_mutex_destroy(&history->record_lock);
     free(history);
 }
 
@@ -72,6 +75,10 @@ static struct binadei_history_ring *take_ended(struct binadei_history *history)
 static void list(struct binadei_history *history,
                  struct binadei_history_ring *ring)
 {
+    pthread_mutex_lock(&history->record_lock);
+    /* relaxed: HL publishes it. */
+    binadei_store_relaxed(&ring->taken,
+                          history->recorder ? 0 : BINADEI_HISTORY_TAKEN);
     /* relaxed: compared and stored. */
     struct binadei_history_ring *seen =
         atomic_load_explicit(&history->rings, memory_order_relaxed);
@@ -81,6 +88,7 @@ static void list(struct binadei_history *history,
     } while (!atomic_compare_exchange_weak_explicit(&history->rings, &seen,
                                                     ring, memory_order_release,
                                                     memory_order_relaxed));
+    pthread_mutex_unlock(&history->record_lock);
 }
 
 struct binadei_history_ring *
@@ -94,6 +102,8 @@ binadei_history_begin(struct binadei_history *history, uint32_t thread_id)
             return NULL;
         ring->mask = history->slot_count - 1;
         ring->is_counter = history->is_counter;
+        ring->is_fenced = !binadei_barrier_is_there();
+        ring->history = history;
         list(history, ring);
     }
     ring->thread_id = thread_id;
@@ -109,10 +119,8 @@ void binadei_history_end(struct binadei_history *history,
     history->ended_count++;
 }
 
-/* Copies an entry; its time stays in ticks. False: it was overwritten, or is
- * being overwritten. */
-static bool copy(const struct binadei_history_ring *ring, uint64_t number,
-                 binade_history_entry *out)
+bool binadei_history_copy(const struct binadei_history_ring *ring,
+                          uint64_t number, binade_history_entry *out)
 {
     const struct binadei_history_slot *slot = &ring->slots[number & ring->mask];
     /* HE.acquire: the entry of this number, or later words. */
@@ -139,7 +147,8 @@ static bool copy(const struct binadei_history_ring *ring, uint64_t number,
 /* Goes on to the ring's next entry towards the older ones. */
 static void move_head(struct binadei_history_ring *ring)
 {
-    ring->has_head = ring->left && copy(ring, ring->left - 1, &ring->head);
+    ring->has_head =
+        ring->left && binadei_history_copy(ring, ring->left - 1, &ring->head);
     if (ring->has_head) {
         ring->left--;
         return;
@@ -154,8 +163,8 @@ static void begin_reading(const struct binadei_history *history,
 {
     out->ring_count = 0;
     out->noted_count = 0;
-    for (struct binadei_history_ring *ring = first_ring(history); ring;
-         ring = ring->next) {
+    for (struct binadei_history_ring *ring = binadei_history_rings(history);
+         ring; ring = ring->next) {
         /* HE.acquire: the entries up to there, or later ones. */
         ring->left = binadei_load_acquire(&ring->written);
         ring->lost =
@@ -172,8 +181,8 @@ static struct binadei_history_ring *
 latest(const struct binadei_history *history)
 {
     struct binadei_history_ring *found = NULL;
-    for (struct binadei_history_ring *ring = first_ring(history); ring;
-         ring = ring->next)
+    for (struct binadei_history_ring *ring = binadei_history_rings(history);
+         ring; ring = ring->next)
         if (ring->has_head &&
             (!found || ring->head.time_ns > found->head.time_ns))
             found = ring;
@@ -183,8 +192,8 @@ latest(const struct binadei_history *history)
 static uint64_t sum_of_lost(const struct binadei_history *history)
 {
     uint64_t lost = 0;
-    for (struct binadei_history_ring *ring = first_ring(history); ring;
-         ring = ring->next)
+    for (struct binadei_history_ring *ring = binadei_history_rings(history);
+         ring; ring = ring->next)
         lost += ring->lost;
     return lost;
 }

@@ -12,6 +12,16 @@
  * of the words that it got is of a later entry, then the second look finds the
  * 0 that came before that word, or what came after the 0, and not the sequence
  * that it found first. Neither side waits for the other.
+ *
+ * A recorder (recorder.h) takes all entries, so a writer whose ring has only
+ * entries that were not taken takes them itself before it goes on. And it has
+ * to know which entries are still to come:
+ *
+ * Edge RP. Before an owner reads the clock for an entry it stores 1 to
+ * `pending`, and 0 when the entry is written; if much lies in between, the time
+ * that it read. The recorder reads the clock, passes a barrier in all threads
+ * and looks. What it finds 0 writes later entries only with later times, and
+ * what was written before is seen.
  */
 #ifndef BINADE_POOL_CACHE_HISTORY_H_
 #define BINADE_POOL_CACHE_HISTORY_H_
@@ -21,6 +31,14 @@
 #include "pool/base/step.h"
 #include "pool/base/ticks.h"
 #include "pool/cache/state.h"
+
+struct binadei_history;
+struct binadei_recorder;
+
+/* More than is ever written: nothing has to be taken. */
+#define BINADEI_HISTORY_TAKEN (UINT64_MAX >> 1)
+/* Its owner reads the clock. */
+#define BINADEI_HISTORY_NOW UINT64_C(1)
 
 struct binadei_history_slot {
     binadei_atomic_word sequence; /* HE; the entry's number + 1, 0: none */
@@ -43,6 +61,15 @@ struct binadei_history_ring {
     /* Edge HE: entries so far; the owner writes (release), readers begin there
      * (acquire). */
     binadei_atomic_word written;
+    /* Edge RP: 0, 1, or the ticks of the entry that its owner is about to write;
+     * the owner writes (release), the recorder reads (acquire). */
+    binadei_atomic_word pending;
+    /* Edge RD: of `written` the recorder has so many; it writes (release), the
+     * owner reads (acquire) before it overwrites one. Without a recorder
+     * BINADEI_HISTORY_TAKEN. */
+    binadei_atomic_word taken;
+    struct binadei_history *history; /* constant */
+    bool is_fenced; /* constant: there is no barrier for all threads */
     /* While somebody reads; the readers' lock. */
     uint64_t left;             /* entries that were not looked at yet */
     uint64_t lost;             /* of those that were noted at the beginning */
@@ -62,6 +89,9 @@ struct binadei_history {
     struct binadei_history_ring **ended_end;
     uint32_t ended_count;
     pthread_mutex_t readers_lock;
+    /* Outermost but for the recorders' own; held while rings are listed. */
+    pthread_mutex_t record_lock;
+    struct binadei_recorder *recorder; /* record_lock; NULL: there is none */
 };
 
 /* An operation, as its thread sees it. */
@@ -88,18 +118,58 @@ binadei_history_begin(struct binadei_history *history, uint32_t thread_id);
 void binadei_history_end(struct binadei_history *history,
                          struct binadei_history_ring *ring);
 
+/* Copies an entry; its time stays in ticks. False: it was overwritten, or is
+ * being overwritten. */
+bool binadei_history_copy(const struct binadei_history_ring *ring,
+                          uint64_t number, binade_history_entry *out);
+/* The ring that was listed last, or NULL. */
+struct binadei_history_ring *
+binadei_history_rings(const struct binadei_history *history);
+/* Waits until the ring has room for an entry of these ticks; its owner's. */
+void binadei_history_make_room(struct binadei_history_ring *ring,
+                               uint64_t ticks);
+
 /* The newest, oldest first; `out` but for its size. */
 void binadei_history_read(struct binadei_history *history,
                           binade_history_entry *out_entries, size_t capacity,
                           binade_history_summary *out);
 
-/* Inside, of the calling thread's own member. */
+/* Inside: an entry's time is about to be read. */
+static inline void binadei_history_begin_note(struct binadei_history_ring *ring)
+{
+    /* RP. relaxed: the recorder's barrier stands between it and the clock, which
+     * the compiler is told to read later. */
+    if (ring->is_fenced) {
+        (void)atomic_exchange(&ring->pending, BINADEI_HISTORY_NOW);
+        /* No clock is read before that is over. */
+        (void)binadei_ticks_after(ring->is_counter);
+    } else {
+        binadei_store_relaxed(&ring->pending, BINADEI_HISTORY_NOW);
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    BINADEI_STEP("history.pending");
+}
+
+/* The entry is written. */
+static inline void binadei_history_end_note(struct binadei_history_ring *ring)
+{
+    /* RP.release: who sees the 0 sees the entry. */
+    binadei_store_release(&ring->pending, 0);
+}
+
+/* Inside, of the calling thread's own member, between the two above. */
 static inline void binadei_history_write(struct binadei_history_ring *ring,
                                          const struct binadei_note *note)
 {
     /* relaxed: only the owner writes. */
     uint64_t written = binadei_load_relaxed(&ring->written);
     struct binadei_history_slot *slot = &ring->slots[written & ring->mask];
+    /* RD.acquire: what is overwritten was read. */
+    if (__builtin_expect(
+            (int64_t)(written - binadei_load_acquire(&ring->taken)) >
+                (int64_t)ring->mask,
+            0))
+        binadei_history_make_room(ring, note->ticks);
     /* relaxed: each of the stores below releases it. */
     binadei_store_relaxed(&slot->sequence, 0);
     BINADEI_STEP("history.begun");

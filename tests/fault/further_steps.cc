@@ -98,6 +98,19 @@ void LookBack(World &world)
                   (world.pool, entries, 8, &summary));
 }
 
+void Record(World &world)
+{
+    binade_record_summary summary = {};
+    summary.struct_size = sizeof(summary);
+    if (!world.pool ||
+        !TRY(world, binade_record_start, (world.pool, "/dev/null")))
+        return;
+    world.Alloc(4 * kKiB, world.first);
+    world.FreeAll(world.first);
+    (void)TRY(world, binade_record_flush, (world.pool, &summary));
+    (void)TRY(world, binade_record_stop, (world.pool, &summary));
+}
+
 void Snapshot(World &world)
 {
     binade_heap_snapshot *snapshot = nullptr;

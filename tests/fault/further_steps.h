@@ -15,6 +15,7 @@ namespace fault_test
 void Tenants(World &world);
 void Scopes(World &world);
 void LookBack(World &world);
+void Record(World &world);
 void Snapshot(World &world);
 void Checked(World &world);
 void HostArena(World &world);

@@ -323,6 +323,7 @@ const std::vector<Step> kSteps = {
     {"snapshot", Snapshot},
     {"out of memory", OutOfMemory},
     {"look back", LookBack},
+    {"record", Record},
     {"checked", Checked},
     {"host arena", HostArena},
     {"pins", Pins},

@@ -97,6 +97,19 @@ MODELS = {
         "BACK_BY_STORE",
         "NEXT_LATE",
     ], "-DEXITS=3,"),
+    "record": [
+        "holds",
+        "holds:-DFENCED",
+    ] + _broken([
+        "NO_BARRIER",
+        "LOOK_FIRST",
+        "CLOCK_FIRST",
+        "CLEAR_EARLY",
+        "TAKE_FIRST",
+        "NOT_WAITING",
+        "NO_TIME",
+        "FENCED,-DCLOCK_FIRST",
+    ]),
     "runs": [
         "holds:-DRUNNERS=2,-DSINGLES=1",
         "holds:-DRUNNERS=1,-DSINGLES=2,-DROUNDS=2",

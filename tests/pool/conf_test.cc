@@ -88,7 +88,7 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
     "auto_scope, checked, checked_fill, checked_abort, checked_quiet, "        \
     "pass_through, wait_ms, limit, first_segment, largest_segment, "           \
-    "thread_cache, cache, history, watermark, quarantine"
+    "thread_cache, cache, history, watermark, quarantine, record"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
 #define LIMIT "; accepted are 0 and bytes from 2M to 1024G"
@@ -121,7 +121,18 @@ INSTANTIATE_TEST_SUITE_P(
                 "once"},
         BadConf{"report_leaks:0,report_leaks:1",
                 "key 'report_leaks' is given twice, again as "
-                "'report_leaks:1'; accepted is once"}));
+                "'report_leaks:1'; accepted is once"},
+        BadConf{"record:a,record:b",
+                "key 'record' is given twice, again as 'record:b'; accepted is "
+                "once"},
+        BadConf{"record:", "entry 'record:' has no value" ENTRIES}));
+
+// Its entries lie in the rings first.
+TEST(PoolConf, RecordBringsAHistory)
+{
+    EXPECT_EQ(4096u, Resolved("record:a:b").options.history_entries);
+    EXPECT_EQ(7u, Resolved("history:7,record:a").options.history_entries);
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Values, BadPoolConf,

@@ -138,6 +138,9 @@ void AddViews(const Arguments &a, Calls &calls)
     FORKED(binade_heap_snapshot_create, (a.pool, &snapshot));
     FORKED(binade_history_read, (a.pool, nullptr, 0, &history));
     FORKED(binade_pool_check, (a.pool, &counts));
+    FORKED(binade_record_start, (a.pool, "/dev/null"));
+    FORKED(binade_record_flush, (a.pool, nullptr));
+    FORKED(binade_record_stop, (a.pool, nullptr));
     calls["binade_heap_snapshot_destroy"] = [] {
         binade_heap_snapshot_destroy(nullptr);
         return true;

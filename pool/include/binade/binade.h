@@ -15,6 +15,7 @@
 #include "binade/oom.h"
 #include "binade/pool.h"
 #include "binade/probe.h"
+#include "binade/record.h"
 #include "binade/scope.h"
 #include "binade/source.h"
 #include "binade/stats.h"

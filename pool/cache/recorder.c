@@ -1,0 +1,324 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#define _DEFAULT_SOURCE
+#include "pool/cache/recorder.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "pool/base/barrier.h"
+#include "pool/base/failure.h"
+#include "pool/cache/history.h"
+#include "pool/cache/record_queue.h"
+
+/* How often a thread is looked at that reads the clock; then it was
+ * interrupted, and what is later than its entry waits in the queue. */
+#define LOOKS 64U
+/* How long the end of the process waits for a thread that writes. */
+#define EXIT_TRIES 1000U
+#define EXIT_NAP_NS 1000000L
+
+/* The history's record_lock, but for the last two. */
+struct binadei_recorder {
+    struct binadei_history *history;
+    struct binadei_trace_file *file;
+    struct binadei_record_queue queue; /* taken and not written */
+    uint64_t settled_ticks;            /* all that is before was written */
+    uint64_t lost;
+    uint64_t late; /* written behind later ones */
+    uint64_t last_ticks;
+    /* Of all; the lock below. */
+    struct binadei_recorder *next;
+};
+
+/* Outside of all record_locks. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct binadei_recorder *all;
+/* Of the process that recorded last: a child of a fork inherits a lock that
+ * nobody may ever release. Relaxed: no more than a number. */
+static _Atomic pid_t process;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool is_ready;
+
+/* False: it is lost. */
+static bool take(struct binadei_recorder *recorder,
+                 const struct binadei_history_ring *ring, uint64_t number)
+{
+    binade_history_entry *room = binadei_record_queue_room(&recorder->queue);
+    if (room && !binadei_history_copy(ring, number, room))
+        return false;
+    if (room && binadei_record_queue_append(&recorder->queue))
+        return true;
+    binadei_trace_fail(recorder->file, BINADE_E_NO_HOST_MEMORY);
+    return false;
+}
+
+static void take_ring(struct binadei_recorder *recorder,
+                      struct binadei_history_ring *ring)
+{
+    /* relaxed: written under the lock that is held. */
+    uint64_t taken = binadei_load_relaxed(&ring->taken);
+    /* HE.acquire: the entries up to there. */
+    uint64_t written = binadei_load_acquire(&ring->written);
+    binadei_record_queue_part(&recorder->queue);
+    for (; taken != written; taken++)
+        recorder->lost += !take(recorder, ring, taken);
+    /* RD.release: they were read. */
+    binadei_store_release(&ring->taken, written);
+}
+
+/* The ticks of the entry that the ring's owner is about to write, 0 for none,
+ * BINADEI_HISTORY_NOW if it does not come to say. */
+static uint64_t look(const struct binadei_history_ring *ring)
+{
+    /* RP.acquire: the entries before the 0. Sequentially consistent for those
+     * who have no barrier. */
+    uint64_t pending = binadei_load_seq_cst(&ring->pending);
+    for (unsigned i = 0; pending == BINADEI_HISTORY_NOW && i < LOOKS; i++) {
+        (void)sched_yield();
+        pending = binadei_load_seq_cst(&ring->pending);
+    }
+    return pending;
+}
+
+/* Where there is none for all threads each has its own; then nothing is to be
+ * looked at before the clock was read, which another reading waits for. */
+static bool pass_barrier(const struct binadei_history *history)
+{
+    if (binadei_barrier_is_there())
+        return binadei_barrier_all();
+    (void)binadei_ticks_after(history->is_counter);
+    return true;
+}
+
+/* Takes what there is, which is all that was noted before `out_now`; returns the
+ * ticks that no entry comes before any more. */
+static uint64_t take_all(struct binadei_recorder *recorder, uint64_t *out_now)
+{
+    uint64_t limit = binadei_ticks_after(recorder->history->is_counter);
+    *out_now = limit;
+    if (!pass_barrier(recorder->history))
+        limit = recorder->settled_ticks;
+    for (struct binadei_history_ring *ring =
+             binadei_history_rings(recorder->history);
+         ring; ring = ring->next) {
+        uint64_t pending = look(ring);
+        if (pending == BINADEI_HISTORY_NOW)
+            limit = recorder->settled_ticks;
+        else if (pending && pending < limit)
+            limit = pending;
+        take_ring(recorder, ring);
+    }
+    return limit;
+}
+
+/* Writes what is before the limit, and keeps the rest. */
+static void write_until(struct binadei_recorder *recorder, uint64_t limit)
+{
+    const struct binadei_history *history = recorder->history;
+    struct binadei_moment now = binadei_moment_now(history->is_counter);
+    binade_history_entry *entry;
+    binadei_record_queue_begin(&recorder->queue);
+    while ((entry = binadei_record_queue_next(&recorder->queue, limit))) {
+        recorder->late += entry->time_ns < recorder->last_ticks;
+        recorder->last_ticks = entry->time_ns;
+        entry->time_ns = binadei_time_of(&history->begin, &now, entry->time_ns);
+        binadei_trace_put(recorder->file, entry);
+    }
+    binadei_record_queue_end(&recorder->queue);
+    if (limit > recorder->settled_ticks)
+        recorder->settled_ticks = limit;
+}
+
+static void drain(struct binadei_recorder *recorder)
+{
+    int cancelling;
+    /* Writing is a place where threads are cancelled. */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    uint64_t now;
+    uint64_t limit = take_all(recorder, &now);
+    write_until(recorder, limit);
+    (void)pthread_setcancelstate(cancelling, NULL);
+}
+
+void binadei_history_make_room(struct binadei_history_ring *ring,
+                               uint64_t ticks)
+{
+    struct binadei_history *history = ring->history;
+    /* relaxed, and RP.release: only the owner writes. Others need not wait for
+     * it now. */
+    if (binadei_load_relaxed(&ring->pending) == BINADEI_HISTORY_NOW)
+        binadei_store_release(&ring->pending, ticks);
+    pthread_mutex_lock(&history->record_lock);
+    /* relaxed, both: the lock has them. */
+    if (history->recorder && binadei_load_relaxed(&ring->written) -
+                                     binadei_load_relaxed(&ring->taken) >
+                                 ring->mask)
+        drain(history->recorder);
+    pthread_mutex_unlock(&history->record_lock);
+}
+
+/* From now on nothing of it is taken, or all that is written. */
+static void set_all(const struct binadei_history *history, bool is_on)
+{
+    for (struct binadei_history_ring *ring = binadei_history_rings(history);
+         ring; ring = ring->next) {
+        /* RD.release. HE.acquire. */
+        binadei_store_release(&ring->taken,
+                              is_on ? binadei_load_acquire(&ring->written)
+                                    : BINADEI_HISTORY_TAKEN);
+    }
+}
+
+static void unlist(const struct binadei_recorder *recorder)
+{
+    struct binadei_recorder **at = &all;
+    while (*at != recorder)
+        at = &(*at)->next;
+    *at = recorder->next;
+}
+
+/* Both locks held. */
+static binade_status finish(struct binadei_recorder *recorder,
+                            struct binadei_trace_sums *out, uint64_t *out_lost)
+{
+    struct binadei_history *history = recorder->history;
+    uint64_t now;
+    /* Calls that are under way are left out, and what came after. */
+    (void)take_all(recorder, &now);
+    write_until(recorder, now);
+    set_all(history, false);
+    history->recorder = NULL;
+    unlist(recorder);
+    binadei_trace_count(recorder->file, "late_times", recorder->late);
+    binadei_trace_count(recorder->file, "lost", recorder->lost);
+    binadei_trace_end(recorder->file);
+    binadei_trace_sums(recorder->file, out);
+    *out_lost = recorder->lost;
+    binade_status status = binadei_trace_check(recorder->file);
+    binadei_trace_free(recorder->file);
+    binadei_record_queue_fini(&recorder->queue);
+    free(recorder);
+    return status;
+}
+
+static bool try_lock(pthread_mutex_t *lock)
+{
+    for (unsigned i = 0; i < EXIT_TRIES; i++) {
+        if (pthread_mutex_trylock(lock) == 0)
+            return true;
+        binadei_nap(EXIT_NAP_NS);
+    }
+    return false;
+}
+
+/* Other threads may still be running, or be gone with a lock. */
+static void finish_at_exit(void)
+{
+    struct binadei_trace_sums sums;
+    uint64_t lost;
+    if (atomic_load_explicit(&process, memory_order_relaxed) != getpid() ||
+        !try_lock(&all_lock))
+        return;
+    while (all && try_lock(&all->history->record_lock)) {
+        struct binadei_history *history = all->history;
+        if (finish(all, &sums, &lost) != BINADE_OK)
+            (void)fprintf(stderr, "binade: %s\n", binadei_failure_message());
+        pthread_mutex_unlock(&history->record_lock);
+    }
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void get_ready(void)
+{
+    is_ready = atexit(finish_at_exit) == 0;
+}
+
+static struct binadei_recorder *make(struct binadei_history *history,
+                                     struct binadei_trace_file *file)
+{
+    struct binadei_recorder *recorder = calloc(1, sizeof(*recorder));
+    if (pthread_once(&once, get_ready) != 0 || !is_ready || !recorder) {
+        free(recorder);
+        return NULL;
+    }
+    recorder->history = history;
+    recorder->file = file;
+    return recorder;
+}
+
+/* Both locks held. */
+static void begin(struct binadei_recorder *recorder)
+{
+    struct binadei_history *history = recorder->history;
+    struct binadei_moment now;
+    /* Once so that owners overwrite nothing any more, and once for what they
+     * wrote before they saw that. */
+    set_all(history, true);
+    (void)pass_barrier(history);
+    set_all(history, true);
+    now = binadei_moment_now(history->is_counter);
+    recorder->settled_ticks = now.ticks;
+    binadei_trace_begin(recorder->file, now.time_ns);
+    history->recorder = recorder;
+    recorder->next = all;
+    all = recorder;
+    atomic_store_explicit(&process, getpid(), memory_order_relaxed);
+}
+
+binade_status binadei_recorder_start(struct binadei_history *history,
+                                     struct binadei_trace_file *file)
+{
+    struct binadei_recorder *recorder = make(history, file);
+    if (!recorder)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for recording");
+    pthread_mutex_lock(&all_lock);
+    pthread_mutex_lock(&history->record_lock);
+    bool is_free = !history->recorder;
+    if (is_free)
+        begin(recorder);
+    pthread_mutex_unlock(&history->record_lock);
+    pthread_mutex_unlock(&all_lock);
+    if (is_free)
+        return BINADE_OK;
+    free(recorder);
+    return binadei_fail(BINADE_E_BUSY, "the pool is recorded already");
+}
+
+bool binadei_recorder_sums(struct binadei_history *history, bool takes_all,
+                           struct binadei_trace_sums *out, uint64_t *out_lost)
+{
+    pthread_mutex_lock(&history->record_lock);
+    struct binadei_recorder *recorder = history->recorder;
+    if (recorder) {
+        if (takes_all) {
+            drain(recorder);
+            binadei_trace_flush(recorder->file);
+        }
+        binadei_trace_sums(recorder->file, out);
+        *out_lost = recorder->lost;
+    }
+    pthread_mutex_unlock(&history->record_lock);
+    return recorder != NULL;
+}
+
+binade_status binadei_recorder_stop(struct binadei_history *history,
+                                    struct binadei_trace_sums *out,
+                                    uint64_t *out_lost)
+{
+    int cancelling;
+    binade_status status = BINADE_OK;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
+    pthread_mutex_lock(&all_lock);
+    pthread_mutex_lock(&history->record_lock);
+    if (history->recorder)
+        status = finish(history->recorder, out, out_lost);
+    pthread_mutex_unlock(&history->record_lock);
+    pthread_mutex_unlock(&all_lock);
+    (void)pthread_setcancelstate(cancelling, NULL);
+    return status;
+}

@@ -1,0 +1,34 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Takes all that a history notes into a trace. There is no thread for it: who
+ * finds its own ring full takes the entries of all rings, puts them in the order
+ * of their times, and writes what no entry can come before any more (edge RP,
+ * history.h). So nothing is lost, and a program that does nothing but allocate
+ * goes at the pace of the file. docs/adr/0017-recorder.md says why.
+ */
+#ifndef BINADE_POOL_CACHE_RECORDER_H_
+#define BINADE_POOL_CACHE_RECORDER_H_
+
+#include <stdbool.h>
+
+#include "binade/status.h"
+#include "pool/cache/trace_file.h"
+
+struct binadei_history;
+
+/* Begins; the recorder has the file from now on. BINADE_E_BUSY: the history has
+ * a recorder. Of what fails the file stays the caller's. */
+BINADE_MUST_USE binade_status binadei_recorder_start(
+    struct binadei_history *history, struct binadei_trace_file *file);
+/* What was recorded, after all entries up to now were taken where it
+ * `takes_all`. False: there is no recorder. */
+bool binadei_recorder_sums(struct binadei_history *history, bool takes_all,
+                           struct binadei_trace_sums *out, uint64_t *out_lost);
+/* Writes the end. BINADE_OK, also where there is no recorder, or what went wrong
+ * since the start, with its message. Nobody may be about to start one. */
+BINADE_MUST_USE binade_status
+binadei_recorder_stop(struct binadei_history *history,
+                      struct binadei_trace_sums *out, uint64_t *out_lost);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers by numbers, for who writes a trace: what is live, which threads and
+ * streams have a name. Open addressing; for one thread at a time.
+ */
+#ifndef BINADE_POOL_CACHE_TRACE_MAP_H_
+#define BINADE_POOL_CACHE_TRACE_MAP_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct binadei_trace_place {
+    uint64_t key;
+    uint32_t value;
+    bool is_used;
+};
+
+/* All zeroes: it is empty. */
+struct binadei_trace_map {
+    struct binadei_trace_place *places; /* 2 to the `order`, half are free */
+    uint32_t order;
+    uint64_t count;
+};
+
+/* NULL: the key is not there. */
+uint32_t *binadei_trace_map_find(const struct binadei_trace_map *map,
+                                 uint64_t key);
+/* A key that is not there. False: no memory, and nothing has changed. */
+bool binadei_trace_map_add(struct binadei_trace_map *map, uint64_t key,
+                           uint32_t value);
+/* A key that is there. */
+void binadei_trace_map_remove(struct binadei_trace_map *map, uint64_t key);
+void binadei_trace_map_fini(struct binadei_trace_map *map);
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ends that a process makes of its recordings. Each process is a child of
+// one that has not used the library, or it could not either.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/pool/pool_under_test.h"
+#include "tests/record/record_under_test.h"
+
+// A child of these tests exits with its pool. The stand-in's events are known
+// to the pool alone, in a form that is no pointer.
+extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+    return "leak:cuEventCreate\n";
+}
+
+namespace
+{
+
+using record_test::FileName;
+using record_test::Recorded;
+using record_test::Recording;
+using record_test::Summary;
+using record_test::Use;
+
+// Runs `end` in a process of its own, which has used a recorded pool.
+void InAProcess(const std::string &path, void (*end)())
+{
+    pid_t child = fork();
+    if (child == 0) {
+        pool_test::UseStandin();
+        binade_pool_options options = Recorded(64);
+        binade_pool *pool = nullptr;
+        if (binade_pool_create(&options, &pool) != BINADE_OK ||
+            binade_record_start(pool, path.c_str()) != BINADE_OK)
+            _exit(1);
+        Use(pool, 9);
+        binade_record_summary summary = Summary();
+        if (binade_record_flush(pool, &summary) != BINADE_OK)
+            _exit(1);
+        Use(pool, 2);
+        end();
+        _exit(2);
+    }
+    int status = -1;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0) << status;
+}
+
+TEST(RecordOfAProcess, IsEndedByTheProcess)
+{
+    const std::string path = FileName("exited.btrace");
+    InAProcess(path, [] { exit(0); });
+    Recording recording(path);
+    EXPECT_EQ(11u, recording.Count("a"));
+    EXPECT_EQ(11u, recording.Count("f"));
+}
+
+TEST(RecordOfAProcess, IsCutOffByACrash)
+{
+    const std::string path = FileName("crashed.btrace");
+    InAProcess(path, [] { (void)raise(SIGKILL); });
+    Recording recording(path, false);
+    EXPECT_EQ(9u, recording.Count("a"));
+}
+
+} // namespace

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one thread does, as it is recorded; files that cannot be written; the
+// ends that a recording has.
+#include "tests/record/record_under_test.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/pool/pool_under_test.h"
+
+// A child of these tests exits with its pool. The stand-in's events are known
+// to the pool alone, in a form that is no pointer.
+extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+    return "leak:cuEventCreate\n";
+}
+
+namespace
+{
+
+using pool_test::Pool;
+using pool_test::Stream;
+using record_test::FileName;
+using record_test::Recorded;
+using record_test::Recording;
+using record_test::Summary;
+using record_test::Use;
+
+constexpr uint64_t kMiB = UINT64_C(1) << 20;
+
+std::string Message()
+{
+    return binade_last_error_message();
+}
+
+// As lines without times, ids and threads as they are.
+std::string WithoutTime(const std::string &line)
+{
+    size_t from = line.find(' ') + 1;
+    return line.substr(0, from) + line.substr(line.find(' ', from) + 1);
+}
+
+TEST(Record, HasWhatAThreadDidInItsOrder)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("sequence.btrace");
+    binade_pool_options options = Recorded(64);
+    options.flags = BINADE_POOL_EXPORTABLE;
+    options.limit_bytes = 64 * kMiB;
+    Pool pool(options);
+    Stream stream;
+    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str())) << Message();
+    binade_devptr first, second, third, none = 0;
+    binade_ipc_handle handle;
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 1000, nullptr, &first));
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 5000, stream, &second));
+    ASSERT_EQ(BINADE_OK, binade_record_use(pool, second, nullptr));
+    ASSERT_EQ(BINADE_OK, binade_free_sized(pool, first, 1000, nullptr));
+    ASSERT_EQ(BINADE_OK, binade_free(pool, second, BINADE_STREAM_DONE));
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 3 * kMiB, stream, &third));
+    binade_event event = pool_test::NewEvent();
+    ASSERT_EQ(BINADE_OK, binade_free_after(pool, third, event));
+    // Refused: nothing was done.
+    EXPECT_NE(BINADE_OK, binade_free(pool, first + 1, nullptr));
+    EXPECT_EQ(BINADE_OK, binade_free(pool, 0, nullptr));
+    EXPECT_EQ(BINADE_OK, binade_alloc(pool, 0, nullptr, &none));
+    // Freed while it is exported.
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 2 * kMiB, stream, &third));
+    ASSERT_EQ(BINADE_OK, binade_ipc_export(pool, third, &handle));
+    ASSERT_EQ(BINADE_OK, binade_free(pool, third, stream));
+    ASSERT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 63 * kMiB, stream, &first));
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 63 * kMiB, stream, &second));
+    ASSERT_EQ(BINADE_OK, binade_free(pool, first, stream));
+    ASSERT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    binade_record_summary summary = Summary();
+    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, &summary));
+    pool_test::DestroyEvent(event);
+    Recording recording(path);
+    EXPECT_EQ("aausfawaxqfaofr", recording.Letters());
+    EXPECT_EQ(recording.operations.size(), summary.operation_count);
+    EXPECT_EQ(0u, summary.lost_count);
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_OK), summary.status);
+    EXPECT_EQ(1u, recording.thread_count);
+    EXPECT_LE(1u, recording.Count("g"));
+    std::vector<std::string> lines;
+    for (const std::string &line : recording.operations)
+        if (line[0] != 'g' && line[0] != 't')
+            lines.push_back(WithoutTime(line));
+    const std::string null_stream = lines[0].substr(lines[0].rfind(' ') + 1);
+    EXPECT_EQ("a 0 0 1000 " + null_stream, lines[0]);
+    EXPECT_EQ("null", recording.streams[std::stoul(null_stream)]);
+    EXPECT_EQ("a 0 1 5000 ", lines[1].substr(0, 11));
+    EXPECT_EQ("u 0 1 " + null_stream, lines[2]);
+    EXPECT_EQ("s 0 0 " + null_stream, lines[3]);
+    EXPECT_EQ("w 0 1", lines[6]);
+    EXPECT_EQ("x 0 1", lines[8]);
+    EXPECT_EQ("o 0 66060288", lines[12].substr(0, 12));
+    EXPECT_EQ(0u, recording.info.count("dropped_frees"));
+    EXPECT_EQ(0u, recording.info.count("implied_frees"));
+    EXPECT_TRUE(recording.live.empty());
+}
+
+TEST(Record, LosesNothingWhereRingsAreSmall)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("small.btrace");
+    Pool pool(Recorded(2));
+    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+    Use(pool, 3000);
+    binade_record_summary summary = Summary();
+    ASSERT_EQ(BINADE_OK, binade_record_flush(pool, &summary));
+    EXPECT_LE(6000u, summary.operation_count);
+    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+    Recording recording(path);
+    EXPECT_EQ(3000u, recording.Count("a"));
+    EXPECT_EQ(3000u, recording.Count("f"));
+    EXPECT_EQ(0u, recording.info.count("lost"));
+}
+
+// The history goes on for its own readers, before, while and after.
+TEST(Record, MayBeginLateAndBeRepeated)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("late.btrace");
+    Pool pool(Recorded(4));
+    binade_devptr before;
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 1000, nullptr, &before));
+    Use(pool, 10);
+    for (unsigned i = 0; i < 2; i++) {
+        ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+        EXPECT_EQ(BINADE_E_BUSY,
+                  binade_record_start(pool, FileName("other").c_str()));
+        EXPECT_NE(0, access(FileName("other").c_str(), F_OK));
+        Use(pool, 5);
+        if (i == 0) {
+            ASSERT_EQ(BINADE_OK, binade_free(pool, before, nullptr));
+        }
+        ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+        Recording recording(path);
+        EXPECT_EQ(5u, recording.Count("a"));
+        EXPECT_EQ(5u, recording.Count("f"));
+        // Of what was live before nothing is known.
+        EXPECT_EQ(i == 0, recording.info.count("dropped_frees") == 1);
+    }
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_stop(pool, nullptr));
+    EXPECT_EQ("the pool is not recorded", Message());
+    Use(pool, 10);
+}
+
+TEST(Record, EndsWithItsPool)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("destroyed.btrace");
+    {
+        Pool pool(Recorded(64));
+        ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+        Use(pool, 7);
+    }
+    EXPECT_EQ(7u, Recording(path).Count("a"));
+}
+
+TEST(Record, IsAskedForByTheEnvironment)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("conf.btrace");
+    setenv("BINADE_CONF", ("record:" + path + ",wait_ms:5").c_str(), 1);
+    {
+        Pool first;
+        Pool second;
+        unsetenv("BINADE_CONF");
+        Use(first, 3);
+        Use(second, 4);
+    }
+    EXPECT_EQ(3u, Recording(path).Count("a"));
+    EXPECT_EQ(4u, Recording(FileName("conf.2.btrace")).Count("a"));
+    const std::string numbered = FileName("of-%p");
+    setenv("BINADE_CONF", ("record:" + numbered).c_str(), 1);
+    {
+        Pool third;
+        unsetenv("BINADE_CONF");
+        Use(third, 5);
+    }
+    EXPECT_EQ(5u, Recording(FileName("of-" + std::to_string(getpid()) + ".3"))
+                      .Count("a"));
+}
+
+TEST(Record, NeedsAHistory)
+{
+    pool_test::UseStandin();
+    Pool pool;
+    EXPECT_EQ(BINADE_E_UNSUPPORTED,
+              binade_record_start(pool, FileName("none.btrace").c_str()));
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_stop(pool, nullptr));
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_flush(pool, nullptr));
+}
+
+TEST(Record, RefusesWhatIsNoFile)
+{
+    pool_test::UseStandin();
+    Pool pool(Recorded(64));
+    const std::string folder = FileName("");
+    const std::string missing = FileName("no/such/folder");
+    const std::string pipe = FileName("pipe");
+    ASSERT_EQ(0, mkfifo(pipe.c_str(), 0600));
+    int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+    ASSERT_LE(0, reader);
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, nullptr));
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, ""));
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, folder.c_str()));
+    EXPECT_EQ("cannot record to '" + folder + "': Is a directory", Message());
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, missing.c_str()));
+    EXPECT_EQ("cannot record to '" + missing + "': No such file or directory",
+              Message());
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, pipe.c_str()));
+    EXPECT_EQ("cannot record to '" + pipe + "': it is not a file", Message());
+    close(reader);
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_start(pool, "/dev/full"));
+    EXPECT_EQ("recording to '/dev/full' ended after 0 operations: No space "
+              "left on device",
+              Message());
+    binade_record_summary summary = Summary();
+    summary.struct_size = 8;
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_stop(pool, &summary));
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_flush(pool, &summary));
+    Use(pool);
+}
+
+TEST(Record, RefusesAFileThatIsInUse)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("shared.btrace");
+    Pool pool(Recorded(64));
+    Pool other(Recorded(64));
+    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+    EXPECT_EQ(BINADE_E_BUSY, binade_record_start(other, path.c_str()));
+    EXPECT_EQ("cannot record to '" + path + "': another pool records to it",
+              Message());
+    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+    EXPECT_EQ(BINADE_OK, binade_record_start(other, path.c_str()));
+}
+
+TEST(Record, APoolIsNotMadeWithoutItsFile)
+{
+    pool_test::UseStandin();
+    setenv("BINADE_CONF", "record:/no/such/folder/a.btrace", 1);
+    binade_pool *pool = nullptr;
+    EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(nullptr, &pool));
+    unsetenv("BINADE_CONF");
+    EXPECT_EQ(nullptr, pool);
+    EXPECT_EQ(0u, Message().find("cannot record to '/no/such/folder/a."));
+}
+
+// What a disk does that is full: the program goes on, and is told.
+TEST(Record, AFullDiskEndsTheRecordingAndNothingElse)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("full.btrace");
+    struct rlimit before;
+    ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &before));
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit little = {1 << 17, before.rlim_max};
+    Pool pool(Recorded(64));
+    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+    ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &little));
+    Use(pool, 20000);
+    binade_record_summary summary = Summary();
+    EXPECT_EQ(BINADE_OK, binade_record_flush(pool, &summary));
+    EXPECT_EQ(static_cast<uint32_t>(BINADE_E_INVALID), summary.status);
+    EXPECT_EQ(EFBIG, summary.system_error);
+    EXPECT_EQ(1u << 17, summary.byte_count);
+    EXPECT_EQ(BINADE_E_INVALID, binade_record_stop(pool, &summary));
+    EXPECT_NE(std::string::npos, Message().find("File too large"));
+    ASSERT_EQ(0, setrlimit(RLIMIT_FSIZE, &before));
+    Recording recording(path, false);
+    EXPECT_LT(1000u, recording.operations.size());
+    Use(pool);
+}
+
+// What a child that exits leaves of its parent's file.
+TEST(Record, AForkedChildWritesNothing)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("forked.btrace");
+    Pool pool(Recorded(64));
+    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str()));
+    Use(pool, 3);
+    pid_t child = fork();
+    if (child == 0)
+        exit(binade_record_stop(pool, nullptr) == BINADE_E_FORKED ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    Use(pool, 3);
+    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+    EXPECT_EQ(6u, Recording(path).Count("a"));
+}
+
+} // namespace
