@@ -138,6 +138,8 @@ void AddViews(const Arguments &a, Calls &calls)
     FORKED(binade_heap_snapshot_create, (a.pool, &snapshot));
     FORKED(binade_history_read, (a.pool, nullptr, 0, &history));
     FORKED(binade_pool_check, (a.pool, &counts));
+    FORKED(binade_expose_start, ("/tmp/binade-never"));
+    FORKED(binade_expose_stop, ());
     calls["binade_heap_snapshot_destroy"] = [] {
         binade_heap_snapshot_destroy(nullptr);
         return true;
