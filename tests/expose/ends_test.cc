@@ -150,10 +150,10 @@ TEST_F(ExposeEnds, ConfIsForProgramsThatDoNotDoItThemselves)
 }
 
 // What the child finds wrong is a bit of its exit code.
-int InAChild(int release)
+int InAChild(int ready, int release)
 {
     char byte = 0;
-    int wrong = 0;
+    int wrong = write(ready, &byte, 1) == 1 ? 0 : 8;
     if (binade_expose_start("/tmp/never") != BINADE_E_FORKED)
         wrong |= 1;
     if (binade_expose_stop() != BINADE_E_FORKED)
@@ -165,20 +165,23 @@ int InAChild(int release)
 
 TEST_F(ExposeEnds, ChildrenDoNotServe)
 {
-    int release[2], status = 0;
-    ASSERT_EQ(0, pipe(release));
+    int ready[2], release[2], status = 0;
+    char byte = 0;
+    ASSERT_EQ(0, pipe(ready) | pipe(release));
     Start();
     pid_t child = fork();
     if (child == 0) {
         close(release[1]);
-        _exit(InAChild(release[0]));
+        _exit(InAChild(ready[1], release[0]));
     }
+    EXPECT_EQ(1, read(ready[0], &byte, 1));
     EXPECT_TRUE(
         Has(Ask(Path(), "stats"), "pid", static_cast<uint64_t>(getpid())));
     // What nobody serves is dead, though the child was made with it open.
     ASSERT_EQ(0, rename(Path().c_str(), Path("kept").c_str()));
     EXPECT_EQ(BINADE_OK, binade_expose_stop());
     EXPECT_FALSE(Client(Path("kept")).is_connected());
+    close(ready[0]), close(ready[1]);
     close(release[0]), close(release[1]);
     EXPECT_EQ(child, waitpid(child, &status, 0));
     EXPECT_EQ(0, status);
