@@ -12,7 +12,7 @@ import binade
 import pytest
 from binade import observe
 from binade._expose_client import ask
-from expose_support import exposed, run
+from expose_support import exposed, run, run_outside
 from prometheus_client.parser import text_string_to_metric_families
 
 
@@ -66,7 +66,7 @@ def test_prometheus_reads_it(pool, arena):
         observe.stats(path)
         answer = observe.stats(path)
         text = observe.prometheus(answer)
-        printed = run("stats", "--prometheus", path)
+        printed = run_outside("stats", "--prometheus", path)
     assert (printed.returncode, printed.stderr) == (0, "")
     families = {family.name: family
                 for family in text_string_to_metric_families(text)}
