@@ -8,6 +8,7 @@ and nothing is told of what came later than the segments.
 """
 
 import pickle
+from bisect import bisect
 
 _STATES = {"used": "active_allocated", "kept": "active_allocated",
            "leaving": "active_pending_free", "retiring": "active_pending_free"}
@@ -37,11 +38,15 @@ class _Heap:
         self.segments = pool["segments"]
         self.pending = {one["address"] for one in self._intervals
                         if _STATES.get(one["kind"]) == "active_pending_free"}
-        self._starts = {one["address"] for one in self._intervals}
+        self._by_address = sorted((one["address"], one["size_bytes"])
+                                  for one in self.segments)
 
     def has(self, address):
-        return any(0 <= address - one["address"] < one["size_bytes"]
-                   for one in self.segments)
+        index = bisect(self._by_address, (address, 1 << 64)) - 1
+        if index < 0:
+            return False
+        start, size = self._by_address[index]
+        return address - start < size
 
     def of(self, segment):
         first = segment["first_interval"]
