@@ -155,7 +155,7 @@ static binade_status find_entry(const char *conf, struct binadei_word *out)
         return BINADE_OK;
     for (const char *text = conf;; text++) {
         binade_status status = binadei_conf_take(&text, &entry);
-        if (status == BINADE_OK && binadei_conf_is_for_process(&entry)) {
+        if (status == BINADE_OK && binadei_word_is(entry.key, "expose")) {
             if (out->length) {
                 return binadei_fail(BINADE_E_INVALID,
                                     "BINADE_CONF: key 'expose' is given twice, "

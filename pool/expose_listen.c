@@ -101,8 +101,7 @@ static binade_status lock_folder(const struct binadei_listener *listener)
                         listener->address.sun_path);
 }
 
-/* Whether somebody listens; on a socket of its own, as one whose connect()
- * failed cannot be bound everywhere. */
+/* Whether somebody listens there. */
 static bool is_alive(const struct sockaddr_un *address)
 {
     int other = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
