@@ -87,6 +87,7 @@ static binade_status make_pool(struct binade_host *host,
     const binade_source source = binadei_pinned_source(host->pinned);
     binade_pool_options pool = BINADE_POOL_OPTIONS_INIT;
     pool.context = host->home.handle;
+    pool.device = options->device; /* for who looks at it: binade/expose.h */
     pool.source = &source;
     pool.limit_bytes = host->limit_bytes;
     pool.first_segment_bytes = options->first_segment_bytes;
@@ -148,6 +149,8 @@ binade_status binade_host_create(const binade_host_options *options,
         return binadei_refuse_child();
     binade_status status =
         binadei_host_resolve(options, getenv("BINADE_CONF"), &resolved);
+    if (status == BINADE_OK)
+        status = binadei_expose_by_conf(getenv("BINADE_CONF"));
     if (status != BINADE_OK)
         return status;
     struct binade_host *host = calloc(1, sizeof(*host));

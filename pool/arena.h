@@ -17,6 +17,10 @@
 BINADE_MUST_USE binade_status binadei_pool_create(
     const binade_pool_options *options, const char *conf, binade_pool **out);
 
+/* Begins to serve if `conf`, BINADE_CONF's text or NULL, says so and nobody has
+ * before. The statuses are those of binade_expose_start(). Any thread. */
+BINADE_MUST_USE binade_status binadei_expose_by_conf(const char *conf);
+
 /* Adds segments until `total_bytes` are reserved, used or not. Any thread; the
  * source works in the calling one. BINADE_OK; BINADE_E_INVALID for a pool that
  * is destroyed; BINADE_E_TOO_LARGE; or what the source said: what was added

@@ -12,6 +12,7 @@
 #include "pool/cache/cache.h"
 #include "pool/callbacks.h"
 #include "pool/driver/context.h"
+#include "pool/exposed.h"
 #include "pool/ipc/exports.h"
 #include "pool/scopes.h"
 #include "pool/segment/segment.h"
@@ -34,6 +35,7 @@ struct binadei_pool_body {
     struct binadei_callbacks callbacks;
     struct binadei_scopes scopes;
     struct binadei_checked *checked; /* NULL: an ordinary pool */
+    struct binadei_exposed exposed;
 };
 
 /* Every block that is in use, at rest. */

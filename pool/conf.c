@@ -37,6 +37,11 @@ bool binadei_conf_is_for_hosts(const struct binadei_conf_entry *entry)
            memcmp(entry->key.text, prefix, sizeof(prefix) - 1) == 0;
 }
 
+bool binadei_conf_is_for_process(const struct binadei_conf_entry *entry)
+{
+    return binadei_word_is(entry->key, "expose");
+}
+
 bool binadei_word_is(struct binadei_word word, const char *text)
 {
     return word.length == strlen(text) &&

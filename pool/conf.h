@@ -44,6 +44,10 @@ BINADE_MUST_USE binade_status binadei_conf_take(const char **text,
  * pool's; numa/host_conf.c has them. */
 bool binadei_conf_is_for_hosts(const struct binadei_conf_entry *entry);
 
+/* Whether the key is "expose": then the entry is no pool's, but the process's;
+ * pool/expose.c has it. */
+bool binadei_conf_is_for_process(const struct binadei_conf_entry *entry);
+
 /* Whether `word` is `text`. */
 bool binadei_word_is(struct binadei_word word, const char *text);
 

@@ -8,7 +8,8 @@
  *     of the table below: one does not hide an error of the other.
  *  3. BINADE_CONF names each key once at most and no key that is not there.
  *     What it names goes over what the program said. Keys of host arenas are
- *     for these. `record` brings a history where none was asked for.
+ *     for these, and "expose" is for the process. `record` brings a history
+ *     where none was asked for.
  *  4. Then, together: the first segment is not above the largest; a watermark
  *     is not above the limit; where threads have no caches there is no bound for
  *     all of them; that bound is not below the bound for one; what is for
@@ -234,7 +235,7 @@ static binade_status refuse_key(struct binadei_word key)
     }
     return binadei_fail(BINADE_E_INVALID,
                         "BINADE_CONF: key '%.*s' is not known; accepted are "
-                        "%s, " RECORD_KEY,
+                        "%s, " RECORD_KEY ", expose",
                         BINADEI_WORD_SHOWN(key), names);
 }
 
@@ -290,7 +291,8 @@ static binade_status apply_conf(const char *conf, binade_pool_options *options)
         return BINADE_OK;
     for (;; text++) {
         binade_status status = binadei_conf_take(&text, &entry);
-        if (status == BINADE_OK && !binadei_conf_is_for_hosts(&entry))
+        if (status == BINADE_OK && !binadei_conf_is_for_hosts(&entry) &&
+            !binadei_conf_is_for_process(&entry))
             status = apply_entry(&entry, &seen, options);
         if (status != BINADE_OK)
             return status;

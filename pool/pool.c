@@ -296,6 +296,8 @@ binade_status binadei_pool_create(const binade_pool_options *options,
     if (binadei_is_forked())
         return binadei_refuse_child();
     binade_status status = binadei_options_resolve(options, conf, &resolved);
+    if (status == BINADE_OK)
+        status = binadei_expose_by_conf(conf);
     if (status != BINADE_OK)
         return status;
     struct binade_pool *pool =
@@ -318,6 +320,7 @@ binade_status binadei_pool_create(const binade_pool_options *options,
         status = make(body, pool);
     if (status == BINADE_OK) {
         binadei_record_begin(body->engine->history, trace);
+        binadei_exposed_add(body);
         *out = pool;
         return BINADE_OK;
     }
@@ -422,7 +425,11 @@ binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
     }
     if (binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
         return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
+    /* Who looks at it from outside is no user who has it kept. */
+    binadei_exposed_remove(pool->body);
     binade_status status = destroy(pool, &leaks);
+    if (pool->body)
+        binadei_exposed_add(pool->body);
     if (out_leaks && status != BINADE_E_BUSY)
         *out_leaks = leaks;
     return status;

@@ -8,7 +8,8 @@ import platform
 import sys
 from importlib import metadata
 
-from binade import _native, _trace_command
+from binade import (
+    _native, _snapshot_command, _stats_command, _trace_command)
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core",
             "cupy-cuda13x", "cupy-cuda12x", "torch")
@@ -80,6 +81,8 @@ def main(arguments=None):
                          help="print one JSON object")
     command.set_defaults(run=info)
     _trace_command.add_to(commands)
+    _stats_command.add(commands)
+    _snapshot_command.add(commands)
     options = parser.parse_args(arguments)
     try:
         return options.run(options)

@@ -11,6 +11,7 @@ Every call can raise Error, of which .status is the name of a binade_status
 are none; ValueError for what is closed or freed. All objects may be used by any
 thread. After fork() the child gets Error with status E_FORKED.
 """
+import os
 from types import TracebackType
 from typing import Any, Callable, Final
 
@@ -96,6 +97,10 @@ class Pool:
     def stats(self) -> dict[str, int]: ...
     def snapshot(self) -> dict[str, Any]:
         """Segments and intervals as binade/heap.h has them."""
+    def history(self) -> dict[str, Any]:
+        """The newest operations of all threads, 65536 at most, oldest first, as
+        binade/history.h has them: "entries", and how many were "noted" and
+        "lost". Error, E_UNSUPPORTED, for a pool without history_entries."""
     def trim(self, keep_bytes: int = 0) -> int:
         """Bytes given back to the driver."""
     def last_oom(self) -> dict[str, Any] | None: ...
@@ -206,6 +211,11 @@ def ipc_wait(closing: int, timeout_ms: int = 1000) -> None:
 def ipc_trim(keep_count: int = 0) -> int:
     """Gives back segments of others that no import uses, but for so many; how
     many are open afterwards."""
+def expose_start(path: str | os.PathLike[str]) -> None:
+    """binade_expose_start(): other programs of this user may look at the pools
+    through a Unix socket."""
+def expose_stop() -> None:
+    """binade_expose_stop(): nobody may any more, and the socket is gone."""
 def pool_of(address: int) -> Pool | None:
     """The pool that has the address, used or not."""
 def _dlpack_make(owner: Any, address: int, device: tuple[int, int],

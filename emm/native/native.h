@@ -164,6 +164,7 @@ PyObject *native_stats_of(PyObject *self, binade_pool *pool);
 
 /* snapshot.c */
 PyObject *native_snapshot(PyObject *self, PyObject *none);
+PyObject *native_history(PyObject *self, PyObject *none);
 
 /* probe.c, sharing.c: functions of the module. */
 PyObject *native_probe(PyObject *module, PyObject *arguments, PyObject *names);

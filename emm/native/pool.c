@@ -172,6 +172,8 @@ static PyMethodDef methods[] = {
      "stats()\n\nThe pool's numbers, by the keys of binade_stats_entry()."},
     {"snapshot", native_snapshot, METH_NOARGS,
      "snapshot()\n\nSegments and their intervals, of one moment."},
+    {"history", native_history, METH_NOARGS,
+     "history()\n\nThe newest operations, oldest first."},
     {"export", pool_export, METH_O,
      "export(address)\n\nA binade_ipc_handle of any address in a live block, "
      "as bytes; binade.ipc.export() makes one of an array. The pool must be "

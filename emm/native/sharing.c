@@ -98,7 +98,36 @@ static PyObject *capture_guard_end(PyObject *module, PyObject *none)
     return call_guard(module, binade_capture_guard_end);
 }
 
+static PyObject *expose_start(PyObject *module, PyObject *path)
+{
+    PyObject *bytes = NULL;
+    binade_status status;
+    if (!PyUnicode_FSConverter(path, (void *)&bytes))
+        return NULL;
+    const char *text = PyBytes_AsString(bytes);
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_expose_start(text);
+    Py_END_ALLOW_THREADS;
+    Py_DECREF(bytes);
+    return answer(module, status);
+}
+
+static PyObject *expose_stop(PyObject *module, PyObject *none)
+{
+    binade_status status;
+    (void)none;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_expose_stop();
+    Py_END_ALLOW_THREADS;
+    return answer(module, status);
+}
+
 PyMethodDef native_sharing_methods[] = {
+    {"expose_start", expose_start, METH_O,
+     "expose_start(path)\n\nOther programs of this user may look at the pools, "
+     "through a Unix socket."},
+    {"expose_stop", expose_stop, METH_NOARGS,
+     "expose_stop()\n\nEnds that and removes the socket."},
     {"ipc_wait", NATIVE_METHOD(ipc_wait), METH_VARARGS | METH_KEYWORDS,
      "ipc_wait(closing, timeout_ms=1000)\n\nWaits until it is closed; Error "
      "E_BUSY after the time."},

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 namespace fault_test
 {
@@ -194,6 +198,19 @@ void Pins(World &world)
     if (TRY(world, binade_host_pin, (memory, sizeof memory)))
         (void)TRY(world, binade_host_unpin, (memory, sizeof memory));
     (void)TRY(world, binade_host_pin_keep, (0));
+}
+
+// The thread that serves asks the pool nothing here: the scenario's faults are
+// of the calling thread's.
+void Expose(World &world)
+{
+    // A socket's path is short, and sandboxes have process ids of their own.
+    char folder[] = "/tmp/binade-fault-XXXXXX";
+    ASSERT_NE(nullptr, mkdtemp(folder));
+    (void)TRY(world, binade_expose_start,
+              ((std::string(folder) + "/s").c_str()));
+    EXPECT_TRUE(TRY(world, binade_expose_stop, ()));
+    EXPECT_EQ(0, rmdir(folder));
 }
 
 } // namespace fault_test

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Steps of the scenario for what stands beside the pool: tenants, capture
- * scopes, history, snapshots, checked mode, host arenas, pinned ranges.
+ * scopes, history, snapshots, checked mode, host arenas, pinned ranges, exposing.
  */
 #ifndef BINADE_TESTS_FAULT_FURTHER_STEPS_H_
 #define BINADE_TESTS_FAULT_FURTHER_STEPS_H_
@@ -20,6 +20,7 @@ void Snapshot(World &world);
 void Checked(World &world);
 void HostArena(World &world);
 void Pins(World &world);
+void Expose(World &world);
 
 } // namespace fault_test
 

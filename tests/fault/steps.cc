@@ -328,6 +328,7 @@ const std::vector<Step> kSteps = {
     {"host arena", HostArena},
     {"pins", Pins},
     {"ask and trim", AskAndTrim},
+    {"expose", Expose},
 };
 const Step kLastStep = {"destroy", Destroy};
 

@@ -141,6 +141,8 @@ void AddViews(const Arguments &a, Calls &calls)
     FORKED(binade_record_start, (a.pool, "/dev/null"));
     FORKED(binade_record_flush, (a.pool, nullptr));
     FORKED(binade_record_stop, (a.pool, nullptr));
+    FORKED(binade_expose_start, ("/tmp/binade-never"));
+    FORKED(binade_expose_stop, ());
     calls["binade_heap_snapshot_destroy"] = [] {
         binade_heap_snapshot_destroy(nullptr);
         return true;

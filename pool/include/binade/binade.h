@@ -8,6 +8,7 @@
 
 /* IWYU pragma: begin_exports */
 #include "binade/checked.h"
+#include "binade/expose.h"
 #include "binade/heap.h"
 #include "binade/history.h"
 #include "binade/host.h"

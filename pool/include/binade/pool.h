@@ -64,8 +64,8 @@ extern "C" {
  * later versions have their defaults. The environment variable BINADE_CONF,
  * "key:value,key:value", goes over what the program says; sizes take the
  * suffixes K, M and G (2^10, 2^20, 2^30). The keys are the names in [brackets];
- * those that begin with host_ are for host arenas alone, and record:FILE is
- * told in binade/record.h.
+ * those that begin with host_ are for host arenas alone, record:FILE is told in
+ * binade/record.h, and expose is for the whole process: binade/expose.h.
  */
 typedef struct binade_pool_options {
     /** Bytes of this struct. */

@@ -1,0 +1,69 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The history of binade/history.h as dictionaries.
+ */
+#include <stdlib.h>
+
+#include "emm/native/native.h"
+
+/* Newest entries that are read: what a picture can show. */
+#define ENTRIES_MAX ((size_t)1 << 16)
+
+static PyObject *entry_of(const binade_history_entry *entry)
+{
+    return Py_BuildValue(
+        "{sKsssssKsKsKsk}", "time_ns", (unsigned long long)entry->time_ns,
+        "kind", binade_history_kind_name(entry->kind), "status",
+        binade_status_name((binade_status)entry->status), "address",
+        entry->address, "size_bytes", (unsigned long long)entry->size_bytes,
+        "stream", (unsigned long long)(uintptr_t)entry->stream, "thread_id",
+        (unsigned long)entry->thread_id);
+}
+
+static PyObject *list_of(const binade_history_entry *entries, uint64_t count)
+{
+    PyObject *made = PyList_New((Py_ssize_t)count);
+    for (uint64_t i = 0; made && i < count; i++) {
+        PyObject *entry = entry_of(&entries[i]);
+        if (!entry || PyList_SetItem(made, (Py_ssize_t)i, entry))
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
+static PyObject *dictionary_of(const binade_history_entry *entries,
+                               const binade_history_summary *summary)
+{
+    PyObject *made = PyDict_New();
+    if (made && (native_put_u64(made, "noted", summary->noted_count) ||
+                 native_put_u64(made, "lost", summary->lost_count) ||
+                 native_put(made, "entries", list_of(entries, summary->count))))
+        Py_CLEAR(made);
+    return made;
+}
+
+PyObject *native_history(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = (struct native_space *)self;
+    binade_history_summary summary = {.struct_size = sizeof summary};
+    binade_status status;
+    binade_history_entry *entries = malloc(ENTRIES_MAX * sizeof *entries);
+    if (!entries)
+        return PyErr_NoMemory();
+    binade_pool *pool = native_enter(space);
+    if (!pool) {
+        free(entries);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_history_read(pool, entries, ENTRIES_MAX, &summary);
+    Py_END_ALLOW_THREADS;
+    PyObject *made = status == BINADE_OK
+                         ? dictionary_of(entries, &summary)
+                         : native_refuse(native_state_of(self), NULL, status);
+    native_leave(space);
+    free(entries);
+    return made;
+}
