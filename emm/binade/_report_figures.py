@@ -3,6 +3,7 @@
 the page's; names are escaped here, as Plotly reads tags in a text."""
 
 import html
+import math
 
 from binade import _report_map, _report_words as words
 
@@ -11,14 +12,20 @@ from binade import _report_map, _report_words as words
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#B86A97", "#A07000", "#7B6FC4",
            "#7A7A7A")
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-SERIES = (("reserved", "reserved"), ("handed", "handed out"),
-          ("live", "live"), ("cached", "cached"), ("retiring", "retiring"))
+# Field, title, look. Reserved lies behind, so that what of it is seen is what
+# the program did not need.
+SERIES = (
+    ("reserved", "reserved", "#7A7A7A", "solid", "rgba(128,128,128,0.45)"),
+    ("live", "live", "#0072B2", "solid", "rgba(0,114,178,0.75)"),
+    ("handed", "handed out", "#009E73", "dot", None),
+    ("cached", "cached", "#D55E00", "dash", None),
+    ("retiring", "retiring", "#B86A97", "dashdot", None))
 POINTS = 600
 
 
 def figure(graph, data, layout, height):
     """Checked by Plotly, as a dictionary."""
-    frame = {"height": height, "margin": {"l": 10, "r": 16, "t": 8, "b": 44},
+    frame = {"height": height, "margin": {"l": 10, "r": 24, "t": 8, "b": 28},
              "dragmode": False, "hovermode": "closest", "template": "none",
              "font": {"size": 13}, "paper_bgcolor": "rgba(0,0,0,0)",
              "plot_bgcolor": "rgba(0,0,0,0)"}
@@ -41,18 +48,56 @@ def spread(values):
             "arrayminus": [one["median"] - one["min"] for one in values]}
 
 
+def linear_ticks(greatest, unit):
+    """At most six, from 0 on, at 1, 2 or 5 of what bytes are shown in."""
+    scale = 1
+    while unit is words.as_bytes and greatest / scale >= 1024:
+        scale *= 1024
+    step = scale * 10.0 ** math.floor(math.log10(greatest / scale))
+    step = next(step * part for part in (0.1, 0.2, 0.5, 1, 2)
+                if greatest / (step * part) < 5)
+    if unit is words.as_count:
+        step = max(1, step)
+    return [step * at for at in range(int(greatest / step) + 2)]
+
+
+def log_ticks(least, greatest):
+    """Powers of ten. The first is below the least, to leave it some bar."""
+    first = math.ceil(math.log10(least)) - 1
+    last = math.ceil(math.log10(greatest))
+    return [10.0 ** at
+            for at in range(first, last + 1, (last - first) // 5 + 1)]
+
+
+def axis(values, unit, log):
+    """An axis for lengths of bars, or for times, with units at its ticks."""
+    known = [value for value in values if value] or [1]
+    ticks = log_ticks(min(known), max(known)) if log else \
+        linear_ticks(max(known), unit)
+    made = {"tickvals": ticks, "automargin": True, "fixedrange": True,
+            "ticktext": [words.short(unit(tick)) for tick in ticks]}
+    ends = [ticks[0], max(known) * 1.04]
+    if log:
+        return {**made, "type": "log",
+                "range": [math.log10(ends[0]), math.log10(max(known) * 1.3)]}
+    return {**made, "type": "linear", "range": ends}
+
+
 def bars(graph, comparison, order, names, unit, log):
     """A group of bars for each subject; its numbers stand below its name, so
     that an unknown one is told from a zero and needs no place in the plot."""
     subjects = comparison.ran[::-1]
-    labels = [html.escape(one.name) + "<br><b>" + " / ".join(
+    labels = [html.escape(words.cut(one.name)) + "<br><b>" + " / ".join(
         unit(one.median(name)) for name, _ in names) + "</b>"
         for one in subjects]
-    data = []
-    for at, (name, title) in enumerate(names):
+    data, ends = [], []
+    # Plotly draws a group from below.
+    for at, (name, title) in reversed(list(enumerate(names))):
         known = [(y, one) for y, one in enumerate(subjects)
                  if one.values[name] is not None
                  and not (log and not one.median(name))]
+        ends += [one.values[name]["max"] for _, one in known]
+        ends += [one.median(name) for _, one in known]
         data.append({
             "type": "bar", "orientation": "h", "name": title,
             "x": [one.median(name) for _, one in known],
@@ -65,13 +110,12 @@ def bars(graph, comparison, order, names, unit, log):
                                    "fillmode": "replace"}},
             "error_x": spread([one.values[name] for _, one in known])})
     layout = {
-        "xaxis": {"type": "log" if log else "linear", "automargin": True,
-                  "fixedrange": True, "showgrid": True, "nticks": 5},
+        "xaxis": {**axis(ends, unit, log), "showgrid": True},
         "yaxis": {"tickvals": list(range(len(subjects))), "ticktext": labels,
                   "automargin": True, "fixedrange": True,
                   "range": [-0.5, len(subjects) - 0.5], "zeroline": False},
         "barmode": "group", "showlegend": False, "bargap": 0.3}
-    return figure(graph, data, layout, 70 + 52 * len(subjects))
+    return figure(graph, data, layout, 40 + 48 * len(subjects))
 
 
 def latency(graph, comparison, order):
@@ -94,7 +138,7 @@ def thinned(timeline, name):
 def scale_of(subjects):
     """The unit for all of a comparison's curves, so that they compare."""
     peak = max((value or 0 for one in subjects
-                for name, _ in SERIES
+                for name, *_ in SERIES
                 for value in (one.first("timeline") or {}).get(name) or ()),
                default=0)
     power = 0
@@ -105,7 +149,7 @@ def scale_of(subjects):
 
 
 def unknown_series(timeline):
-    return [title for name, title in SERIES
+    return [title for name, title, *_ in SERIES
             if all(value is None for value in timeline.get(name) or ())]
 
 
@@ -114,7 +158,7 @@ def memory(graph, subject, scale):
     unit, divisor, peak = scale
     timeline = subject.first("timeline")
     data = []
-    for at, (name, title) in enumerate(SERIES):
+    for name, title, ink, line, fill in SERIES:
         if title in unknown_series(timeline):
             continue
         points = thinned(timeline, "live" if name == "live" else "reserved")
@@ -123,8 +167,9 @@ def memory(graph, subject, scale):
             "x": [timeline["op"][point] for point in points],
             "y": [None if timeline[name][point] is None
                   else timeline[name][point] / divisor for point in points],
-            "line": {"color": COLOURS[at], "dash": DASHES[at], "shape": "hv",
-                     "width": 2},
+            "line": {"color": ink, "dash": line, "shape": "hv", "width": 2},
+            "fill": "tozeroy" if fill else "none",
+            "fillcolor": fill or "rgba(0,0,0,0)",
             "hovertemplate": title + ": %{y:.4~g} " + unit
             + "<br>operation %{x:,}<extra></extra>"})
     layout = {
@@ -132,25 +177,25 @@ def memory(graph, subject, scale):
                   "fixedrange": True, "automargin": True, "nticks": 5},
         "yaxis": {"title": {"text": unit}, "fixedrange": True,
                   "automargin": True, "range": [0, peak * 1.05 or 1]},
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
-        "showlegend": True}
-    return figure(graph, data, layout, 300)
+        "showlegend": False}
+    return figure(graph, data, layout, 250)
 
 
 def distribution(graph, comparison, order):
     """Of each subject how many operations took at most so long."""
-    data = []
+    data, ends = [], []
     for one in comparison.ran:
         counts = one.histogram()
         total = sum(count for _, count in counts)
         if not total:
             continue
+        ends += [max(ns, 1) for ns, _ in counts]
         done, shares = 0, []
         for _, count in counts:
             done += count
             shares.append(100 * done / total)
         data.append({
-            "type": "scatter", "mode": "lines", "name": html.escape(one.name),
+            "type": "scatter", "mode": "lines", "name": html.escape(words.cut(one.name)),
             "x": [max(ns, 1) for ns, _ in counts], "y": shares,
             "line": {"color": colour(order, one.name), "width": 2,
                      "dash": dash(order, one.name), "shape": "vh"},
@@ -159,8 +204,8 @@ def distribution(graph, comparison, order):
     if not data:
         return None
     layout = {
-        "xaxis": {"type": "log", "title": {"text": "ns for an operation"},
-                  "fixedrange": True, "automargin": True, "dtick": 1},
+        "xaxis": {**axis(ends, words.as_time, True),
+                  "title": {"text": "time for an operation"}},
         "yaxis": {"title": {"text": "% of operations"}, "range": [0, 101],
                   "fixedrange": True, "automargin": True},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},

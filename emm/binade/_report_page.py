@@ -3,40 +3,22 @@
 
 import base64
 import hashlib
-import html
 import json
 
 from binade import _report_figures as figures
-from binade import _report_map, _report_style, _report_words as words
+from binade import _report_map, _report_style, _report_table as tables
+from binade import _report_words as words
+from binade._report_table import text
 
-# Field, heading, unit. In the table of what a comparison measured.
-COLUMNS = (
-    ("median_ns", "median", words.as_time),
-    ("p99_ns", "p99", words.as_time),
-    ("max_ns", "slowest", words.as_time),
-    ("peak_live_bytes", "peak live", words.as_bytes),
-    ("peak_reserved_bytes", "peak reserved", words.as_bytes),
-    ("footprint", "peak reserved ÷ peak live", words.as_ratio),
-    ("waste_internal_bytes", "internal waste", words.as_bytes),
-    ("waste_external_bytes", "external waste", words.as_bytes),
-    ("smallest_limit_bytes", "smallest limit", words.as_bytes),
-    ("driver_calls", "driver calls", words.as_count),
-    ("ooms", "out of memory", words.as_count),
-)
-MARKED = {"median_ns", "p99_ns", "footprint", "smallest_limit_bytes",
-          "driver_calls"}
 BARS = (
     ("footprint", "Peak reserved ÷ peak live", words.as_ratio,
-     "1 means that no memory was held beyond what the program needed."),
-    ("smallest_limit_bytes", "Smallest memory with which the trace runs",
-     words.as_bytes, "Shorter is better."),
-    ("driver_calls", "Calls to the driver for memory", words.as_count,
+     "1 means that no memory was held beyond what the program needed. "
      "Shorter is better."),
+    ("smallest_limit_bytes", "Smallest memory with which the trace runs",
+     words.as_bytes, "With less, an allocation fails. Shorter is better."),
+    ("driver_calls", "Calls to the driver for memory", words.as_count,
+     "They are slow, and some wait for the device. Shorter is better."),
 )
-
-
-def text(value):
-    return html.escape(str(value), quote=True)
 
 
 def script_json(value):
@@ -69,38 +51,6 @@ class Page:
                  f'aria-label="{text(says)}"></div></figure>')
 
 
-def cell(column, subject, best):
-    name, heading, unit = column
-    value = subject.values[name]
-    shown = text(unit(value and value["median"]))
-    if value and value["count"] > 1 and value["min"] != value["max"]:
-        shown += (f'<span class="spread">{text(unit(value["min"]))} to '
-                  f'{text(unit(value["max"]))}</span>')
-    mark = ' class="best"' if value and value["median"] == best else ""
-    return (f'<td{mark} data-field="{name}" data-label="{text(heading)}">'
-            f"<span>{shown}</span></td>")
-
-
-def least(comparison, name):
-    ranked = comparison.ranked(name) if name in MARKED else []
-    return ranked[0][0] if len(ranked) > 1 else None
-
-
-def table(page, comparison):
-    # A column in which nothing is known would only take room.
-    columns = [one for one in COLUMNS if comparison.mode == "serial" or any(
-        subject.values[one[0]] for subject in comparison.ran)]
-    best = {one[0]: least(comparison, one[0]) for one in columns}
-    page.add("<table><thead><tr><th scope=col>subject</th>",
-             *(f"<th scope=col>{text(one[1])}</th>" for one in columns),
-             "</tr></thead><tbody>")
-    for subject in comparison.ran:
-        page.add(f"<tr><th scope=row>{text(subject.name)}</th>",
-                 *(cell(one, subject, best[one[0]]) for one in columns),
-                 "</tr>")
-    page.add("</tbody></table>")
-
-
 def spoken(comparison, name, unit):
     return ", ".join(f"{one.name} {unit(one.median(name))}"
                      for one in comparison.ran)
@@ -113,14 +63,15 @@ def is_wide(comparison, name):
 
 
 def bar_plots(page, comparison):
-    page.add('<div class="plots">')
+    page.add('<h3>Side by side</h3><div class="plots wide">')
     if any(one.values["median_ns"] for one in comparison.ran):
         page.plot(figures.latency(page.graph, comparison, page.order),
                   "Time for an operation: median / p99",
                   "Median: " + spoken(comparison, "median_ns", words.as_time)
                   + ". p99: " + spoken(comparison, "p99_ns", words.as_time),
-                  "Filled: median. Striped: p99. Shorter is better; each "
-                  "line of the axis is ten times the one before.")
+                  "Filled: median, what half of all operations stay within. "
+                  "Striped: p99, what 99 of 100 stay within. Shorter is "
+                  "better. The axis is logarithmic.")
     for name, title, unit, caption in BARS:
         if any(one.values[name] for one in comparison.ran):
             log = is_wide(comparison, name)
@@ -131,15 +82,25 @@ def bar_plots(page, comparison):
     page.add("</div>")
 
 
+def key(series):
+    """How a curve looks, for those that read the plots of memory."""
+    _, title, ink, line, fill = series
+    style = {"solid": "solid", "dot": "dotted"}.get(line, "dashed")
+    return ('<span class="word"><span class="key line" style="border-top:3px '
+            f'{style} {ink};background:{fill or "none"}"></span>{title}'
+            "</span> ")
+
+
 def memory_plots(page, comparison):
     subjects = [one for one in comparison.ran
                 if (one.first("timeline") or {}).get("op")]
     if not subjects:
         return
     scale = figures.scale_of(subjects)
-    page.add("<h3>Memory over time</h3><p>The gap between <em>live</em> and "
-             "<em>reserved</em> is what the subject holds and the program "
-             'does not need.</p><div class="plots">')
+    page.add("<h3>Memory over time</h3><p>Blue is what the program used. "
+             "Grey above it is what the allocator held beside that: the less "
+             "grey, the better.</p><p>", *map(key, figures.SERIES),
+             '</p><div class="plots">')
     for one in subjects:
         missing = figures.unknown_series(one.first("timeline"))
         note = f"Unknown: {words.joined(missing)}." if missing else ""
@@ -164,20 +125,34 @@ def map_words(found):
 
 def map_plots(page, comparison):
     subjects = [one for one in comparison.ran
-                if (one.first("map") or {}).get("segments")]
+                if _report_map.pieces(one.first("map") or {})[0]]
     if not subjects:
         return
     page.add("<h3>Address space when most was reserved</h3>"
              "<p>All reserved memory in the order of its addresses, line by "
-             "line. Each cell is an equal part of it:"
-             '<span class="key out"></span>handed out'
-             '<span class="key free"></span>free, or grey for partly.</p>'
+             "line. Each cell is an equal part of it. Few and large free "
+             "areas are better than many small ones.</p><p>"
+             '<span class="word"><span class="key out"></span>handed out'
+             '</span> <span class="word"><span class="key part"></span>in '
+             'part</span> <span class="word"><span class="key free"></span>'
+             "free</span></p>"
              '<div class="plots">')
     for one in subjects:
         said = map_words(one.first("map"))
         page.plot(figures.address_map(page.graph, one), one.name,
                   f"{one.name}: {said}", text(said))
     page.add("</div>")
+
+
+def distribution_plot(page, comparison):
+    made = figures.distribution(page.graph, comparison, page.order)
+    if made:
+        page.add("<h3>How long operations took</h3>")
+        page.plot(made, "Share of operations that took at most so long",
+                  "The shares of operations by time, whose median and p99 "
+                  "are in the table.",
+                  "Further left is faster. Where a curve reaches 50 % is the "
+                  "median. The axis is logarithmic.")
 
 
 def comparison_part(page, number, comparison):
@@ -195,16 +170,15 @@ def comparison_part(page, number, comparison):
              *(f"<li>{text(one)}</li>" for one in words.findings(comparison)),
              "</ul>")
     if comparison.ran:
-        table(page, comparison)
         bar_plots(page, comparison)
-        made = figures.distribution(page.graph, comparison, page.order)
-        if made:
-            page.add("<h3>How long operations took</h3>")
-            page.plot(made, "Share of operations that took at most so long",
-                      "The shares of operations by time, whose median and p99 "
-                      "are in the table.", "Further left and up is better.")
+        distribution_plot(page, comparison)
         memory_plots(page, comparison)
         map_plots(page, comparison)
+        page.add("<h3>The numbers</h3>",
+                 *tables.subjects(comparison, "rounded", tables.COLUMNS),
+                 "<details><summary>The same with all digits</summary>",
+                 *tables.subjects(comparison, "exact", tables.EXACT),
+                 "</details>")
     if comparison.refused:
         page.add("<h3>Did not run</h3><ul class=refused>",
                  *(f"<li><strong>{text(one.name)}</strong>: "
@@ -240,7 +214,7 @@ def machine_words(machine):
                      for key, value in machine.items())
 
 
-def provenance(page, rows):
+def provenance(page, rows, others):
     page.add("<h2>Where the numbers are from</h2><dl>")
     dates = sorted(map(str, distinct(rows, "date")))
     if len(dates) > 2:
@@ -253,7 +227,9 @@ def provenance(page, rows):
         page.add(f"<dt>{title}</dt><dd>{text(said)}</dd>")
     page.add(f"<dt>rows</dt><dd>{len(rows)}. Where a subject ran more than "
              "once, the median is shown, and below it the least and the "
-             "greatest.</dd></dl>")
+             "greatest."
+             + (f" {others} of another kind are left out." if others else "")
+             + "</dd></dl>")
 
 
 def top(page, rows, comparisons):
@@ -262,13 +238,8 @@ def top(page, rows, comparisons):
              f"{text(words.joined(page.order))}.</p>")
     page.add(*(f'<p class="warn" role="note">{text(one)}</p>'
                for one in warnings(rows)))
-    if len(comparisons) < 2:
-        return
-    for number, one in enumerate(comparisons):
-        page.add(f'<p><a href="#c{number}">{text(one.title())}</a></p>'
-                 '<ul class="found">',
-                 *(f"<li>{text(said)}</li>" for said in words.findings(one)),
-                 "</ul>")
+    if len(comparisons) > 1:
+        page.add(*tables.glance(comparisons, page.order))
 
 
 def numbers(comparisons):
@@ -281,14 +252,14 @@ def numbers(comparisons):
             for one in comparisons]
 
 
-def body(graph, rows, comparisons):
+def body(graph, rows, comparisons, others):
     order = list(dict.fromkeys(name for one in comparisons
                                for name in one.subjects))
     page = Page(graph, order)
     top(page, rows, comparisons)
     for number, one in enumerate(comparisons):
         comparison_part(page, number, one)
-    provenance(page, rows)
+    provenance(page, rows, others)
     page.add("<h2>What the words mean</h2><dl>",
              *(f"<dt>{text(term)}</dt><dd>{text(meaning)}</dd>"
                for term, meaning in words.GLOSSARY.items()), "</dl>")
@@ -307,8 +278,8 @@ def allowed(scripts):
             "form-action 'none'")
 
 
-def render(graph, plotly_script, rows, comparisons):
-    page = body(graph, rows, comparisons)
+def render(graph, plotly_script, rows, comparisons, others):
+    page = body(graph, rows, comparisons, others)
     scripts = (plotly_script, _report_style.SCRIPT)
     return "".join([
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -6,11 +6,13 @@ agree in all of that are repeats: the median stands for them, with the smallest
 and the largest beside it.
 """
 
-import math
 import statistics
+
+from binade._report_read import number
 
 # How a field is called, and where it is in a row.
 FIELDS = {
+    "mean_ns": ("latency_ns", "all", "mean"),
     "median_ns": ("latency_ns", "all", "median"),
     "p99_ns": ("latency_ns", "all", "p99"),
     "max_ns": ("latency_ns", "all", "max"),
@@ -22,34 +24,6 @@ FIELDS = {
     "driver_calls": ("driver_calls",),
     "ooms": ("ooms",),
 }
-
-
-class RowError(ValueError):
-    """A row that is not what docs/replay.md says."""
-
-    def __init__(self, index, message):
-        super().__init__(f"row {index}: {message}")
-
-
-def walk(row, path):
-    """What is there, or None."""
-    for name in path:
-        if not isinstance(row, dict):
-            return None
-        row = row.get(name)
-    return row
-
-
-def number(index, row, path):
-    """A number that is not negative, or None for what is not known."""
-    found = walk(row, path)
-    if found is None:
-        return None
-    if (isinstance(found, bool) or not isinstance(found, (int, float))
-            or not math.isfinite(found) or found < 0):
-        raise RowError(index, f"{'.'.join(path)}: {found!r} is no number "
-                              "from 0 on")
-    return found
 
 
 def summary(values):
@@ -72,7 +46,7 @@ class Subject:
         self.values["footprint"] = None
 
     def finish(self):
-        ran = [(index, row) for index, row in self.rows
+        ran = [(where, row) for where, row in self.rows
                if row.get("refused") is None]
         if not ran:
             self.refused = str(self.rows[0][1]["refused"])
@@ -80,7 +54,7 @@ class Subject:
         self.rows = [row for _, row in ran]
         for name, path in FIELDS.items():
             self.values[name] = summary(
-                [number(index, row, path) for index, row in ran])
+                [number(where, row, path) for where, row in ran])
         self.values["footprint"] = summary(map(footprint, self.rows))
 
     def median(self, name):
@@ -102,7 +76,8 @@ class Subject:
         """[ns, count] of all repeats together, by ns."""
         counts = {}
         for row in self.rows if self.refused is None else ():
-            for ns, count in walk(row, ("latency_ns", "histogram")) or ():
+            for ns, count in (row.get("latency_ns") or {}).get(
+                    "histogram") or ():
                 counts[ns] = counts.get(ns, 0) + count
         return sorted(counts.items())
 
@@ -151,31 +126,18 @@ def plural(count, word):
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def check(index, row):
-    if not isinstance(row, dict) or row.get("kind") != "replay":
-        raise RowError(index, 'no object of the kind "replay"')
-    if not isinstance(walk(row, ("trace", "file")), str):
-        raise RowError(index, "trace.file is no text")
-    for name in ("subject", "mode"):
-        if not isinstance(row.get(name), str):
-            raise RowError(index, f"{name} is no text")
-
-
 def compare(rows):
-    """The comparisons, in the order in which the rows name them."""
+    """The comparisons of (where, row), in the order in which they come."""
     found = {}
-    for index, row in enumerate(rows):
-        check(index, row)
+    for where, row in rows:
         key = (row["trace"]["file"], row["mode"],
-               *(number(index, row, (name,))
+               *(number(where, row, (name,))
                  for name in ("copies", "threads", "limit_bytes")))
         if key not in found:
             found[key] = Comparison(key, row)
         subjects = found[key].subjects
         subject = subjects.setdefault(row["subject"], Subject(row["subject"]))
-        subject.rows.append((index, row))
-    if not found:
-        raise ValueError("there are no rows to report")
+        subject.rows.append((where, row))
     for comparison in found.values():
         for subject in comparison.subjects.values():
             subject.finish()

@@ -26,19 +26,27 @@ table { border-collapse: collapse; width: 100%; margin: .6rem 0;
   font-variant-numeric: tabular-nums; font-size: .93rem; }
 th, td { padding: .35rem .5rem; text-align: right; vertical-align: top;
   border-bottom: 1px solid var(--line); }
-th:first-child { text-align: left; }
+th:first-child { text-align: left; min-width: 7.5rem; }
+table.rounded td > span, table.glance td > span { overflow-wrap: normal; }
+table.exact { font-size: .8rem; }
 td.best { background: var(--best); font-weight: 600; }
 .spread { display: block; font-size: .8rem; font-weight: 400; }
-.plots { display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+.plots { display: grid; gap: 1rem; margin: .5rem 0;
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)); }
+.plots.wide {
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 0; padding: .7rem; background: var(--card); min-width: 0;
   border-radius: .4rem; }
 figure strong { display: block; }
 figcaption { font-size: .87rem; }
 .plot { width: 100%; min-width: 0; }
-.key { display: inline-block; width: .9em; height: .9em; margin: 0 .2em 0 .6em;
+.word { white-space: nowrap; margin-right: .9em; }
+.key { display: inline-block; width: .9em; height: .9em; margin-right: .35em;
   vertical-align: -.08em; border-radius: 2px; }
-.out { background: #0072B2; } .free { background: #E69F00; }
+.key.line { width: 1.8em; height: .8em; border-radius: 0; }
+.out { background: #0072B2; } .part { background: #8FA0A0; }
+.free { background: #E69F00; }
+details { margin: .6rem 0; } summary { cursor: pointer; }
 dt { font-weight: 600; } dd { margin: 0 0 .5rem; max-width: 70ch; }
 @media (max-width: 50rem) {
   thead { display: none; }
@@ -77,6 +85,8 @@ SCRIPT = """
   async function draw() {
     for (const [id, figure] of Object.entries(figures)) {
       const place = document.getElementById(id);
+      // So that the page can be read and moved before the last is drawn.
+      await new Promise((done) => setTimeout(done, 0));
       await Plotly.newPlot(place, figure.data, figure.layout, config);
       await Plotly.relayout(place, colours());
     }

@@ -32,6 +32,21 @@ def as_time(value):
     return f"{value / unit:.4g} {name}"
 
 
+def short(said):
+    """A ratio without its last zeros."""
+    return said.rstrip("0").rstrip(".") if "." in said else said
+
+
+def as_exact(value):
+    """All digits, in the unit that the row has."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def cut(name):
+    """A name that leaves room for a plot."""
+    return name if len(name) <= 24 else name[:23] + "…"
+
+
 def as_count(value):
     return UNKNOWN if value is None else plain(value)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import websocket
 
 SECONDS = 60
+# Of a page that has not begun there is no element.
+DRAWN = "document.documentElement?.dataset.drawn"
 
 
 class PageError(Exception):
@@ -108,7 +110,7 @@ class Browser:
 
     def drawn(self):
         for _ in range(SECONDS * 20):
-            if self.value("document.documentElement.dataset.drawn") == "yes":
+            if self.value(DRAWN) == "yes":
                 break
             time.sleep(0.05)
         else:
