@@ -82,13 +82,23 @@ SCRIPT = """
     return set;
   }
 
+  function paint(layout) {
+    for (const [path, value] of Object.entries(colours())) {
+      const names = path.split('.');
+      const last = names.pop();
+      let place = layout;
+      for (const name of names) place = place[name] = place[name] || {};
+      place[last] = value;
+    }
+    return layout;
+  }
+
   async function draw() {
     for (const [id, figure] of Object.entries(figures)) {
       const place = document.getElementById(id);
       // So that the page can be read and moved before the last is drawn.
       await new Promise((done) => setTimeout(done, 0));
-      await Plotly.newPlot(place, figure.data, figure.layout, config);
-      await Plotly.relayout(place, colours());
+      await Plotly.newPlot(place, figure.data, paint(figure.layout), config);
     }
     document.documentElement.dataset.drawn = 'yes';
   }

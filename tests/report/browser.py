@@ -13,7 +13,7 @@ import websocket
 
 SECONDS = 60
 # Of a page that has not begun there is no element.
-DRAWN = "document.documentElement?.dataset.drawn"
+DRAWN = "document.documentElement?.dataset.drawn === 'yes'"
 
 
 class PageError(Exception):
@@ -102,21 +102,28 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": scheme}])
 
-    def open(self, path):
-        """Opens a report and waits until its plots are drawn."""
+    def load(self, path):
+        """Opens a page and waits until all that it wants is there, or not."""
         self.events.clear()
         self.call("Page.navigate", url=Path(path).resolve().as_uri())
+        self.wait_for("document.readyState === 'complete'")
+
+    def open(self, path):
+        """Opens a report and waits until its plots are drawn."""
+        self.load(path)
         self.drawn()
 
     def drawn(self):
-        for _ in range(SECONDS * 20):
-            if self.value(DRAWN) == "yes":
-                break
-            time.sleep(0.05)
-        else:
-            raise PageError(f"the plots were not drawn: {self.complaints()}")
+        self.wait_for(DRAWN)
         self.value("new Promise(done => requestAnimationFrame("
                    "() => requestAnimationFrame(() => done(1))))")
+
+    def wait_for(self, script):
+        for _ in range(SECONDS * 20):
+            if self.value(script):
+                return
+            time.sleep(0.05)
+        raise PageError(f"waited in vain for {script}: {self.complaints()}")
 
     def complaints(self):
         """Console messages, exceptions and refusals since open()."""

@@ -219,7 +219,7 @@ def wrong_plots(browser, rows):
 
 
 def complaints(browser):
-    return [json.dumps(one["params"])[:400] for one in browser.complaints()]
+    return [json.dumps(one["params"]) for one in browser.complaints()]
 
 
 def requests(browser):
