@@ -43,19 +43,20 @@ def dash(order, name):
 
 def spread(values):
     """Error bars from the least to the greatest of the repeats."""
-    return {"type": "data", "symmetric": False, "thickness": 1.5,
+    return {"type": "data", "symmetric": False, "thickness": 2,
+            "color": "#8A8F98",
             "array": [one["max"] - one["median"] for one in values],
             "arrayminus": [one["median"] - one["min"] for one in values]}
 
 
 def linear_ticks(greatest, unit):
-    """At most six, from 0 on, at 1, 2 or 5 of what bytes are shown in."""
+    """At most five, from 0 on, at 1, 2 or 5 of what bytes are shown in."""
     scale = 1
     while unit is words.as_bytes and greatest / scale >= 1024:
         scale *= 1024
     step = scale * 10.0 ** math.floor(math.log10(greatest / scale))
-    step = next(step * part for part in (0.1, 0.2, 0.5, 1, 2)
-                if greatest / (step * part) < 5)
+    step = next(step * part for part in (0.5, 1, 2, 5)
+                if greatest / (step * part) < 4)
     if unit is words.as_count:
         step = max(1, step)
     return [step * at for at in range(int(greatest / step) + 2)]
@@ -75,6 +76,7 @@ def axis(values, unit, log):
     ticks = log_ticks(min(known), max(known)) if log else \
         linear_ticks(max(known), unit)
     made = {"tickvals": ticks, "automargin": True, "fixedrange": True,
+            "tickangle": 0,
             "ticktext": [words.short(unit(tick)) for tick in ticks]}
     ends = [ticks[0], max(known) * 1.04]
     if log:
@@ -195,7 +197,8 @@ def distribution(graph, comparison, order):
             done += count
             shares.append(100 * done / total)
         data.append({
-            "type": "scatter", "mode": "lines", "name": html.escape(words.cut(one.name)),
+            "type": "scatter", "mode": "lines",
+            "name": html.escape(words.cut(one.name)),
             "x": [max(ns, 1) for ns, _ in counts], "y": shares,
             "line": {"color": colour(order, one.name), "width": 2,
                      "dash": dash(order, one.name), "shape": "vh"},

@@ -165,6 +165,7 @@ def comparison_part(page, number, comparison):
     if isinstance(info, dict):
         facts += [f"{key}: {value}" for key, value in info.items()]
     page.add(f'<section id="c{number}"><h2>{text(comparison.title())}</h2>'
+             '<p class="about"><a href="#top">To the top</a></p>'
              f'<p class="about">The trace: {text(", ".join(facts))}.</p>')
     page.add('<ul class="found">',
              *(f"<li>{text(one)}</li>" for one in words.findings(comparison)),
@@ -175,9 +176,9 @@ def comparison_part(page, number, comparison):
         memory_plots(page, comparison)
         map_plots(page, comparison)
         page.add("<h3>The numbers</h3>",
-                 *tables.subjects(comparison, "rounded", tables.COLUMNS),
+                 *tables.rounded(comparison),
                  "<details><summary>The same with all digits</summary>",
-                 *tables.subjects(comparison, "exact", tables.EXACT),
+                 *tables.exact(comparison),
                  "</details>")
     if comparison.refused:
         page.add("<h3>Did not run</h3><ul class=refused>",
@@ -287,7 +288,7 @@ def render(graph, plotly_script, rows, comparisons, others):
         f'content="{text(allowed(scripts))}">'
         '<meta name="viewport" content="width=device-width, '
         'initial-scale=1"><title>Binade: replay of traces</title>'
-        f"<style>{_report_style.CSS}</style></head><body><main>",
+        f"<style>{_report_style.CSS}</style></head><body id=top><main>",
         *page.parts,
         '</main><script type="application/json" id="binade-numbers">',
         script_json(numbers(comparisons)),

@@ -4,11 +4,11 @@
 CSS = """
 :root { color-scheme: light dark; --back: #ffffff; --card: #f6f7f9;
   --text: #1a1d21; --quiet: #4c535c; --line: #c9ced6; --grid: #e1e4e9;
-  --warn: #fff1cf; --warn-text: #4a3500; --best: #dcefe6; }
+  --warn: #fff1cf; --warn-text: #4a3500; --best: #dcefe6; --link: #0a58a8; }
 @media (prefers-color-scheme: dark) { :root { --back: #14171b;
   --card: #1c2026; --text: #e8eaed; --quiet: #aab1bb; --line: #434a54;
   --grid: #2c323a; --warn: #46380f; --warn-text: #ffe9b0;
-  --best: #17392b; } }
+  --best: #17392b; --link: #8ab8ff; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 76rem;
   background: var(--back); color: var(--text); overflow-wrap: anywhere;
@@ -27,7 +27,8 @@ table { border-collapse: collapse; width: 100%; margin: .6rem 0;
 th, td { padding: .35rem .5rem; text-align: right; vertical-align: top;
   border-bottom: 1px solid var(--line); }
 th:first-child { text-align: left; min-width: 7.5rem; }
-table.rounded td > span, table.glance td > span { overflow-wrap: normal; }
+table.rounded { overflow-wrap: break-word; }
+tbody th { overflow-wrap: anywhere; }
 table.exact { font-size: .8rem; }
 td.best { background: var(--best); font-weight: 600; }
 .spread { display: block; font-size: .8rem; font-weight: 400; }
@@ -48,7 +49,8 @@ figcaption { font-size: .87rem; }
 .free { background: #E69F00; }
 details { margin: .6rem 0; } summary { cursor: pointer; }
 dt { font-weight: 600; } dd { margin: 0 0 .5rem; max-width: 70ch; }
-@media (max-width: 50rem) {
+a { color: var(--link); }
+@media (max-width: 68rem) {
   thead { display: none; }
   tr { display: block; padding: .5rem 0; border-bottom: 2px solid var(--line); }
   tbody th { display: block; border: 0; padding: .2rem 0; font-size: 1.05rem; }

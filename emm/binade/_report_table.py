@@ -23,10 +23,6 @@ COLUMNS = (
 )
 MARKED = {"mean_ns", "median_ns", "p99_ns", "footprint",
           "smallest_limit_bytes", "driver_calls"}
-EXACT = tuple(
-    (name, heading + (", ns" if unit is words.as_time else
-                      ", bytes" if unit is words.as_bytes else ""),
-     words.as_exact) for name, heading, unit in COLUMNS)
 # What several comparisons are laid beside each other by.
 GLANCE = (
     ("footprint", "Memory: peak reserved ÷ peak live",
@@ -41,12 +37,13 @@ def text(value):
     return html.escape(str(value), quote=True)
 
 
-def cell(subject, name, heading, unit, best):
+def cell(subject, name, heading, unit, best, with_spread=True):
     value = subject and subject.values[name]
     shown = text(unit(value and value["median"]))
     if subject is None or subject.refused is not None:
         shown = "did not run"
-    if value and value["count"] > 1 and value["min"] != value["max"]:
+    if with_spread and value and value["count"] > 1 and \
+            value["min"] != value["max"]:
         shown += (f'<span class="spread">{text(unit(value["min"]))} to '
                   f'{text(unit(value["max"]))}</span>')
     mark = ' class="best"' if value and value["median"] == best else ""
@@ -65,18 +62,38 @@ def head(first, headings):
         + "</tr></thead>")
 
 
-def subjects(comparison, kind, columns):
-    """A row for each subject that ran, and a column for each field."""
-    # A column in which nothing is known would only take room.
-    columns = [one for one in columns if comparison.mode == "serial" or any(
+def known_columns(comparison):
+    """A column in which nothing is known would only take room."""
+    return [one for one in COLUMNS if comparison.mode == "serial" or any(
         subject.values[one[0]] for subject in comparison.ran)]
+
+
+def rounded(comparison):
+    """A row for each subject that ran, and a column for each field."""
+    columns = known_columns(comparison)
     best = {one[0]: least(comparison, one[0]) for one in columns}
-    yield f'<table class="{kind}">'
+    yield '<table class="rounded">'
     yield head("subject", [one[1] for one in columns]) + "<tbody>"
     for subject in comparison.ran:
         yield f"<tr><th scope=row>{text(subject.name)}</th>"
         for name, heading, unit in columns:
             yield cell(subject, name, heading, unit, best[name])
+        yield "</tr>"
+    yield "</tbody></table>"
+
+
+def exact(comparison):
+    """The other way round, as numbers with all digits are wide."""
+    yield '<table class="exact">'
+    yield head("", [one.name for one in comparison.ran]) + "<tbody>"
+    for name, heading, unit in known_columns(comparison):
+        heading += {words.as_time: ", ns", words.as_bytes: ", bytes"}.get(
+            unit, "")
+        yield f"<tr><th scope=row>{text(heading)}</th>"
+        best = least(comparison, name)
+        for subject in comparison.ran:
+            yield cell(subject, name, subject.name, words.as_exact, best,
+                       False)
         yield "</tr>"
     yield "</tbody></table>"
 
@@ -96,6 +113,6 @@ def glance(comparisons, order):
                    f"{text(one.title())}</a></th>")
             for subject in order:
                 found = one.subjects.get(subject)
-                yield cell(found, name, subject, unit, best)
+                yield cell(found, name, subject, unit, best, False)
             yield "</tr>"
         yield "</tbody></table>"

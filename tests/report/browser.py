@@ -26,6 +26,7 @@ class Browser:
         program = shutil.which("chromium")
         if program is None:
             raise PageError("no chromium: ./bazelw test installs it")
+        self.page = None
         self.events = []
         self.last_id = 0
         self.process = subprocess.Popen(
@@ -104,6 +105,7 @@ class Browser:
 
     def load(self, path):
         """Opens a page and waits until all that it wants is there, or not."""
+        self.page = path
         self.events.clear()
         self.call("Page.navigate", url=Path(path).resolve().as_uri())
         self.wait_for("document.readyState === 'complete'")

@@ -71,10 +71,48 @@ def test_is_whole_on_each_screen(browser, report, rows, width, height,
         assert checks.wrong_colours(browser) == []
     assert checks.wrong_cells(browser, rows) == []
     assert checks.wrong_plots(browser, rows) == []
+    turn(browser, 1024, 768, "light")
+    assert checks.overflow(browser) == []
     assert browser.value("document.querySelector('.refused').textContent"
                          ) == "cudaMallocAsync: there is no GPU here"
     assert checks.complaints(browser) == []
     assert checks.requests(browser) == []
+
+
+def add_calls(row):
+    row["driver_calls"] += 1
+
+
+def reserve_more(row):
+    row["peak_reserved_bytes"] += 1
+
+
+def live_more(row):
+    row["timeline"]["live"][10] += 1 << 20
+
+
+def hand_out_less(row):
+    del row["map"]["blocks"][:300]
+
+
+def count_more(row):
+    row["latency_ns"]["histogram"][5][1] += 100
+
+
+def test_a_number_that_is_not_the_rows_is_found(browser, report, rows):
+    if browser.page != report:
+        browser.open(report)
+    for change, check, word in (
+            (add_calls, checks.wrong_cells, "driver_calls"),
+            (reserve_more, checks.wrong_cells, "footprint"),
+            (reserve_more, checks.wrong_plots, "bar of"),
+            (live_more, checks.wrong_plots, "live at"),
+            (hand_out_less, checks.wrong_plots, "map of"),
+            (count_more, checks.wrong_plots, "share of")):
+        changed = copy.deepcopy(rows)
+        for row in changed[:3]:  # the repeats of one subject
+            change(row)
+        assert any(word in one for one in check(browser, changed))
 
 
 def test_names_cannot_break_the_page(browser, tmp_path):
@@ -115,7 +153,8 @@ def test_what_is_wrong_with_a_page_is_found(browser, small):
     # Without the policy, under which nothing of this would run.
     page = re.sub('<meta http-equiv[^>]*>', "", path.read_text())
     for old, new in (
-            ("</main>", "</main><script>console.error('planted error')</script>"
+            ("</main>",
+             "</main><script>console.error('planted error')</script>"
              "<script>console.warn('planted warning')</script>"
              "<script>setTimeout(() => { throw 'planted throw'; })</script>"
              "<img src='http://127.0.0.1:9/planted.png'>"),
@@ -133,39 +172,3 @@ def test_what_is_wrong_with_a_page_is_found(browser, small):
     assert any("wide" in one for one in checks.overflow(browser))
     assert any("rgb(18, 52, 86)" in one for one in
                checks.wrong_colours(browser))
-
-
-def add_calls(row):
-    row["driver_calls"] += 1
-
-
-def reserve_more(row):
-    row["peak_reserved_bytes"] += 1
-
-
-def live_more(row):
-    row["timeline"]["live"][10] += 1 << 20
-
-
-def hand_out_less(row):
-    del row["map"]["blocks"][:300]
-
-
-def count_more(row):
-    row["latency_ns"]["histogram"][5][1] += 100
-
-
-def test_a_number_that_is_not_the_rows_is_found(browser, small):
-    rows, path = small
-    browser.open(path)
-    for change, check, word in (
-            (add_calls, checks.wrong_cells, "driver_calls"),
-            (reserve_more, checks.wrong_cells, "footprint"),
-            (reserve_more, checks.wrong_plots, "bar of"),
-            (live_more, checks.wrong_plots, "live at"),
-            (hand_out_less, checks.wrong_plots, "map of"),
-            (count_more, checks.wrong_plots, "share of")):
-        assert check(browser, rows) == []
-        changed = copy.deepcopy(rows)
-        change(changed[0])
-        assert any(word in one for one in check(browser, changed))
