@@ -161,6 +161,10 @@ def comparison_part(page, number, comparison):
              f"{words.as_count(about.get('threads'))} threads",
              f"{words.as_count(about.get('streams'))} streams",
              f"peak live {words.as_bytes(about.get('peak_live_bytes'))}"]
+    recorded = about.get("recorded_peak_reserved_bytes")
+    if recorded is not None:
+        facts.append(f"{words.as_bytes(recorded)} reserved at the peak by the "
+                     "allocator that it was recorded on")
     info = about.get("info") or {}
     if isinstance(info, dict):
         facts += [f"{key}: {value}" for key, value in info.items()]
@@ -222,6 +226,7 @@ def provenance(page, rows, others):
         dates = [f"{dates[0]} to {dates[-1]}"]
     for title, found in (
             ("machine", map(machine_words, distinct(rows, "machine"))),
+            ("device", distinct(rows, "device")),
             ("driver", distinct(rows, "driver")),
             ("commit", distinct(rows, "commit")), ("date", dates)):
         said = "; ".join(map(str, found)) or words.UNKNOWN
@@ -234,9 +239,10 @@ def provenance(page, rows, others):
 
 
 def top(page, rows, comparisons):
-    page.add("<h1>How much memory, and how fast?</h1><p>"
-             "The allocations of real programs, replayed on "
-             f"{text(words.joined(page.order))}.</p>")
+    page.add("<h1>How much memory, and how fast?</h1><p>A trace is every "
+             "allocation and free that a program made. Each was replayed on "
+             f"these allocators: {text(words.joined(page.order))}. The words "
+             'are explained <a href="#words">at the end</a>.</p>')
     page.add(*(f'<p class="warn" role="note">{text(one)}</p>'
                for one in warnings(rows)))
     if len(comparisons) > 1:
@@ -261,7 +267,7 @@ def body(graph, rows, comparisons, others):
     for number, one in enumerate(comparisons):
         comparison_part(page, number, one)
     provenance(page, rows, others)
-    page.add("<h2>What the words mean</h2><dl>",
+    page.add("<h2 id=words>What the words mean</h2><dl>",
              *(f"<dt>{text(term)}</dt><dd>{text(meaning)}</dd>"
                for term, meaning in words.GLOSSARY.items()), "</dl>")
     return page

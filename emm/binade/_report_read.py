@@ -95,7 +95,8 @@ def check(where, row):
                          ("mode", row.get("mode"))):
         if not isinstance(value, str):
             raise RowError(where, f"{title} is no text")
-    for name in ("operations", "threads", "streams", "peak_live_bytes"):
+    for name in ("operations", "threads", "streams", "peak_live_bytes",
+                 "recorded_peak_reserved_bytes"):
         number(where, row, ("trace", name))
     check_latency(where, part(where, row, "latency_ns"))
     if row.get("timeline") is not None:

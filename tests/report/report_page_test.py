@@ -75,6 +75,9 @@ def test_is_whole_on_each_screen(browser, report, rows, width, height,
     assert checks.overflow(browser) == []
     assert browser.value("document.querySelector('.refused').textContent"
                          ) == "cudaMallocAsync: there is no GPU here"
+    assert "1.955 GiB reserved at the peak by the allocator that it was " \
+        "recorded on" in browser.value(
+            "document.querySelector('section').textContent")
     assert checks.complaints(browser) == []
     assert checks.requests(browser) == []
 
