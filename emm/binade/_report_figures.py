@@ -201,7 +201,7 @@ def distribution(graph, comparison, order):
             "name": html.escape(words.cut(one.name)),
             "x": [max(ns, 1) for ns, _ in counts], "y": shares,
             "line": {"color": colour(order, one.name), "width": 2,
-                     "dash": dash(order, one.name), "shape": "vh"},
+                     "dash": dash(order, one.name), "shape": "hv"},
             "hovertemplate":
                 "%{y:.2f} % took at most %{x:,} ns<extra></extra>"})
     if not data:

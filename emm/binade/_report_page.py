@@ -157,9 +157,9 @@ def distribution_plot(page, comparison):
 
 def comparison_part(page, number, comparison):
     about = comparison.about
-    facts = [f"{words.as_count(about.get('operations'))} operations",
-             f"{words.as_count(about.get('threads'))} threads",
-             f"{words.as_count(about.get('streams'))} streams",
+    facts = [words.counted(about.get("operations"), "operation"),
+             words.counted(about.get("threads"), "thread"),
+             words.counted(about.get("streams"), "stream"),
              f"peak live {words.as_bytes(about.get('peak_live_bytes'))}"]
     recorded = about.get("recorded_peak_reserved_bytes")
     if recorded is not None:
@@ -167,7 +167,8 @@ def comparison_part(page, number, comparison):
                      "allocator that it was recorded on")
     info = about.get("info") or {}
     if isinstance(info, dict):
-        facts += [f"{key}: {value}" for key, value in info.items()]
+        facts += [f"{name.replace('_', ' ')}: {value}"
+                  for name, value in info.items()]
     page.add(f'<section id="c{number}"><h2>{text(comparison.title())}</h2>'
              '<p class="about"><a href="#top">To the top</a></p>'
              f'<p class="about">The trace: {text(", ".join(facts))}.</p>')

@@ -8,6 +8,7 @@ and the largest beside it.
 
 import statistics
 
+from binade import _report_words as words
 from binade._report_read import number
 
 # How a field is called, and where it is in a row.
@@ -112,18 +113,14 @@ class Comparison:
         return sorted(found, key=lambda pair: pair[0])
 
     def title(self):
-        words = [f"{self.trace}, {self.mode}"]
+        said = [f"{self.trace}, {self.mode}"]
         if self.threads is not None:
-            words.append(plural(self.threads, "thread"))
+            said.append(words.counted(self.threads, "thread"))
         if self.copies not in (None, 1):
-            words.append(f"{self.copies} copies")
+            said.append(f"{self.copies} copies")
         if self.limit_bytes:
-            words.append(f"limit {self.limit_bytes} bytes")
-        return ", ".join(words)
-
-
-def plural(count, word):
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+            said.append(f"limit {words.as_bytes(self.limit_bytes)}")
+        return ", ".join(said)
 
 
 def compare(rows):

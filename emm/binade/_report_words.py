@@ -51,6 +51,10 @@ def as_count(value):
     return UNKNOWN if value is None else plain(value)
 
 
+def counted(value, word):
+    return f"{as_count(value)} {word}" + ("" if value == 1 else "s")
+
+
 def as_ratio(value):
     return UNKNOWN if value is None else f"{value:.3f}"
 

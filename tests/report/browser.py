@@ -64,9 +64,13 @@ class Browser:
         raise PageError("chromium did not start")
 
     def close(self):
-        self.call("Browser.close")
-        self.socket.close()
-        self.process.wait(SECONDS)
+        try:
+            self.call("Browser.close")
+            self.socket.close()
+            self.process.wait(SECONDS)
+        finally:
+            self.process.kill()
+            self.process.wait()
 
     def __enter__(self):
         return self
@@ -138,11 +142,21 @@ class Browser:
         return [one["params"]["request"]["url"] for one in self.events
                 if one.get("method") == "Network.requestWillBeSent"]
 
-    def picture(self, path, height=None):
-        """The page as PNG: all of it, or its first `height` pixels."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "scale": 1,
-                "height": min(height or size["height"], size["height"])}
+    def box(self, selector, height=None):
+        """Where the element is on the page, or its first `height` pixels."""
+        found = self.value(f"""(() => {{
+            const box = document.querySelector({json.dumps(selector)})
+                ?.getBoundingClientRect();
+            return box && {{x: box.x + scrollX, y: box.y + scrollY,
+                           width: box.width, height: box.height}};
+        }})()""")
+        if found is None:
+            raise PageError(f"nothing is {selector}")
+        return {**found, "height": min(height or found["height"],
+                                       found["height"])}
+
+    def picture(self, path, selector="html", height=None):
+        clip = {**self.box(selector, height), "scale": 1}
         data = self.call("Page.captureScreenshot", format="png", clip=clip,
                          captureBeyondViewport=True)["data"]
         Path(path).write_bytes(base64.b64decode(data))

@@ -23,7 +23,7 @@ new Promise(done => {
   look();
 })
 """
-HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=hit=1>"
+HOSTILE = "</script x><script>window.hit=1</script><img src=x onerror=hit=1>"
 
 
 @pytest.fixture(scope="module")

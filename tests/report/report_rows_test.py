@@ -20,11 +20,15 @@ def line_of(row):
     return json.dumps(row) + "\n"
 
 
-def numbers_of(path):
+def data_of(path, name):
     """What the page tells programs."""
     page = path.read_text()
-    begin = page.index(">", page.index('id="binade-numbers"')) + 1
+    begin = page.index(">", page.index(f'id="{name}"')) + 1
     return json.loads(page[begin:page.index("</script>", begin)])
+
+
+def numbers_of(path):
+    return data_of(path, "binade-numbers")
 
 
 @pytest.fixture
@@ -124,6 +128,22 @@ def test_numbers_of_any_size_are_drawn(out):
                     driver_calls=value, smallest_limit_bytes=value)
         row["latency_ns"]["all"] = {"median": value, "p99": value * 0.9}
         _report.write([row], out)
+
+
+def test_a_long_timeline_is_thinned_and_keeps_its_peaks(out):
+    row = small()
+    count, mib = 50021, 1 << 20
+    series = {name: [mib] * count for name in ("live", "reserved")}
+    series["live"][12345] = series["reserved"][777] = 3 * mib
+    row["timeline"] = {"op": list(range(count)), **series}
+    _report.write([row], out)
+    curves = {one["name"]: one for figure in
+              data_of(out, "binade-figures").values()
+              for one in figure["data"] if one["type"] == "scatter"}
+    for name, op in (("live", 12345), ("reserved", 777)):
+        curve = curves[name]
+        assert len(curve["x"]) <= 601
+        assert curve["y"][curve["x"].index(op)] == 3
 
 
 def test_no_row_is_an_error(tmp_path, out):

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a PNG of a report.
 
-usage: screenshot.py [--width=1280] [--height=PIXELS] [--dark] REPORT PICTURE
+usage: screenshot.py [--width=1280] [--height=PIXELS] [--of=SELECTOR] [--dark]
+                     REPORT PICTURE
+
+It has to run with what the tests have: .venv/bin/python.
 """
 
 import argparse
@@ -15,6 +18,8 @@ def main():
     parser.add_argument("--width", type=int, default=1280)
     parser.add_argument("--height", type=int,
                         help="of the picture; else the whole page")
+    parser.add_argument("--of", default="html",
+                        help="the element, as CSS names it: #c0 .plots")
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("report")
     parser.add_argument("picture")
@@ -24,7 +29,7 @@ def main():
             browser.look(options.width, options.height or 900,
                          "dark" if options.dark else "light")
             browser.open(options.report)
-            browser.picture(options.picture, options.height)
+            browser.picture(options.picture, options.of, options.height)
 
 
 if __name__ == "__main__":
