@@ -132,6 +132,8 @@ def test_names_cannot_break_the_page(browser, tmp_path):
     assert checks.requests(browser) == []
     assert checks.overflow(browser) == []
     assert browser.value("typeof window.hit") == "undefined"
+    assert browser.value("JSON.parse(document.getElementById("
+                         "'binade-numbers').textContent)[0].trace") == HOSTILE
     assert browser.value("document.querySelector('section h2').textContent"
                          ).startswith(HOSTILE)
     assert browser.value("document.querySelector('section th[scope=row]')"
