@@ -89,9 +89,11 @@ def bars(graph, comparison, order, names, unit, log):
     """A group of bars for each subject; its numbers stand below its name, so
     that an unknown one is told from a zero and needs no place in the plot."""
     subjects = comparison.ran[::-1]
-    labels = [html.escape(words.cut(one.name)) + "<br><b>" + " / ".join(
-        unit(one.median(name)) for name, _ in names) + "</b>"
-        for one in subjects]
+    # Who served less may well look better.
+    labels = [html.escape(words.cut(one.name))
+              + (", failed" if one.has_failed else "") + "<br><b>"
+              + " / ".join(unit(one.median(name)) for name, _ in names)
+              + "</b>" for one in subjects]
     data, ends = [], []
     # Plotly draws a group from below.
     for at, (name, title) in reversed(list(enumerate(names))):

@@ -82,6 +82,13 @@ def test_who_ran_out_of_memory_is_not_the_best(out):
     assert "Not ranked, because memory ran out: naive (3 times)" in \
         out.read_text()
     assert "Least memory: binade-vmm" in out.read_text()
+    labels = [figure["layout"]["yaxis"]["ticktext"] for figure in
+              data_of(out, "binade-figures").values()
+              if figure["data"][0]["type"] == "bar"]
+    assert len(labels) == 4
+    for naive, binade in labels:
+        assert naive.startswith("naive, failed<br>")
+        assert binade.startswith("binade-vmm<br>")
 
 
 def test_rows_of_other_kinds_are_left_out_and_counted(out):
