@@ -26,6 +26,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         with Browser(folder) as browser:
+            # A picture has none, and all that is on the page would be moved.
+            browser.call("Emulation.setScrollbarsHidden", hidden=True)
             browser.look(options.width, options.height or 900,
                          "dark" if options.dark else "light")
             browser.open(options.report)
