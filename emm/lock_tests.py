@@ -8,7 +8,8 @@ usage: python3.XX lock_tests.py [--for=3.XX] [ARGUMENT OF PIP...]
 It wants pip 23 or newer, and the version of Python that it is to pin for: what
 a package needs may depend on it, and pip asks the Python it runs on. --for takes
 the wheels of another version all the same, for want of that. To keep what is
-pinned already: -c requirements-test-cp3XX.txt.
+pinned already: -c with the names and versions of requirements-test-cp3XX.txt
+alone, as pip wants a hash of everything where it is given one.
 """
 
 import argparse

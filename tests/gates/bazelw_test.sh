@@ -47,7 +47,7 @@ with_test_tools() {
     local name
     with_build_tools
     for name in clang-format clang-tidy cmake make git spin busybox cpio \
-        qemu-system-x86_64 python; do
+        chromium qemu-system-x86_64 python; do
         program "$name" <<<'exit 0'
     done
     mkdir -p "$machine/clang/lib/any"

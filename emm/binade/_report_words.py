@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers and findings of a report, in words. Nothing here is HTML."""
+
+UNKNOWN = "unknown"
+BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+TIME_UNITS = (("ns", 1), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
+
+
+def plain(value):
+    """Three digits that matter, or all of a small whole number."""
+    if value >= 1000 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def as_bytes(value):
+    if value is None:
+        return UNKNOWN
+    power = 0
+    while value >= 1024 and power < len(BYTE_UNITS) - 1:
+        value /= 1024
+        power += 1
+    digits = 4 if power else 15
+    return f"{value:.{digits}g} {BYTE_UNITS[power]}"
+
+
+def as_time(value):
+    if value is None:
+        return UNKNOWN
+    name, unit = [one for one in TIME_UNITS if value >= one[1]][-1] \
+        if value >= 1 else TIME_UNITS[0]
+    return f"{value / unit:.4g} {name}"
+
+
+def short(said):
+    """A ratio without its last zeros."""
+    return said.rstrip("0").rstrip(".") if "." in said else said
+
+
+def as_exact(value):
+    """All digits, in the unit that the row has."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def cut(name):
+    """A name that leaves room for a plot."""
+    return name if len(name) <= 24 else name[:23] + "…"
+
+
+def as_count(value):
+    return UNKNOWN if value is None else plain(value)
+
+
+def counted(value, word):
+    return f"{as_count(value)} {word}" + ("" if value == 1 else "s")
+
+
+def as_ratio(value):
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
+def joined(names):
+    names = list(names)
+    return " and ".join([", ".join(names[:-1]), names[-1]]
+                        if len(names) > 1 else names)
+
+
+def factor(small, large):
+    """How much more the larger one is, as words, or None if there is none."""
+    if not small or large / small < 1.0005:
+        return None
+    ratio = large / small
+    return f"{ratio:.3g} times" if ratio >= 1.1 else \
+        f"{(ratio - 1) * 100:.2g} % more than"
+
+
+def against(ranked, unit, verb):
+    """"; the next was X, ..." of what is not the least, or nothing."""
+    least = ranked[0][0]
+    rest = [pair for pair in ranked if pair[0] != least]
+    if not rest:
+        return ", all the same" if len(ranked) > 1 else ""
+    parts = []
+    ends = [("next", rest[0])]
+    if len(rest) > 1:
+        ends.append(("last", rest[-1]))
+    for word, (value, subject) in ends:
+        times = factor(least, value)
+        more = f", {times} that" if times else ""
+        parts.append(f"the {word}, {subject.name}, {verb} {unit(value)}{more}")
+    return "; " + "; ".join(parts)
+
+
+def finding(comparison, name, unit, words, verb):
+    ranked = comparison.ranked(name)
+    if not ranked:
+        return None
+    least = ranked[0][0]
+    best = joined(one.name for value, one in ranked if value == least)
+    return (words.format(best=best, value=unit(least))
+            + against(ranked, unit, verb) + ".")
+
+
+def findings(comparison):
+    """Sentences: who needed the least memory, who was fastest, who failed."""
+    said = [
+        finding(comparison, "peak_reserved_bytes", as_bytes,
+                "Least memory: {best}, with {value} reserved at the peak",
+                "reserved"),
+        finding(comparison, "median_ns", as_time,
+                "Fastest: {best}, with {value} for an operation (median)",
+                "took"),
+    ]
+    failed = [one for one in comparison.ran if one.has_failed]
+    if failed:
+        said.append("Not ranked, because memory ran out: " + joined(
+            f"{one.name} ({as_count(one.values['ooms']['max'])} times)"
+            for one in failed) + ".")
+    return [one for one in said if one]
+
+
+GLOSSARY = {
+    "subject": "An allocator that the trace was replayed on.",
+    "trace": "Every allocation and free that a program made, in order.",
+    "serial": "One thread does all operations in the order of the trace.",
+    "concurrent": "As many threads as the program had. Only the order within "
+                  "a thread, and a free after its allocation, are kept.",
+    "live": "Bytes that the program had allocated and not yet freed, as it "
+            "asked for them.",
+    "handed out": "The same blocks, with what each was rounded up by.",
+    "cached": "Freed, and kept in a cache for the next allocation.",
+    "retiring": "Freed, but work on the device may still use it.",
+    "reserved": "What the subject held of the driver. Nobody else can use it.",
+    "peak reserved ÷ peak live": "What the subject held at most, by what the "
+                                 "program needed at most. 1 is the best.",
+    "waste": "When most was reserved: internal is what rounding added, "
+             "external what was reserved and not handed out.",
+    "smallest limit": "The least memory with which the whole trace still "
+                      "ran.",
+    "median, p99": "Half of all operations took at most the median, and 99 of "
+                   "100 at most the p99.",
+    "driver calls": "Calls that take memory of the driver or return it. They "
+                    "are slow, and some wait for the device.",
+    "out of memory": "How many allocations failed.",
+    "stand-in": "A driver for machines without a GPU. It keeps the books as "
+                "a driver does, but has none of a device's times.",
+}
