@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Growth: how large the next segment is, and how it comes to the pool. Segments
- * double from the first size to the largest; a request above half of one gets a
- * segment of its own. What is not to be had is halved down to the need.
+ * double from the first size to the largest; a request above an eighth of one
+ * gets a segment of its own: several of them would leave a rest behind the last
+ * (docs/adr/0019-growth.md). What is not to be had is halved down to the need.
  */
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
@@ -127,10 +128,15 @@ static uint64_t pages_within_limit(const struct binadei_segments *segments)
     return below < pages ? below : pages;
 }
 
+/* Larger requests than this part of a segment, and than a page, have one of
+ * their own. */
+#define OWN_SEGMENT_PART 8U
+
 static bool needs_its_own(const struct binadei_segments *segments,
                           uint32_t needed)
 {
-    return needed > segments->next_bytes / BINADEI_PAGE_BYTES / 2;
+    uint64_t page_count = segments->next_bytes / BINADEI_PAGE_BYTES;
+    return needed > 1 && needed > page_count / OWN_SEGMENT_PART;
 }
 
 /* Pages that growth should have by the policy, cut to what limit and offset
@@ -197,14 +203,15 @@ static binade_status ask_halving(struct binadei_segments *segments,
     return status;
 }
 
-/* Doubles after a segment of the size that was due. */
-static void step_policy(struct binadei_segments *segments, uint32_t needed,
-                        uint32_t pages)
+/* Doubles after a segment of the size that was due, or as much in segments that
+ * requests have of their own. */
+static void step_policy(struct binadei_segments *segments, uint32_t pages)
 {
     uint64_t next = segments->next_bytes;
-    if (needs_its_own(segments, needed) ||
-        (uint64_t)pages * BINADEI_PAGE_BYTES < next)
+    segments->own_bytes += (uint64_t)pages * BINADEI_PAGE_BYTES;
+    if (segments->own_bytes < next)
         return;
+    segments->own_bytes = 0;
     segments->next_bytes =
         next > segments->largest_bytes / 2 ? segments->largest_bytes : 2 * next;
 }
@@ -227,7 +234,7 @@ static binade_status obtain(struct binadei_segments *segments,
         return status;
     }
     if (!aim->total_bytes)
-        step_policy(segments, needed, fresh->info.page_count);
+        step_policy(segments, fresh->info.page_count);
     *out = fresh;
     return BINADE_OK;
 }

@@ -47,6 +47,7 @@ struct binadei_segments {
 
     /* The grower's: who set is_growing. */
     uint64_t next_bytes; /* size that the next segment should have */
+    uint64_t own_bytes;  /* grown since it has that size */
     bool is_padding;     /* the source has returned unaligned memory before */
 
     struct binadei_lookup lookup;

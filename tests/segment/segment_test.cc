@@ -109,11 +109,11 @@ TEST(SegmentsGrow, AddsNothingWhileThereIsRoom)
     EXPECT_EQ(1u, source.Asked().size());
 }
 
-TEST(SegmentsGrow, GivesARequestOfHalfASegmentAnOrdinaryOne)
+TEST(SegmentsGrow, GivesARequestOfAnEighthOfASegmentAnOrdinaryOne)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(32 * kMiB));
+    ASSERT_EQ(BINADE_OK, segments.Grow(8 * kMiB));
     EXPECT_EQ(std::vector<uint64_t>{64 * kMiB}, source.Asked());
 }
 
@@ -121,8 +121,8 @@ TEST(SegmentsGrow, GivesALargerRequestASegmentOfItsOwn)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(32 * kMiB + 1));
-    EXPECT_EQ(std::vector<uint64_t>{34 * kMiB}, source.Asked());
+    ASSERT_EQ(BINADE_OK, segments.Grow(8 * kMiB + 1));
+    EXPECT_EQ(std::vector<uint64_t>{10 * kMiB}, source.Asked());
 }
 
 TEST(SegmentsGrow, ReservesBarelyMoreThanAHugeRequest)
@@ -135,13 +135,44 @@ TEST(SegmentsGrow, ReservesBarelyMoreThanAHugeRequest)
     EXPECT_LT(segment_probe_reserved_bytes(segments.own), size + 2 * kMiB);
 }
 
-TEST(SegmentsGrow, DoesNotDoubleForASegmentOfItsOwn)
+TEST(SegmentsGrow, GivesAPageNoSegmentOfItsOwnHoweverSmallSegmentsAre)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.first_bytes = 4 * kMiB;
+    options.largest_bytes = 4 * kMiB;
+    Segments segments(source.Table(), options);
+    ASSERT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
+    EXPECT_EQ(std::vector<uint64_t>{4 * kMiB}, source.Asked());
+}
+
+TEST(SegmentsGrow, DoesNotDoubleForLessInSegmentsOfTheirOwn)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(62 * kMiB));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ((std::vector<uint64_t>{62 * kMiB, 64 * kMiB}), source.Asked());
+}
+
+TEST(SegmentsGrow, DoublesAfterAsMuchInSegmentsOfTheirOwn)
+{
+    FakeSource source;
+    Segments segments(source.Table());
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(32 * kMiB));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(32 * kMiB));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 32 * kMiB, 128 * kMiB}),
+              source.Asked());
+}
+
+TEST(SegmentsGrow, DoublesOnceForAHugeSegmentOfItsOwn)
 {
     FakeSource source;
     Segments segments(source.Table());
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(5 * kGiB));
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ((std::vector<uint64_t>{5 * kGiB, 64 * kMiB}), source.Asked());
+    EXPECT_EQ((std::vector<uint64_t>{5 * kGiB, 128 * kMiB}), source.Asked());
 }
 
 TEST(SegmentsGrow, HalvesWhatIsNotToBeHad)
@@ -159,15 +190,15 @@ TEST(SegmentsGrow, HalvesWhatIsNotToBeHad)
 TEST(SegmentsGrow, HalvesNoFurtherThanTheNeed)
 {
     FakeSource source;
-    source.capacity_bytes = 10 * kMiB;
+    source.capacity_bytes = 4 * kMiB;
     Segments segments(source.Table());
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(11 * kMiB));
-    EXPECT_EQ(
-        (std::vector<uint64_t>{64 * kMiB, 32 * kMiB, 16 * kMiB, 12 * kMiB}),
-        source.Asked());
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(5 * kMiB));
+    EXPECT_EQ((std::vector<uint64_t>{64 * kMiB, 32 * kMiB, 16 * kMiB, 8 * kMiB,
+                                     6 * kMiB}),
+              source.Asked());
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
     EXPECT_EQ(1u, segments.Stats().failed_grow_count);
-    EXPECT_STREQ("source 'fake' failed to reserve 12582912 bytes",
+    EXPECT_STREQ("source 'fake' failed to reserve 6291456 bytes",
                  segment_probe_message());
 }
 
