@@ -24,6 +24,8 @@
 #define NAP_MOST_NS 500000L
 #define LOOK_NAP_MOST_NS 10000000L
 #define GROW_TRIES 64
+/* Less than this part of what is reserved is little. */
+#define LITTLE_PART 32U
 /* How long a climber looks again because others are at work, at least, and
  * waits for what they have in their caches, at most. */
 #define SETTLE_NS UINT64_C(200000000)
@@ -72,6 +74,7 @@ static bool is_found(struct binadei_climb *climb, unsigned step,
 
 static enum binadei_verdict finished_batches(struct binadei_climb *climb)
 {
+    binadei_reclaim_leaving(climb->call);
     if (binadei_reclaim_done(climb->call) && take(climb))
         return BINADEI_FOUND;
     return verdict_of(climb->may_wait &&
@@ -344,12 +347,34 @@ static binade_status climb_seen(struct binadei_climb *climb)
     return status;
 }
 
-/* Below the watermark at once, past it only if the caches have nothing. */
+static enum binadei_verdict kept_back(struct binadei_climb *climb)
+{
+    (void)binadei_reclaim_own(climb->call);
+    return verdict_of(take(climb));
+}
+
+/* The thread's own caches. Where they gave little, the thread has less use of
+ * them without a segment more than that costs, and is not asked again until the
+ * pool has grown. */
+static bool is_kept_back(struct binadei_climb *climb)
+{
+    uint64_t reserved = binadei_segments_reserved_bytes(climb->body->segments);
+    struct binadei_member *member = climb->call->member;
+    if (member->poor_at_bytes == reserved)
+        return false;
+    uint64_t before_bytes = member->given_bytes;
+    bool is_there = is_found(climb, BINADE_OOM_OWN_CACHE, kept_back);
+    if (member->given_bytes - before_bytes < reserved / LITTLE_PART)
+        member->poor_at_bytes = reserved;
+    return is_there;
+}
+
+/* Past the watermark only if nobody's caches have anything. */
 static bool is_grown(struct binadei_climb *climb)
 {
     bool is_free =
         !binadei_watermark_is_below(climb->body, needed_bytes(climb));
-    if (!is_free && is_cached(climb))
+    if (is_free ? is_kept_back(climb) : is_cached(climb))
         return true;
     if (!is_found(climb, BINADE_OOM_GROW, grow))
         return false;

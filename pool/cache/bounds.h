@@ -24,6 +24,21 @@ static inline uint64_t binadei_bound(const struct binadei_engine *engine,
            atomic_load_explicit(&engine->halvings, memory_order_relaxed);
 }
 
+/* A thread's caches hold no more than this part of what is reserved: a small
+ * pool would be all caches otherwise. */
+#define BINADEI_THREAD_SHARE 4U
+
+/* What the caches of one thread may hold. */
+static inline uint64_t binadei_thread_bound(const struct binadei_engine *engine)
+{
+    uint64_t bound = binadei_bound(engine, engine->thread_cache_bytes);
+    uint64_t share = binadei_segments_reserved_bytes(engine->segments) /
+                     BINADEI_THREAD_SHARE;
+    if (share < BINADEI_PAGE_BYTES)
+        share = BINADEI_PAGE_BYTES;
+    return bound < share ? bound : share;
+}
+
 /* Somebody climbs. */
 void binadei_bounds_shrink(struct binadei_member *by);
 /* The pool grew, and nobody had to climb for it. */

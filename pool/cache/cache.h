@@ -121,6 +121,9 @@ BINADE_MUST_USE binade_status binadei_use(struct binadei_call *call,
 /* Whether uses of the block are noted. */
 bool binadei_is_used(struct binadei_engine *engine, binade_devptr address);
 
+/* What the calling thread has on its way out becomes a batch that may be done.
+ */
+void binadei_reclaim_leaving(struct binadei_call *call);
 /* Steps of the way out of memory. True: something became free. */
 bool binadei_reclaim_done(struct binadei_call *call);
 bool binadei_reclaim_own(struct binadei_call *call);

@@ -309,6 +309,13 @@ static struct binadei_bundle *open_bundle(const struct binadei_cache *cache,
     return bundle;
 }
 
+bool binadei_is_leaving_last(const struct binadei_cache *cache,
+                             uint32_t class_index, binade_devptr address)
+{
+    const struct binadei_bundle *bundle = open_bundle(cache, class_index);
+    return bundle && bundle->addresses[bundle->count - 1] == address;
+}
+
 bool binadei_leave_block(struct binadei_member *by, struct binadei_cache *cache,
                          uint32_t class_index, binade_devptr address)
 {

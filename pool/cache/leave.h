@@ -43,6 +43,9 @@ void binadei_give_block(struct binadei_member *by, binade_devptr address);
 void binadei_leave_bundle(struct binadei_member *by,
                           struct binadei_cache *cache,
                           struct binadei_bundle *bundle, bool may_share);
+/* Whether the block is the last of its class that left, and is still here. */
+bool binadei_is_leaving_last(const struct binadei_cache *cache,
+                             uint32_t class_index, binade_devptr address);
 /* One block. False: no memory; nothing changed. */
 bool binadei_leave_block(struct binadei_member *by, struct binadei_cache *cache,
                          uint32_t class_index, binade_devptr address);

@@ -145,8 +145,7 @@ bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
 static bool fits(const struct binadei_member *member, uint64_t more_bytes)
 {
     const struct binadei_engine *engine = member->engine;
-    return member->granted_bytes + more_bytes <=
-               binadei_bound(engine, engine->thread_cache_bytes) &&
+    return member->granted_bytes + more_bytes <= binadei_thread_bound(engine) &&
            /* relaxed: a bound. */
            atomic_load_explicit(&engine->granted_bytes, memory_order_relaxed) +
                    more_bytes <=

@@ -43,28 +43,45 @@ static bool is_on_top(const struct binadei_magazine *magazine,
     return count && magazine->addresses[count - 1] == address;
 }
 
+static binade_status refuse_twice(binade_devptr address)
+{
+    return binadei_fail(BINADE_E_INVALID,
+                        "the block at 0x%llx was freed before", address);
+}
+
+/* Its magazine has no room: it gets some, or the block leaves. */
+static binade_status put_beside(struct binadei_cache *cache,
+                                const struct binadei_block *block,
+                                binade_devptr address)
+{
+    uint32_t class_index = block->class_index;
+    if (binadei_is_leaving_last(cache, class_index, address))
+        return refuse_twice(address);
+    if (class_index < BINADEI_CLASSES &&
+        binadei_magazine_make_room(cache, class_index)) {
+        push(cache, block, address);
+        return BINADE_OK;
+    }
+    return binadei_leave_block(cache->member, cache, class_index, address)
+               ? BINADE_OK
+               : binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                              "no memory to keep the freed block in");
+}
+
 static binade_status put_plain(struct binadei_cache *cache,
                                const struct binadei_block *block,
                                binade_devptr address)
 {
-    if (block->class_index < BINADEI_CLASSES) {
-        struct binadei_magazine *magazine =
-            &cache->magazines[block->class_index];
-        if (is_on_top(magazine, address))
-            return binadei_fail(BINADE_E_INVALID,
-                                "the block at 0x%llx was freed before",
-                                address);
-        if (binadei_magazine_count(magazine) < magazine->capacity ||
-            binadei_magazine_make_room(cache, block->class_index)) {
-            push(cache, block, address);
-            return BINADE_OK;
-        }
-    }
-    return binadei_leave_block(cache->member, cache, block->class_index,
-                               address)
-               ? BINADE_OK
-               : binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                              "no memory to keep the freed block in");
+    if (block->class_index >= BINADEI_CLASSES)
+        return put_beside(cache, block, address);
+    const struct binadei_magazine *magazine =
+        &cache->magazines[block->class_index];
+    if (is_on_top(magazine, address))
+        return refuse_twice(address);
+    if (binadei_magazine_count(magazine) >= magazine->capacity)
+        return put_beside(cache, block, address);
+    push(cache, block, address);
+    return BINADE_OK;
 }
 
 /* Takes a tenant's tag off the block, which nobody else may have before. */

@@ -76,6 +76,14 @@ void binadei_member_empty(struct binadei_member *member)
     }
 }
 
+void binadei_reclaim_leaving(struct binadei_call *call)
+{
+    for (struct binadei_cache *cache = call->member->caches; cache;
+         cache = cache->next)
+        /* What cannot be recorded now stays. */
+        (void)binadei_retire(call->member, cache);
+}
+
 bool binadei_reclaim_own(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;

@@ -200,9 +200,10 @@ struct binadei_member {
     struct binadei_batch *batches; /* spare */
     uint32_t batch_count;
     binadei_counter counts[BINADEI_COUNTS];
-    uint64_t postponed;   /* orphans that a lock kept it from, ever */
-    uint64_t given_bytes; /* ever, to the buddy */
-    uint64_t sunk_bytes;  /* of these: when the watermark was looked at */
+    uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
+    uint64_t postponed;     /* orphans that a lock kept it from, ever */
+    uint64_t given_bytes;   /* ever, to the buddy */
+    uint64_t sunk_bytes;    /* of these: when the watermark was looked at */
     /* Edge IN: see gate.h. Odd while an operation of its thread is inside. */
     _Atomic uint64_t operation;
     /* Out of an allocation that would fail, which goes on afterwards: the member

@@ -1,10 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Growth: how large the next segment is, and how it comes to the pool. Segments
- * double from the first size to the largest; a request above an eighth of one
- * gets a segment of its own: several of them would leave a rest behind the last
- * (docs/adr/0019-growth.md). What is not to be had is halved down to the need.
+ * Growth: how large the next segment is, and how it comes to the pool. A segment
+ * has five eighths of what is reserved, from the first size to the largest; a
+ * request above an eighth of one gets a segment of its own: several of them
+ * would leave a rest behind the last (docs/adr/0019-growth.md). What is not to be
+ * had is halved down to the need.
  */
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
@@ -132,11 +133,25 @@ static uint64_t pages_within_limit(const struct binadei_segments *segments)
  * their own. */
 #define OWN_SEGMENT_PART 8U
 
-static bool needs_its_own(const struct binadei_segments *segments,
-                          uint32_t needed)
+/* Pages of a segment that requests share. Half of what is reserved, or all of
+ * it, leaves more unused in most of the traces. */
+static uint64_t shared_pages(const struct binadei_segments *segments)
 {
-    uint64_t page_count = segments->next_bytes / BINADEI_PAGE_BYTES;
-    return needed > 1 && needed > page_count / OWN_SEGMENT_PART;
+    uint64_t bytes = binadei_segments_reserved_bytes(segments) / 8 * 5;
+    if (bytes < segments->first_bytes)
+        bytes = segments->first_bytes;
+    if (bytes > segments->largest_bytes)
+        bytes = segments->largest_bytes;
+    return bytes / BINADEI_PAGE_BYTES;
+}
+
+static uint64_t wanted_pages(const struct binadei_segments *segments,
+                             const struct aim *aim)
+{
+    uint64_t pages = shared_pages(segments);
+    bool needs_its_own =
+        aim->needed > 1 && aim->needed > pages / OWN_SEGMENT_PART;
+    return aim->total_bytes || needs_its_own ? aim->needed : pages;
 }
 
 /* Pages that growth should have by the policy, cut to what limit and offset
@@ -145,9 +160,7 @@ static binade_status plan(struct binadei_segments *segments,
                           const struct aim *aim, uint32_t *out_pages)
 {
     uint32_t needed = aim->needed;
-    uint64_t pages = aim->total_bytes || needs_its_own(segments, needed)
-                         ? needed
-                         : segments->next_bytes / BINADEI_PAGE_BYTES;
+    uint64_t pages = wanted_pages(segments, aim);
     uint64_t within_limit = pages_within_limit(segments);
     pthread_mutex_lock(&segments->lock);
     uint32_t longest = binadei_place_longest(segments);
@@ -203,19 +216,6 @@ static binade_status ask_halving(struct binadei_segments *segments,
     return status;
 }
 
-/* Doubles after a segment of the size that was due, or as much in segments that
- * requests have of their own. */
-static void step_policy(struct binadei_segments *segments, uint32_t pages)
-{
-    uint64_t next = segments->next_bytes;
-    segments->own_bytes += (uint64_t)pages * BINADEI_PAGE_BYTES;
-    if (segments->own_bytes < next)
-        return;
-    segments->own_bytes = 0;
-    segments->next_bytes =
-        next > segments->largest_bytes / 2 ? segments->largest_bytes : 2 * next;
-}
-
 static binade_status obtain(struct binadei_segments *segments,
                             const struct aim *aim, struct binadei_segment **out)
 {
@@ -233,8 +233,6 @@ static binade_status obtain(struct binadei_segments *segments,
         (void)binadei_supply_release(segments, fresh);
         return status;
     }
-    if (!aim->total_bytes)
-        step_policy(segments, fresh->info.page_count);
     *out = fresh;
     return BINADE_OK;
 }

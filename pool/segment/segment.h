@@ -24,7 +24,7 @@
  * message already. */
 #define BINADEI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
 
-#define BINADEI_SEGMENT_FIRST_BYTES (UINT64_C(64) << 20)
+#define BINADEI_SEGMENT_FIRST_BYTES (UINT64_C(32) << 20)
 #define BINADEI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
 
 struct binadei_segments;
@@ -36,7 +36,7 @@ struct binadei_segments_options {
     struct binadei_buddy *buddy;
     uint32_t page_capacity; /* of the offset space; at least 1 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
-    /* Sizes that growth begins and ends its doubling with: multiples of 2 MiB,
+    /* Between these a segment has 5/8 of what is reserved: multiples of 2 MiB,
      * 0 for the two above. */
     uint64_t first_bytes;
     uint64_t largest_bytes;

@@ -25,6 +25,7 @@ struct binadei_segments {
     uint32_t page_capacity;
     uint64_t limit_bytes;
     uint64_t watermark_bytes;
+    uint64_t first_bytes; /* of segments that requests share, as the next */
     uint64_t largest_bytes;
     size_t granularity_bytes; /* at least a page */
 
@@ -46,9 +47,7 @@ struct binadei_segments {
     bool is_growing;
 
     /* The grower's: who set is_growing. */
-    uint64_t next_bytes; /* size that the next segment should have */
-    uint64_t own_bytes;  /* grown since it has that size */
-    bool is_padding;     /* the source has returned unaligned memory before */
+    bool is_padding; /* the source has returned unaligned memory before */
 
     struct binadei_lookup lookup;
 };

@@ -120,7 +120,7 @@ void World::ExpectToEnd()
     pool_test::Pool fresh;
     fresh.Free(fresh.Alloc(4 * kKiB, first), first);
     fresh.Free(fresh.Alloc(3 * kMiB, second), BINADE_STREAM_ANY);
-    EXPECT_EQ(64 * kMiB, fresh.TrimAll());
+    EXPECT_EQ(32 * kMiB, fresh.TrimAll());
 }
 
 } // namespace fault_test

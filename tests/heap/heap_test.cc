@@ -77,7 +77,7 @@ TEST_F(HeapTest, HasTheTailOfARunFree)
     EXPECT_EQ(3 * kMiB + 32 * kKiB, heap.At(run).size_bytes);
     binade_heap_interval tail = heap.At(run + 3 * kMiB + 32 * kKiB);
     EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_FREE), tail.kind);
-    EXPECT_EQ(61 * kMiB - 32 * kKiB, tail.size_bytes);
+    EXPECT_EQ(29 * kMiB - 32 * kKiB, tail.size_bytes);
     heap.ExpectStatsOf(pool);
     pool.Free(run);
 }

@@ -86,7 +86,7 @@ TEST_F(IpcExport, SaysWhatTheHandleIsOf)
     binade_ipc_handle handle = Export(pool, block);
     EXPECT_EQ(BINADE_IPC_VERSION, handle.version);
     EXPECT_EQ(sizeof handle, handle.struct_size);
-    EXPECT_EQ(64 * kMiB, handle.segment_bytes);
+    EXPECT_EQ(32 * kMiB, handle.segment_bytes);
     EXPECT_EQ(pool.UsableSize(block), handle.size_bytes);
     EXPECT_EQ(0, std::memcmp(handle.device_uuid, "binade standin", 14));
     EXPECT_EQ(static_cast<uint32_t>(getpid()), handle.pid);
@@ -155,7 +155,7 @@ TEST_F(IpcExport, RefusesWhatIsNoLiveBlock)
     EXPECT_EQ(BINADE_E_FOREIGN, TryExport(pool, ~binade_devptr{0}));
     EXPECT_EQ(BINADE_E_INVALID, TryExport(pool, block + 3 * kMiB))
         << "behind the block";
-    EXPECT_EQ(BINADE_E_INVALID, TryExport(pool, block + 40 * kMiB))
+    EXPECT_EQ(BINADE_E_INVALID, TryExport(pool, block + 20 * kMiB))
         << "in free pages";
     pool.Free(block);
 }
@@ -166,7 +166,7 @@ TEST_F(IpcExport, RefusedAddressesPinNothing)
     binade_devptr block = pool.Alloc(3 * kMiB);
     EXPECT_EQ(BINADE_E_INVALID, TryExport(pool, block + 3 * kMiB));
     pool.Free(block);
-    EXPECT_EQ(64 * kMiB, pool.TrimAll());
+    EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
 
 TEST_F(IpcExport, NeedsAnExportablePool)
@@ -241,7 +241,7 @@ TEST_F(IpcRelease, ExportedSegmentsAreNotTrimmed)
     pool.Free(block);
     EXPECT_EQ(0u, pool.TrimAll());
     EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
-    EXPECT_EQ(64 * kMiB, pool.TrimAll());
+    EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
 
 TEST_F(IpcRelease, FreedBlocksStayOutOfCirculation)
@@ -295,7 +295,7 @@ TEST_F(IpcRelease, LiveBlocksStayLive)
     EXPECT_EQ(1u, pool.Stats().allocation_current);
     pool.Free(block);
     EXPECT_EQ(0u, pool.Stats().allocation_current) << "an ordinary free";
-    EXPECT_EQ(64 * kMiB, pool.TrimAll());
+    EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
 
 TEST_F(IpcRelease, OfOneSegmentLeavesTheOthers)

@@ -176,7 +176,7 @@ TEST_F(Fork, DoesNotDisturbTheParent)
     pool.Free(block);
     EXPECT_EQ(block, pool.Alloc(4096)) << "the cache is as it was";
     pool.Free(block);
-    EXPECT_EQ(64 * kMiB, pool.TrimAll());
+    EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
 
 TEST_F(Fork, OfAThreadThatNeverUsedThePoolIsToldToo)

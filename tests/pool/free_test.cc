@@ -88,7 +88,7 @@ TEST_F(Free, OfMemoryThatWasNeverGivenOutIsInvalid)
     Pool pool;
     binade_devptr block = pool.Alloc(3 * kMiB);
     EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block + 20 * kMiB, kStream))
-        << "the segment has 64 MiB";
+        << "the segment has 32 MiB";
     pool.Free(block);
 }
 
@@ -156,7 +156,7 @@ TEST_F(Free, AfterItsMemoryWentBackIsForeign)
     Pool pool;
     binade_devptr block = pool.Alloc(4096);
     pool.Free(block, BINADE_STREAM_DONE);
-    EXPECT_EQ(64 * kMiB, pool.Trim());
+    EXPECT_EQ(32 * kMiB, pool.Trim());
     EXPECT_EQ(BINADE_E_FOREIGN, binade_free(pool, block, kStream));
 }
 

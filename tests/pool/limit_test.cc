@@ -4,6 +4,7 @@
 // can help, the failure, and the trim.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <thread>
@@ -176,14 +177,64 @@ TEST_F(Ladder, TakesFinishedBatchesBeforeItGrows)
     pool_test::DestroyEvent(event);
 }
 
+TEST_F(Ladder, TakesWhatIsOnItsWayOutBeforeItGrows)
+{
+    binade_pool_options options = Small();
+    options.limit_bytes = 64 * kMiB;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(8 * kMiB);
+    pool.Free(block, BINADE_STREAM_ANY);
+    EXPECT_NE(0u, pool.Stats().retiring_bytes) << "too little for a batch";
+    EXPECT_EQ(block, pool.Alloc(8 * kMiB));
+    EXPECT_EQ(1u, pool.Stats().ladder_grow);
+    pool.Free(block);
+}
+
+TEST_F(Ladder, EmptiesTheThreadsOwnCachesBeforeItGrows)
+{
+    binade_pool_options options = Small();
+    options.limit_bytes = 64 * kMiB;
+    Pool pool(options);
+    FreeAll(pool, AllocAll(pool, 64 * kKiB), BINADE_STREAM_DONE);
+    binade_devptr block = pool.Alloc(8 * kMiB);
+    EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
+    pool.Free(block);
+}
+
+// Before growing, and when that is refused; little is less than 1/32 of 8 MiB.
+TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
+{
+    for (size_t freed_count : {1, 8}) {
+        Pool pool(Small());
+        std::vector<binade_devptr> blocks = AllocAll(pool, 64 * kKiB);
+        for (size_t i = 0; i < freed_count; i++) {
+            pool.Free(blocks.front(), BINADE_STREAM_DONE);
+            blocks.erase(blocks.begin(), blocks.begin() + 1);
+            std::rotate(blocks.begin(), blocks.begin() + 1, blocks.end());
+        }
+        std::vector<uint64_t> asked;
+        for (int i = 0; i < 3; i++) {
+            uint64_t before = pool.Stats().ladder_own_cache;
+            EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+                      binade_alloc(pool, 1 * kMiB, kStream, &address));
+            asked.push_back(pool.Stats().ladder_own_cache - before);
+        }
+        EXPECT_EQ((freed_count == 1 ? std::vector<uint64_t>{2, 1, 1}
+                                    : std::vector<uint64_t>{2, 2, 1}),
+                  asked);
+        FreeAll(pool, blocks, BINADE_STREAM_DONE);
+    }
+}
+
 TEST_F(Ladder, EmptiesTheThreadsOwnCaches)
 {
     Pool pool(Small());
     FreeAll(pool, AllocAll(pool, 64 * kKiB), BINADE_STREAM_DONE);
     binade_devptr block = pool.Alloc(8 * kMiB);
     binade_stats stats = pool.Stats();
-    EXPECT_GE(stats.ladder_own_cache, 1u);
-    EXPECT_GE(stats.alloc_retries, 1u);
+    EXPECT_EQ(1u, stats.ladder_own_cache);
+    EXPECT_EQ(1u, stats.ladder_grow) << "the first";
+    EXPECT_EQ(0u, stats.alloc_retries);
     EXPECT_EQ(0u, stats.cached_bytes);
     pool.Free(block);
 }
@@ -370,7 +421,7 @@ TEST_F(Trim, LeavesWhatIsNotDoneAndDoesNotWait)
     EXPECT_EQ(0u, pool.Trim());
     EXPECT_GT(pool.Stats().retiring_bytes, 0u);
     held.Release();
-    EXPECT_EQ(64 * kMiB, pool.TrimAll());
+    EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
 
 TEST_F(Trim, TellsWhatTheDriverRefused)
@@ -382,8 +433,8 @@ TEST_F(Trim, TellsWhatTheDriverRefused)
     EXPECT_EQ(BINADE_E_DRIVER, binade_pool_trim(pool, 0, &bytes));
     pool_test::SetFaults("");
     EXPECT_EQ(0u, bytes);
-    EXPECT_EQ(64 * kMiB, pool.Stats().unreleased_bytes);
-    EXPECT_EQ(64 * kMiB, pool.Trim());
+    EXPECT_EQ(32 * kMiB, pool.Stats().unreleased_bytes);
+    EXPECT_EQ(32 * kMiB, pool.Trim());
     EXPECT_EQ(0u, pool.Stats().unreleased_bytes);
 }
 

@@ -59,9 +59,10 @@ TEST_F(OomStep, TheOwnCacheGives)
         blocks[static_cast<size_t>(2 * i)] = 0;
     }
     binade_oom_report report = Fail(pool, 128 * kKiB);
-    EXPECT_EQ(1u, report.steps[BINADE_OOM_OWN_CACHE].tries);
+    EXPECT_EQ(2u, report.steps[BINADE_OOM_OWN_CACHE].tries)
+        << "before the pool grows, and when it may not";
     EXPECT_EQ(3 * 64 * kKiB, report.steps[BINADE_OOM_OWN_CACHE].gave_bytes);
-    EXPECT_EQ(1u, pool.Stats().ladder_own_cache);
+    EXPECT_EQ(2u, pool.Stats().ladder_own_cache);
     FreeAll(pool, blocks);
 }
 

@@ -135,9 +135,8 @@ TEST_F(PoolOptions, GiveTheSizesOfSegments)
         if (reserved.empty() || reserved.back() != now_bytes)
             reserved.push_back(now_bytes);
     }
-    EXPECT_EQ(
-        (std::vector<uint64_t>{4 * kMiB, 12 * kMiB, 20 * kMiB, 28 * kMiB}),
-        reserved);
+    EXPECT_EQ((std::vector<uint64_t>{4 * kMiB, 8 * kMiB, 12 * kMiB, 18 * kMiB}),
+              reserved);
     for (binade_devptr block : blocks)
         pool.Free(block);
 }

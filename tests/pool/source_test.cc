@@ -182,8 +182,8 @@ TEST_F(OwnSource, ThatRefusesToTakeMemoryBackIsAskedAgainAtTheEnd)
     pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
     source.failing_release = 1;
     EXPECT_EQ(BINADE_E_DRIVER, binade_pool_trim(pool, 0, nullptr));
-    EXPECT_EQ(64 * kMiB, pool.Stats().unreleased_bytes);
-    EXPECT_EQ(64 * kMiB, pool.Stats().reserved_bytes_current);
+    EXPECT_EQ(32 * kMiB, pool.Stats().unreleased_bytes);
+    EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
     pool.End();
 }
 

@@ -217,7 +217,7 @@ TEST_F(StreamRetire, WithoutAnEventLosesNothing)
     pool_test::SetFaults("cuEventRecord:nth=1:code=CUDA_ERROR_UNKNOWN");
     EXPECT_EQ(BINADE_E_DRIVER, binade_stream_retire(pool, stream));
     pool_test::SetFaults("");
-    EXPECT_EQ(64 * kMiB, pool.TrimAll());
+    EXPECT_EQ(32 * kMiB, pool.TrimAll());
 }
 
 class CaptureGuard : public StreamCalls

@@ -45,10 +45,10 @@ TEST_F(DeviceSourceTest, ReservesAndReleasesDeviceMemory)
     int64_t before = LiveAllocations();
     ASSERT_EQ(BINADE_OK, segments.Grow(1)) << segment_probe_message();
     EXPECT_EQ(before + 1, LiveAllocations());
-    EXPECT_EQ(64 * kMiB, segments.All()[0].memory_bytes);
-    EXPECT_EQ(32u, segments.All()[0].page_count) << "aligned by itself";
+    EXPECT_EQ(32 * kMiB, segments.All()[0].memory_bytes);
+    EXPECT_EQ(16u, segments.All()[0].page_count) << "aligned by itself";
     segments.ExpectSound();
-    EXPECT_EQ(64 * kMiB, segments.Trim());
+    EXPECT_EQ(32 * kMiB, segments.Trim());
     EXPECT_EQ(before, LiveAllocations());
 }
 
@@ -158,7 +158,7 @@ TEST_F(DeviceSourceTest, TakesMemoryOfADestroyedContextForGone)
     Segments segments(DeviceSource(context));
     ASSERT_EQ(BINADE_OK, segments.Grow(1));
     Get<CUresult(CUcontext)>("cuCtxDestroy")(context);
-    EXPECT_EQ(64 * kMiB, segments.Trim());
+    EXPECT_EQ(32 * kMiB, segments.Trim());
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
     EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED, segments.Grow(1));
 }
@@ -174,7 +174,7 @@ TEST_F(DeviceSourceTest, DoesNotTouchTheDriverAfterAFork)
         bool is_refused =
             segments.Grow(128 * kMiB) == BINADE_E_FORKED &&
             segment_probe_trim(segments.own, 0, &bytes) == BINADE_OK &&
-            bytes == 64 * kMiB && segment_test::Calls() == calls;
+            bytes == 32 * kMiB && segment_test::Calls() == calls;
         _exit(is_refused ? 0 : 1);
     }
     int status = 0;

@@ -72,17 +72,20 @@ TEST(SegmentsDestroy, GivesAllBackAlsoWhatIsHeld)
     EXPECT_EQ("", source.Complaint());
 }
 
-TEST(SegmentsGrow, BeginsWith64MiBAndDoublesTo1GiB)
+TEST(SegmentsGrow, AddsFiveEighthsOfWhatThereIsFrom32MiBTo1GiB)
 {
     FakeSource source;
     Segments segments(source.Table());
     for (int i = 0; i < 7; i++)
         ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
-    EXPECT_EQ((std::vector<uint64_t>{64 * kMiB, 128 * kMiB, 256 * kMiB,
-                                     512 * kMiB, kGiB, kGiB, kGiB}),
+    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 32 * kMiB, 40 * kMiB, 64 * kMiB,
+                                     104 * kMiB, 170 * kMiB, 276 * kMiB}),
               source.Asked());
-    EXPECT_EQ((4096 - 64) * kMiB, segment_probe_reserved_bytes(segments.own));
+    EXPECT_EQ(718 * kMiB, segment_probe_reserved_bytes(segments.own));
     EXPECT_EQ(7u, segments.Stats().grow_count);
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(5 * kGiB));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ(kGiB, source.Asked().back());
     segments.ExpectSound();
 }
 
@@ -91,13 +94,36 @@ TEST(SegmentsGrow, TakesItsSizesFromTheOptions)
     FakeSource source;
     segment_probe_options options = {};
     options.first_bytes = 6 * kMiB;
-    options.largest_bytes = 20 * kMiB;
+    options.largest_bytes = 8 * kMiB;
     Segments segments(source.Table(), options);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
-    EXPECT_EQ(
-        (std::vector<uint64_t>{6 * kMiB, 12 * kMiB, 20 * kMiB, 20 * kMiB}),
-        source.Asked());
+    EXPECT_EQ((std::vector<uint64_t>{6 * kMiB, 6 * kMiB, 6 * kMiB, 8 * kMiB,
+                                     8 * kMiB}),
+              source.Asked());
+}
+
+TEST(SegmentsGrow, BeginsAsSmallAsTheLargestWhereThatIsLess)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.largest_bytes = 4 * kMiB;
+    Segments segments(source.Table(), options);
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    EXPECT_EQ(std::vector<uint64_t>{4 * kMiB}, source.Asked());
+}
+
+TEST(SegmentsGrow, AddsWholePages)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.first_bytes = 2 * kMiB;
+    Segments segments(source.Table(), options);
+    for (int i = 0; i < 6; i++)
+        ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
+    EXPECT_EQ((std::vector<uint64_t>{2 * kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB,
+                                     4 * kMiB, 6 * kMiB}),
+              source.Asked());
 }
 
 TEST(SegmentsGrow, AddsNothingWhileThereIsRoom)
@@ -105,7 +131,7 @@ TEST(SegmentsGrow, AddsNothingWhileThereIsRoom)
     FakeSource source;
     Segments segments(source.Table());
     ASSERT_EQ(BINADE_OK, segments.Grow(1));
-    ASSERT_EQ(BINADE_OK, segments.Grow(64 * kMiB));
+    ASSERT_EQ(BINADE_OK, segments.Grow(32 * kMiB));
     EXPECT_EQ(1u, source.Asked().size());
 }
 
@@ -113,16 +139,16 @@ TEST(SegmentsGrow, GivesARequestOfAnEighthOfASegmentAnOrdinaryOne)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(8 * kMiB));
-    EXPECT_EQ(std::vector<uint64_t>{64 * kMiB}, source.Asked());
+    ASSERT_EQ(BINADE_OK, segments.Grow(4 * kMiB));
+    EXPECT_EQ(std::vector<uint64_t>{32 * kMiB}, source.Asked());
 }
 
 TEST(SegmentsGrow, GivesALargerRequestASegmentOfItsOwn)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(8 * kMiB + 1));
-    EXPECT_EQ(std::vector<uint64_t>{10 * kMiB}, source.Asked());
+    ASSERT_EQ(BINADE_OK, segments.Grow(4 * kMiB + 1));
+    EXPECT_EQ(std::vector<uint64_t>{6 * kMiB}, source.Asked());
 }
 
 TEST(SegmentsGrow, ReservesBarelyMoreThanAHugeRequest)
@@ -146,33 +172,23 @@ TEST(SegmentsGrow, GivesAPageNoSegmentOfItsOwnHoweverSmallSegmentsAre)
     EXPECT_EQ(std::vector<uint64_t>{4 * kMiB}, source.Asked());
 }
 
-TEST(SegmentsGrow, DoesNotDoubleForLessInSegmentsOfTheirOwn)
+TEST(SegmentsGrow, CountsSegmentsThatRequestsHaveOfTheirOwn)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(62 * kMiB));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(100 * kMiB));
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ((std::vector<uint64_t>{62 * kMiB, 64 * kMiB}), source.Asked());
+    EXPECT_EQ((std::vector<uint64_t>{100 * kMiB, 62 * kMiB}), source.Asked());
 }
 
-TEST(SegmentsGrow, DoublesAfterAsMuchInSegmentsOfTheirOwn)
+TEST(SegmentsGrow, BeginsAnewAfterATrim)
 {
     FakeSource source;
     Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(32 * kMiB));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(32 * kMiB));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 32 * kMiB, 128 * kMiB}),
-              source.Asked());
-}
-
-TEST(SegmentsGrow, DoublesOnceForAHugeSegmentOfItsOwn)
-{
-    FakeSource source;
-    Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(5 * kGiB));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ((std::vector<uint64_t>{5 * kGiB, 128 * kMiB}), source.Asked());
+    ASSERT_EQ(BINADE_OK, segments.Grow(5 * kGiB));
+    segments.Trim();
+    ASSERT_EQ(BINADE_OK, segments.Grow(1));
+    EXPECT_EQ((std::vector<uint64_t>{5 * kGiB, 32 * kMiB}), source.Asked());
 }
 
 TEST(SegmentsGrow, HalvesWhatIsNotToBeHad)
@@ -181,37 +197,23 @@ TEST(SegmentsGrow, HalvesWhatIsNotToBeHad)
     source.capacity_bytes = 10 * kMiB;
     Segments segments(source.Table());
     ASSERT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
-    EXPECT_EQ(
-        (std::vector<uint64_t>{64 * kMiB, 32 * kMiB, 16 * kMiB, 8 * kMiB}),
-        source.Asked());
+    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 16 * kMiB, 8 * kMiB}),
+              source.Asked());
     EXPECT_EQ(8 * kMiB, segment_probe_reserved_bytes(segments.own));
 }
 
 TEST(SegmentsGrow, HalvesNoFurtherThanTheNeed)
 {
     FakeSource source;
-    source.capacity_bytes = 4 * kMiB;
+    source.capacity_bytes = 3 * kMiB;
     Segments segments(source.Table());
-    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(5 * kMiB));
-    EXPECT_EQ((std::vector<uint64_t>{64 * kMiB, 32 * kMiB, 16 * kMiB, 8 * kMiB,
-                                     6 * kMiB}),
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Grow(3 * kMiB));
+    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 16 * kMiB, 8 * kMiB, 4 * kMiB}),
               source.Asked());
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
     EXPECT_EQ(1u, segments.Stats().failed_grow_count);
-    EXPECT_STREQ("source 'fake' failed to reserve 6291456 bytes",
+    EXPECT_STREQ("source 'fake' failed to reserve 4194304 bytes",
                  segment_probe_message());
-}
-
-TEST(SegmentsGrow, DoesNotDoubleWhatWasHalved)
-{
-    FakeSource source;
-    source.capacity_bytes = 40 * kMiB;
-    Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    source.capacity_bytes = UINT64_MAX;
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ((std::vector<uint64_t>{64 * kMiB, 32 * kMiB, 64 * kMiB}),
-              source.Asked());
 }
 
 TEST(SegmentsGrow, DoesNotHalveAfterAFailureThatIsNotExhaustion)
@@ -228,24 +230,24 @@ TEST(SegmentsGrow, IsCutToTheLimit)
 {
     FakeSource source;
     segment_probe_options options = {};
-    options.limit_bytes = 75 * kMiB;
+    options.limit_bytes = 43 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ((std::vector<uint64_t>{64 * kMiB, 10 * kMiB}), source.Asked());
+    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 10 * kMiB}), source.Asked());
 }
 
 TEST(SegmentsGrow, DoesNotAskBeyondTheLimit)
 {
     FakeSource source;
     segment_probe_options options = {};
-    options.limit_bytes = 66 * kMiB;
+    options.limit_bytes = 34 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
     EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.GrowAnew(3 * kMiB));
     EXPECT_EQ(1u, source.Asked().size());
-    EXPECT_STREQ("4194304 bytes more would exceed the limit of 69206016 bytes: "
-                 "67108864 are reserved",
+    EXPECT_STREQ("4194304 bytes more would exceed the limit of 35651584 bytes: "
+                 "33554432 are reserved",
                  segment_probe_message());
     EXPECT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
 }
@@ -291,7 +293,7 @@ TEST(SegmentsGrow, CallsPinnedMemoryPinned)
     FakeSource source;
     source.flags = BINADE_SOURCE_PINNED;
     segment_probe_options options = {};
-    options.limit_bytes = 64 * kMiB;
+    options.limit_bytes = 32 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
     EXPECT_EQ(BINADE_E_NO_PINNED_MEMORY, segments.GrowAnew(1));
@@ -336,7 +338,7 @@ TEST(SegmentsLookup, TakesAnAddressWithinAGrainForTheGrain)
 TEST(SegmentsLookup, FindsNothingElsewhere)
 {
     FakeSource source;
-    source.first_address = PROBE_ADDRESS_END - 64 * kMiB;
+    source.first_address = PROBE_ADDRESS_END - 32 * kMiB;
     Segments segments(source.Table());
     ASSERT_EQ(BINADE_OK, segments.Grow(1));
     uint64_t grain = 77;
@@ -367,7 +369,7 @@ TEST(SegmentsTrim, ReleasesWhatIsWhollyFree)
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
     segments.GiveAll();
-    EXPECT_EQ(192 * kMiB, segments.Trim());
+    EXPECT_EQ(64 * kMiB, segments.Trim());
     EXPECT_TRUE(source.Live().empty());
     EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
     EXPECT_EQ(2u, segments.Stats().trim_count);
@@ -384,7 +386,7 @@ TEST(SegmentsTrim, LeavesSegmentsOfWhichAGrainIsHeld)
     ASSERT_EQ(1u, buddy_probe_take(segments.buddy, nullptr, 1, 1, 1, &start));
     EXPECT_EQ(0u, segments.Trim());
     ASSERT_TRUE(buddy_probe_give(segments.buddy, nullptr, start, 1));
-    EXPECT_EQ(64 * kMiB, segments.Trim());
+    EXPECT_EQ(32 * kMiB, segments.Trim());
 }
 
 TEST(SegmentsTrim, ClosesWordsThatAHomeLeftOpen)
@@ -396,15 +398,15 @@ TEST(SegmentsTrim, ClosesWordsThatAHomeLeftOpen)
     ASSERT_EQ(BINADE_OK, segments.Grow(1));
     ASSERT_EQ(1u, buddy_probe_take(segments.buddy, &home, 1, 1, 1, &start));
     ASSERT_TRUE(buddy_probe_give(segments.buddy, &home, start, 1));
-    EXPECT_EQ(64 * kMiB, segments.Trim());
+    EXPECT_EQ(32 * kMiB, segments.Trim());
 }
 
 TEST(SegmentsTrim, GoesFromTheLowestAddressAndKeepsWhatItIsTold)
 {
     FakeSource source;
     Segments segments(source.Table());
-    for (int i = 0; i < 3; i++)
-        ASSERT_EQ(BINADE_OK, segments.GrowAnew(1)); /* 64, 128, 256 MiB */
+    for (uint64_t bytes : {64 * kMiB, 128 * kMiB, 256 * kMiB})
+        ASSERT_EQ(BINADE_OK, segments.GrowAnew(bytes));
     segments.GiveAll();
     EXPECT_EQ(192 * kMiB, segments.Trim(256 * kMiB));
     EXPECT_EQ(std::vector<uint64_t>{256 * kMiB}, Sizes(segments));
@@ -428,13 +430,12 @@ TEST(SegmentsTrim, LeavesOffsetSpaceForSegmentsThatFit)
     FakeSource source;
     segment_probe_options options = {};
     options.page_capacity = 66;
-    options.largest_bytes = 64 * kMiB;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 20; i++) {
         ASSERT_EQ(BINADE_OK, segments.Grow(66 * 2 * kMiB));
         ASSERT_EQ(66 * 2 * kMiB, segments.Trim());
         ASSERT_EQ(BINADE_OK, segments.Grow(2 * kMiB));
-        ASSERT_EQ(64 * kMiB, segments.Trim());
+        ASSERT_EQ(32 * kMiB, segments.Trim());
     }
 }
 
@@ -442,11 +443,11 @@ TEST(SegmentsTrim, MakesRoomUnderTheLimit)
 {
     FakeSource source;
     segment_probe_options options = {};
-    options.limit_bytes = 64 * kMiB;
+    options.limit_bytes = 32 * kMiB;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 3; i++) {
         ASSERT_EQ(BINADE_OK, segments.Grow(1));
-        ASSERT_EQ(64 * kMiB, segments.Trim());
+        ASSERT_EQ(32 * kMiB, segments.Trim());
     }
 }
 

@@ -139,9 +139,9 @@ TEST(Source, MayReturnUnalignedMemoryWhereThereIsToSpare)
     source.misaligned_bytes = 4096;
     Segments segments(source.Table());
     ASSERT_EQ(BINADE_OK, segments.Grow(1));
-    EXPECT_EQ(std::vector<uint64_t>{64 * kMiB}, source.Asked());
+    EXPECT_EQ(std::vector<uint64_t>{32 * kMiB}, source.Asked());
     auto info = segments.All()[0];
-    EXPECT_EQ(31u, info.page_count);
+    EXPECT_EQ(15u, info.page_count);
     EXPECT_EQ(0u, info.address % PROBE_PAGE_BYTES);
     EXPECT_EQ(source.first_address + 4096, info.memory);
     segments.ExpectSound();
@@ -203,7 +203,7 @@ TEST_P(BadSource, IsRefusedAndLosesNothing)
     EXPECT_EQ(BINADE_E_INVALID, segments.GrowAnew(1));
     EXPECT_STREQ(GetParam().message, segment_probe_message());
     EXPECT_EQ(before, source.Live());
-    EXPECT_EQ(64 * kMiB, segment_probe_reserved_bytes(segments.own));
+    EXPECT_EQ(32 * kMiB, segment_probe_reserved_bytes(segments.own));
     segments.ExpectSound();
     EXPECT_EQ(BINADE_OK, segments.GrowAnew(1));
 }
@@ -214,22 +214,22 @@ INSTANTIATE_TEST_SUITE_P(
     Returns, BadSource,
     ::testing::Values(
         BadMemory{"Null", 0,
-                  "source 'fake' returned no address for 134217728 bytes"},
+                  "source 'fake' returned no address for 33554432 bytes"},
         BadMemory{"TheSameAgain", kFirst,
-                  "source 'fake': its memory of 134217728 bytes at "
+                  "source 'fake': its memory of 33554432 bytes at "
                   "0x10000000000 overlaps memory that it returned before"},
-        BadMemory{"TheLastByteOfIt", kFirst + 64 * kMiB - 1,
-                  "source 'fake': its memory of 134217728 bytes at "
-                  "0x10003ffffff overlaps memory that it returned before"},
-        BadMemory{"UpToItsFirstByte", kFirst - 128 * kMiB + 1,
-                  "source 'fake': its memory of 134217728 bytes at "
-                  "0xfff8000001 overlaps memory that it returned before"},
-        BadMemory{"BeyondAllAddresses", PROBE_ADDRESS_END - 128 * kMiB + 512,
-                  "source 'fake': its memory of 134217728 bytes at "
-                  "0x1fffff8000200 is not within the 512 TiB that a device "
+        BadMemory{"TheLastByteOfIt", kFirst + 32 * kMiB - 1,
+                  "source 'fake': its memory of 33554432 bytes at "
+                  "0x10001ffffff overlaps memory that it returned before"},
+        BadMemory{"UpToItsFirstByte", kFirst - 32 * kMiB + 1,
+                  "source 'fake': its memory of 33554432 bytes at "
+                  "0xfffe000001 overlaps memory that it returned before"},
+        BadMemory{"BeyondAllAddresses", PROBE_ADDRESS_END - 32 * kMiB + 512,
+                  "source 'fake': its memory of 33554432 bytes at "
+                  "0x1fffffe000200 is not within the 512 TiB that a device "
                   "addresses"},
         BadMemory{"TheEndOfTheNumbers", UINT64_MAX - 511,
-                  "source 'fake': its memory of 134217728 bytes at "
+                  "source 'fake': its memory of 33554432 bytes at "
                   "0xfffffffffffffe00 is not within the 512 TiB that a device "
                   "addresses"}),
     [](const ::testing::TestParamInfo<BadMemory> &bad) {
@@ -242,7 +242,7 @@ TEST(Source, MayReturnTheNeighbourOfWhatItReturned)
     Segments segments(source.Table());
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
     source.has_forced = true;
-    source.forced_address = kFirst - 128 * kMiB;
+    source.forced_address = kFirst - 32 * kMiB;
     EXPECT_EQ(BINADE_OK, segments.GrowAnew(1));
     segments.ExpectSound();
 }
@@ -255,14 +255,14 @@ TEST(SourceRelease, WhenRefusedKeepsTheBytesCountedAndIsTriedAgain)
     source.failing_release = 1;
     uint64_t bytes = 1;
     EXPECT_EQ(BINADE_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
-    EXPECT_STREQ("source 'fake' failed to release 67108864 bytes",
+    EXPECT_STREQ("source 'fake' failed to release 33554432 bytes",
                  segment_probe_message());
     EXPECT_EQ(0u, bytes);
-    EXPECT_EQ(64 * kMiB, segments.Stats().reserved_bytes);
-    EXPECT_EQ(64 * kMiB, segments.Stats().unreleased_bytes);
+    EXPECT_EQ(32 * kMiB, segments.Stats().reserved_bytes);
+    EXPECT_EQ(32 * kMiB, segments.Stats().unreleased_bytes);
     EXPECT_EQ(0u, segments.Stats().segment_count);
     segments.ExpectSound();
-    EXPECT_EQ(64 * kMiB, segments.Trim());
+    EXPECT_EQ(32 * kMiB, segments.Trim());
     EXPECT_TRUE(source.Live().empty());
     EXPECT_EQ("", source.Complaint());
 }
@@ -276,7 +276,7 @@ TEST(SourceRelease, WhenItsMemoryIsGoneCountsAsDone)
         ASSERT_EQ(BINADE_OK, segments.Grow(1));
         source.failing_release = 1;
         source.failure = gone;
-        EXPECT_EQ(64 * kMiB, segments.Trim());
+        EXPECT_EQ(32 * kMiB, segments.Trim());
         EXPECT_EQ(0u, segment_probe_reserved_bytes(segments.own));
     }
 }

@@ -164,4 +164,28 @@ TEST_F(Bounds, HoldForWhatIsFreed)
     }
 }
 
+// What a thread's caches have, and the depot's share.
+TEST_F(Bounds, KeepAThreadToAQuarterOfWhatIsReserved)
+{
+    for (uint64_t reserved_bytes : {8 * kMiB, 32 * kMiB}) {
+        binade_pool_options options = Defaults();
+        options.first_segment_bytes = reserved_bytes;
+        options.thread_cache_bytes = 16 * kMiB;
+        options.cache_bytes = 16 * kMiB;
+        Pool pool(options);
+        std::vector<binade_devptr> blocks(6);
+        for (int i = 0; i < 20; i++) {
+            for (binade_devptr &block : blocks)
+                block = pool.Alloc(1 * kMiB);
+            for (binade_devptr block : blocks)
+                pool.Free(block);
+        }
+        ASSERT_EQ(reserved_bytes, pool.Stats().reserved_bytes_current);
+        if (reserved_bytes == 8 * kMiB)
+            EXPECT_LE(pool.Stats().cached_bytes, 2 * kMiB + 2 * kMiB);
+        else
+            EXPECT_GT(pool.Stats().cached_bytes, 4 * kMiB);
+    }
+}
+
 } // namespace

@@ -88,12 +88,14 @@ typedef struct binade_pool_options {
     const binade_source *source;
     /** Most that the pool ever reserves; 0: what the device has. [limit] */
     uint64_t limit_bytes;
-    /** Size of the first segment, doubling up to the largest: multiples of
-     *  2 MiB, 64 MiB and 1 GiB by default. [first_segment, largest_segment] */
+    /** Between these a segment has 5/8 of what is reserved already: multiples of
+     *  2 MiB, 32 MiB and 1 GiB by default. A request above an eighth of that has
+     *  a segment of its own. [first_segment, largest_segment] */
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     /** Free memory that one thread's caches may hold; 0: no caches. Default
-     *  64 MiB. [thread_cache] */
+     *  64 MiB. Never more than a quarter of what is reserved, or 2 MiB if that
+     *  is more. [thread_cache] */
     uint64_t thread_cache_bytes;
     /** The same for all threads together; 0: an eighth of what may be
      *  reserved, and 64 MiB at least. What the threads of one stream leave for
@@ -119,7 +121,7 @@ typedef struct binade_pool_options {
 #define BINADE_POOL_OPTIONS_INIT                                               \
     {                                                                          \
         (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
-            UINT64_C(64) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0,   \
+            UINT64_C(32) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0,   \
             0, UINT64_C(64) << 20                                              \
     }
 
@@ -303,8 +305,9 @@ binade_alloc_batch(binade_pool *pool, size_t size_bytes, binade_stream stream,
  *
  * @return BINADE_OK
  * @return BINADE_E_INVALID  `pool` is NULL or destroyed; `address` is inside a
- *         block, or free. A block that was freed twice is recognised if it is on
- *         top of the thread's magazine of its size, or back in the buddy.
+ *         block, or free. A block that was freed twice is recognised if it is
+ *         the last of its size that the thread freed on the stream, or back in
+ *         the buddy.
  * @return BINADE_E_FOREIGN  `address` is not the pool's.
  * @return BINADE_E_BUSY     `stream` is capturing a graph, outside any scope.
  * @return BINADE_E_NO_HOST_MEMORY, BINADE_E_DRIVER
