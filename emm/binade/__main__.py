@@ -6,7 +6,8 @@ import os
 import sys
 
 from binade import (
-    _info_command, _native, _snapshot_command, _stats_command, _trace_command)
+    _doctor_command, _info_command, _native, _snapshot_command, _stats_command,
+    _trace_command)
 
 _EPILOG = """\
 binade COMMAND --help tells more, with examples. BINADE_DRIVER=standin is for
@@ -31,6 +32,7 @@ def parser():
                       version=f"binade {_native.version()}")
     commands = made.add_subparsers(metavar="COMMAND")
     _info_command.add(commands)
+    _doctor_command.add(commands)
     _trace_command.add(commands)
     _stats_command.add(commands)
     _snapshot_command.add(commands)

@@ -13,7 +13,7 @@ from binade.__main__ import parser
 from starting import COMMAND, run
 
 # Each and a command line that it can do something with.
-COMMANDS = {("info",): (), ("trace", "convert"): ("in", "out"),
+COMMANDS = {("info",): (), ("doctor",): (), ("trace", "convert"): ("in", "out"),
             ("trace", "info"): ("in",), ("stats",): ("socket",),
             ("snapshot",): ("socket", "--out=x.svg")}
 
