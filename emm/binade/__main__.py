@@ -6,8 +6,8 @@ import os
 import sys
 
 from binade import (
-    _doctor_command, _info_command, _native, _snapshot_command, _stats_command,
-    _trace_command)
+    _bench_command, _doctor_command, _info_command, _native, _snapshot_command,
+    _stats_command, _topo_command, _trace_command)
 
 _EPILOG = """\
 binade COMMAND --help tells more, with examples. BINADE_DRIVER=standin is for
@@ -33,6 +33,8 @@ def parser():
     commands = made.add_subparsers(metavar="COMMAND")
     _info_command.add(commands)
     _doctor_command.add(commands)
+    _topo_command.add(commands)
+    _bench_command.add(commands)
     _trace_command.add(commands)
     _stats_command.add(commands)
     _snapshot_command.add(commands)

@@ -4,12 +4,12 @@
 import argparse
 
 
-def add_command(commands, name, summary, description, epilog):
+def add_command(commands, name, summary, description, epilog, **options):
     """The parser of a new command; `summary` is its line in the list of all,
-    examples and exit codes are in the epilog."""
+    examples and exit codes are in the epilog; `options` are the parser's."""
     return commands.add_parser(
         name, help=summary, description=description, epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+        formatter_class=argparse.RawDescriptionHelpFormatter, **options)
 
 
 def add_json(command, what="print one JSON object"):

@@ -44,6 +44,15 @@ def is_served(name):
     return not failed or ctypes.get_errno() not in _REFUSALS
 
 
+def _topology():
+    """As binade_host_topology() has it; empty where it cannot be read."""
+    try:
+        return json.loads(_native.topology(json=True))
+    except _native.Error as error:
+        return {"source": str(error), "is_this_system": False, "nodes": [],
+                "gpus": []}
+
+
 class Machine:
     """This one; tests make others of it."""
 
@@ -54,7 +63,7 @@ class Machine:
         self.cpus = os.sched_getaffinity(0)
         self.locked_bytes, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
         self.devices, self.why_no_device = _info_command.devices()
-        self.topology = json.loads(_native.topology(json=True))
+        self.topology = _topology()
 
     def text(self, path):
         """Of a file from the root; None if there is none."""

@@ -34,7 +34,8 @@ def _words(nodes):
 def place(machine, ordinal, _about):
     check, gpu = f"memory near {ordinal}", _gpu(machine, ordinal)
     if gpu is None:
-        return Finding(check, UNKNOWN, "the topology does not have the device")
+        return Finding(check, UNKNOWN, f"the topology does not have the device "
+                       f"({machine.topology['source']})")
     use = gpu["use"]
     pinned = f"pinned memory for it is on {_words(use['nodes'])}: {use['why']}"
     if not machine.topology["is_this_system"]:
