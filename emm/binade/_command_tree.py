@@ -15,6 +15,7 @@ class Value:
     metavar: str
     choices: tuple = ()
     is_required: bool = True
+    is_repeated: bool = False
     is_file: bool = False
 
 
@@ -51,12 +52,18 @@ def _value(action):
     metavar = action.metavar or (
         "{" + ",".join(map(str, action.choices)) + "}" if action.choices
         else action.dest.upper())
+    # Whether a repeated argument is required differs between Pythons.
     return Value(metavar, tuple(map(str, action.choices or ())),
-                 action.required, metavar in _FILES)
+                 action.required and action.nargs not in ("?", "*"),
+                 action.nargs in ("*", "+"), metavar in _FILES)
+
+
+def _help(action):
+    return (action.help or "") % vars(action)
 
 
 def _option(action):
-    return Option(tuple(action.option_strings), action.help or "",
+    return Option(tuple(action.option_strings), _help(action),
                   None if action.nargs == 0 else _value(action))
 
 
@@ -76,6 +83,6 @@ def tree_of(parser, words=(), summary=""):
         elif action.option_strings:
             options.append(_option(action))
         else:
-            arguments.append(Argument(action.help or "", _value(action)))
+            arguments.append(Argument(_help(action), _value(action)))
     return Command(words, summary, parser, tuple(options), tuple(arguments),
                    commands)
