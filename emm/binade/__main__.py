@@ -9,7 +9,8 @@ import sys
 from importlib import metadata
 
 from binade import (
-    _native, _snapshot_command, _stats_command, _trace_command)
+    _native, _replay_command, _snapshot_command, _stats_command,
+    _trace_command)
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core",
             "cupy-cuda13x", "cupy-cuda12x", "torch")
@@ -83,6 +84,7 @@ def main(arguments=None):
     _trace_command.add_to(commands)
     _stats_command.add(commands)
     _snapshot_command.add(commands)
+    _replay_command.add(commands)
     options = parser.parse_args(arguments)
     try:
         return options.run(options)
