@@ -107,15 +107,19 @@ class _Replay:
 
 
 def _finish(options, results):
-    if options.html and results.rows:
+    """Of what was replayed, all or not, if anything was."""
+    if not results.rows:
+        return
+    if options.html:
         from binade import _report
         _report.write(results.rows, options.html)
-    if not options.json and results.rows:
-        # Names of files may have letters that a terminal has not.
-        sys.stdout.reconfigure(errors="backslashreplace")
-        sys.stdout.write(_replay_table.text(results.rows))
-    if not results.has_run:
-        raise ReplayError("nothing was replayed")
+    if options.json:
+        return
+    # Names of files may have letters that a terminal has not.
+    sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout.write(_replay_table.text(results.rows))
+    if options.html:
+        print(f"The report is {options.html}")
 
 
 def _replay(options, program, runs):
@@ -128,6 +132,8 @@ def _replay(options, program, runs):
         replay.prepare(options.traces, folder)
         is_done = replay.run()
         _finish(options, results)
+    if is_done and not results.has_run:
+        raise ReplayError("nothing was replayed")
     return 0 if is_done and results.is_whole else 1
 
 
