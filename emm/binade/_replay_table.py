@@ -7,8 +7,8 @@ from binade._report_table import COLUMNS
 
 _SHOWN = ("footprint", "smallest_limit_bytes", "driver_calls", "median_ns",
           "p99_ns", "ooms")
-_STANDIN = ("The driver is the stand-in: it keeps the books as a driver does, "
-            "but has none of a device's times.")
+_STANDIN = ("The driver is the stand-in, which keeps the books as a driver "
+            "does: the times are not a GPU's.")
 
 
 def _columns(comparison):
