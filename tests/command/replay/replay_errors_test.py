@@ -5,21 +5,10 @@ import gzip
 import os
 
 import pytest
-from replaying import PROGRAM, rows_of, run, trace, written
+from replaying import PROGRAM, rows_of, run, script, trace, written
 
 WRONG = trace().replace(b"f 10 0 3 0", b"f 10 0 9 0", 1)
 LINE = 1 + WRONG.splitlines().index(b"f 10 0 9 0")
-
-
-def script(folder, text):
-    """A program that takes the place of the one that replays. Asked whether a
-    command line is right, it agrees."""
-    path = folder / "program"
-    path.write_text(
-        "#!/bin/sh\n"
-        'case "$*" in *--list) exit 0 ;; esac\n' + text)
-    path.chmod(0o755)
-    return path
 
 
 def refused(ended, words):

@@ -9,13 +9,14 @@ import signal
 import subprocess
 import time
 
-from replaying import COMMAND, environment, rows_of, run, written
+from replaying import COMMAND, environment, rows_of, run, script, written
 
 
 @contextlib.contextmanager
-def started(folder, *arguments, **others):
+def started(folder, *arguments, variables=(), **others):
     with subprocess.Popen([*COMMAND, *arguments], cwd=folder,
-                          env=environment(folder), **others) as process:
+                          env=environment(folder, **dict(variables)),
+                          **others) as process:
         try:
             yield process
         finally:
@@ -72,19 +73,31 @@ def children(process_id):
         return [int(word) for word in file.read().split()]
 
 
-def test_an_interrupt_ends_all_and_keeps_the_rows(tmp_path):
-    written(tmp_path)
-    rows = tmp_path / "rows"
-    with started(tmp_path, "--repeats=1000", "--rows=rows", "some.btrace",
-                 stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                 text=True) as process:
+def interrupted(folder, *arguments, **variables):
+    """The rows that are kept when it is interrupted after the first."""
+    rows = folder / "rows"
+    with started(folder, "--rows=rows", "some.btrace", *arguments,
+                 variables=variables, stdout=subprocess.PIPE,
+                 stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: rows.exists() and rows.stat().st_size > 0)
         [program] = children(process.pid)
         process.send_signal(signal.SIGINT)
         out, error = process.communicate()
         assert (process.returncode, out, error) == (130, "", "")
     assert not os.path.exists(f"/proc/{program}")
-    kept = rows.read_text()
-    assert kept.endswith("\n")
-    assert 1 <= len(rows_of(kept)) < 1000
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert list((folder / "tmp").iterdir()) == []
+    return rows.read_text()
+
+
+def test_an_interrupt_keeps_the_rows(tmp_path):
+    written(tmp_path)
+    kept = interrupted(tmp_path, "--repeats=1000")
+    assert kept.endswith("\n") and 1 <= len(rows_of(kept)) < 1000
+
+
+def test_an_interrupt_ends_who_would_not_end(tmp_path):
+    written(tmp_path)
+    row = run(tmp_path, "--subject=binade", "--json", "some.btrace").stdout
+    (tmp_path / "row").write_text(row)
+    path = script(tmp_path, "cat row\nexec sleep 1000\n")
+    assert interrupted(tmp_path, BINADE_REPLAY=path) == row

@@ -2,10 +2,10 @@
 """binade replay: its tables, rows and reports agree."""
 
 import gzip
-import statistics
+import json
 
 from binade import _report_words as words
-from replaying import rows_of, run, trace, written
+from replaying import rows_of, run, script, trace, written
 
 SUBJECTS = ["binade", "best-fit", "pow2-buddy"]
 NAMED = "--subject=" + ",".join(SUBJECTS)
@@ -46,15 +46,21 @@ def test_the_table_says_what_the_rows_say(tmp_path):
 
 def test_repeats_are_one_line_with_their_median(tmp_path):
     written(tmp_path)
-    ended = run(tmp_path, "--subject=binade", "--repeats=3", "--rows=rows",
+    ended = run(tmp_path, "--subject=binade", "--repeats=3", "--json",
                 "some.btrace")
-    medians = [row["latency_ns"]["all"]["median"] for row in
-               rows_of((tmp_path / "rows").read_text())]
-    assert len(medians) == 3
+    rows = rows_of(ended.stdout)
+    assert [row["repeat"] for row in rows] == [0, 1, 2]
+    for row, median_ns, ooms in zip(rows, (7000, 5, 20), (0, 4, 1)):
+        row["latency_ns"]["all"]["median"] = median_ns
+        row["ooms"] = ooms
+    (tmp_path / "rows").write_text("".join(json.dumps(row) + "\n"
+                                           for row in rows))
+    ended = run(tmp_path, "some.btrace",
+                BINADE_REPLAY=script(tmp_path, "cat rows\n"))
     table = cells(ended.stdout, "some.btrace, serial, 1 thread")
     assert table.keys() == {"binade"}
-    assert table["binade"]["median"] == words.as_time(
-        statistics.median(medians))
+    assert table["binade"]["median"] == "20 ns"
+    assert table["binade"]["out of memory"] == "1"
 
 
 def test_json_is_the_rows_and_nothing_else(tmp_path):

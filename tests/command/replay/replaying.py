@@ -54,3 +54,14 @@ def written(folder, data=None, name="some.btrace"):
 
 def rows_of(text):
     return [json.loads(line) for line in text.splitlines()]
+
+
+def script(folder, text):
+    """A program that takes the place of the one that replays. Asked whether a
+    command line is right, it agrees."""
+    path = folder / "program"
+    path.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *--list) exit 0 ;; esac\n' + text)
+    path.chmod(0o755)
+    return path
