@@ -108,17 +108,16 @@ class _Replay:
 
 def _finish(options, results):
     """Of what was replayed, all or not, if anything was."""
-    if not results.rows:
-        return
-    if options.html:
+    has_report = options.html and results.has_run
+    if has_report:
         from binade import _report
         _report.write(results.rows, options.html)
-    if options.json:
+    if options.json or not results.rows:
         return
     # Names of files may have letters that a terminal has not.
     sys.stdout.reconfigure(errors="backslashreplace")
     sys.stdout.write(_replay_table.text(results.rows))
-    if options.html:
+    if has_report:
         print(f"The report is {options.html}")
 
 

@@ -5,6 +5,7 @@ import gzip
 import os
 
 import pytest
+from binade.__main__ import main
 from replaying import PROGRAM, rows_of, run, script, trace, written
 
 WRONG = trace().replace(b"f 10 0 3 0", b"f 10 0 9 0", 1)
@@ -58,11 +59,15 @@ def test_what_is_no_trace(tmp_path):
     (("some.btrace", "--repeats=0"), "--repeats=0 is not accepted"),
     (("some.btrace", "--nope"), "--nope"),
 ])
-def test_wrong_command_lines(tmp_path, arguments, words):
+def test_wrong_command_lines(tmp_path, monkeypatch, capfd, arguments, words):
     written(tmp_path)
-    ended = run(tmp_path, *arguments)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.startswith("usage: ") and words in ended.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BINADE_REPLAY", str(PROGRAM))
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", *arguments])
+    out, error = capfd.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert error.startswith("usage: ") and words in error
     assert not (tmp_path / "rows").exists()
 
 
@@ -105,6 +110,16 @@ def test_a_program_that_is_another(tmp_path, text, words):
     written(tmp_path)
     refused(run(tmp_path, "some.btrace", BINADE_REPLAY=script(tmp_path, text)),
             words)
+
+
+def test_there_is_no_report_of_nothing(tmp_path):
+    written(tmp_path)
+    ended = run(tmp_path, "--subject=binade", "--driver=/no/driver",
+                "--html=out.html", "some.btrace")
+    assert ended.returncode == 1
+    assert "binade did not run: " in ended.stdout
+    assert ended.stderr == "binade: nothing was replayed\n"
+    assert not (tmp_path / "out.html").exists()
 
 
 def test_outputs_that_cannot_be_written(tmp_path):
