@@ -59,30 +59,32 @@ class _Replay:
         self._runs = runs
         self._results = results
         self._progress = Progress(len(runs))
-        self._names = {}  # of the user, by the paths that the program gets
+        self._traces = []  # (path for the program, name for the user)
 
-    def prepare(self, paths, folder):
-        """Unpacks traces into the folder."""
+    def run(self, paths, folder):
+        """Whether the program did all that it was asked for. Traces are
+        unpacked into the folder."""
+        with contextlib.closing(self._progress):
+            self._prepare(paths, folder)
+            return all([self._run(number) for number in
+                        range(len(self._runs))])
+
+    def _prepare(self, paths, folder):
         for path in paths:
             self._progress.say(f"reading {path}")
             try:
-                self._names[_replay_files.plain(path, folder)] = path
+                self._traces.append((_replay_files.plain(path, folder), path))
             except TraceError as error:
                 raise ReplayError(f"{path}: {error}") from None
-
-    def run(self):
-        """Whether the program did all that it was asked for."""
-        with contextlib.closing(self._progress):
-            return all([self._run(number) for number in
-                        range(len(self._runs))])
 
     def _run(self, number):
         command = [self._program, *self._runs[number].arguments]
         if self._progress.is_shown:
             command.append("--progress")
         status = _replay_engine.run(
-            [*command, "--", *self._names], self._take_row,
-            functools.partial(self._take_said, number), self._progress.tick)
+            [*command, "--", *(path for path, _ in self._traces)],
+            self._take_row, functools.partial(self._take_said, number),
+            self._progress.tick)
         if status in (_replay_engine.DONE, _replay_engine.NOT_ALL_RAN):
             return True
         if status != _replay_engine.WRONG_TRACE:  # which it has said itself
@@ -99,7 +101,8 @@ class _Replay:
                               f"{line[:40]!r}") from None
 
     def _take_said(self, number, line):
-        for path, name in self._names.items():
+        # The longest first, as a path may begin as another one does.
+        for path, name in sorted(self._traces, key=lambda one: -len(one[0])):
             line = line.replace(path, name)
         if not self._progress.take(number, line):
             self._progress.clear()
@@ -128,8 +131,7 @@ def _replay(options, program, runs):
         replay = _Replay(program, runs, results)
         folder = stack.enter_context(
             tempfile.TemporaryDirectory(prefix="binade-replay-"))
-        replay.prepare(options.traces, folder)
-        is_done = replay.run()
+        is_done = replay.run(options.traces, folder)
         _finish(options, results)
     if is_done and not results.has_run:
         raise ReplayError("nothing was replayed")

@@ -33,6 +33,14 @@ def test_a_broken_trace(tmp_path, pack):
                 ("some.btrace", "serial"), ("some.btrace", "concurrent")]
 
 
+def test_a_name_that_begins_as_another_does(tmp_path):
+    written(tmp_path, WRONG, "broken")
+    written(tmp_path, WRONG, "broken2")
+    ended = run(tmp_path, "--subject=binade", "broken", "./broken2")
+    assert [line.partition(",")[0] for line in ended.stderr.splitlines()] == [
+        "binade: broken", "binade: ./broken2"]
+
+
 def test_what_is_no_trace(tmp_path):
     written(tmp_path, gzip.compress(trace())[:-100], "cut.gz")
     for name, words in (("cut.gz", "damaged or cut off"),

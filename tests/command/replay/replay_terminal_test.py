@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from replaying import COMMAND, environment, rows_of, run, script, written
+from replaying import COMMAND, environment, rows_of, run, script, trace, written
 
 
 @contextlib.contextmanager
@@ -24,7 +24,8 @@ def started(folder, *arguments, variables=(), **others):
 
 
 def on_terminal(folder, *arguments):
-    """(what standard output has, what the terminal at standard error has)"""
+    """(exit code, what standard output has, what the terminal has that is
+    standard error)"""
     ours, theirs = pty.openpty()
     with started(folder, *arguments, stderr=theirs, text=True,
                  stdout=subprocess.PIPE) as process:
@@ -35,23 +36,31 @@ def on_terminal(folder, *arguments):
                 shown += piece
         os.close(ours)
         out = process.stdout.read()
-        assert process.wait() == 0
-    return out, shown.decode()
+        code = process.wait()
+    return code, out, shown.decode()
 
 
 def test_a_terminal_sees_how_far_it_is(tmp_path):
     written(tmp_path)
     arguments = ("--subject=binade,best-fit", "--mode=serial,concurrent",
                  "some.btrace")
-    out, shown = on_terminal(tmp_path, *arguments)
+    code, out, shown = on_terminal(tmp_path, *arguments)
     steps = re.findall(r"\[([#.]{20})\] (\d) of 4 \d+:\d\d some\.btrace on "
                        r"([a-z-]+)", shown)
     assert list(dict.fromkeys(steps)) == [
         ("." * 20, "1", "binade"), ("#" * 5 + "." * 15, "2", "best-fit"),
         ("#" * 10 + "." * 10, "3", "binade"),
         ("#" * 15 + "." * 5, "4", "best-fit")]
-    assert shown.endswith("\r\x1b[K") and "\n" not in shown
+    assert code == 0 and shown.endswith("\r\x1b[K") and "\n" not in shown
     assert out.count("some.btrace, ") == 2 and "\x1b" not in out
+
+
+def test_what_is_wrong_has_a_line_of_its_own(tmp_path):
+    written(tmp_path, trace()[:-3])
+    for name in ("none", "some.btrace"):
+        code, out, shown = on_terminal(tmp_path, "--subject=binade", name)
+        assert (code, out) == (1, "")
+        assert f"\r\x1b[Kbinade: {name}" in shown and shown.count("\n") == 1
 
 
 def test_nobody_else_does(tmp_path):

@@ -115,11 +115,12 @@ def test_traces_may_be_compressed_and_have_one_name(tmp_path):
     written(tmp_path / "sub", gzip.compress(small), "some.btrace.gz")
     written(tmp_path, small, "plain.gz")  # its bytes tell, not its name
     ended = run(tmp_path, "--subject=best-fit", "--json", "some.btrace.gz",
-                "sub/some.btrace.gz", "plain.gz")
+                "sub/some.btrace.gz", "plain.gz", "plain.gz")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert [(row["trace"]["file"], row["trace"]["operations"])
             for row in rows_of(ended.stdout)] == [
-                ("some.btrace", 80), ("some.btrace", 40), ("plain.gz", 40)]
+                ("some.btrace", 80), ("some.btrace", 40), ("plain.gz", 40),
+                ("plain.gz", 40)]
 
 
 def test_who_is_not_named_may_be_missing(tmp_path):
