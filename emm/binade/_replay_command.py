@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: binade replay."""
 
-import argparse
 import contextlib
 import functools
 import os
@@ -11,6 +10,7 @@ import tempfile
 
 from binade import (
     _programs, _replay_engine, _replay_files, _replay_options, _replay_table)
+from binade._command import add_command
 from binade._replay_progress import Progress
 from binade._replay_results import Results
 from binade._trace_error import TraceError
@@ -158,25 +158,16 @@ def _guarded(command, options):
     """What went wrong, as a message and an exit code."""
     try:
         return _run(command, options)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _say(f"{where}{error.strerror or error}")
     except (ReplayError, _programs.ProgramError, ImportError,
             ValueError) as error:
         _say(error)
-    except KeyboardInterrupt:
-        return 130
-    return 1
+        return 1
 
 
 def add(commands):
     """The command `replay`, for a parser's subcommands."""
-    command = commands.add_parser(
-        "replay", description=_replay_options.DESCRIPTION,
-        epilog=_replay_options.EPILOG,
-        help="replay traces on allocators and compare them",
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+    command = add_command(
+        commands, "replay", "replay traces on allocators and compare them",
+        _replay_options.DESCRIPTION, _replay_options.EPILOG)
     _replay_options.add(command)
     command.set_defaults(run=functools.partial(_guarded, command))

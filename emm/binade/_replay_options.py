@@ -5,6 +5,8 @@ which knows them by the same names and checks their values."""
 import argparse
 import dataclasses
 
+from binade._command import add_json
+
 MODES = ("serial", "concurrent")
 DESCRIPTION = """\
 Replays traces on allocators and compares what memory they took and how long
@@ -18,8 +20,8 @@ examples:
   binade replay --subject=binade,best-fit --html=report.html a.btrace b.btrace
   binade replay --driver=standin --rows=rows.jsonl run.btrace
 
-The stand-in driver has as much memory as BINADE_STANDIN_MEMORY says. Rows are as
-in docs/replay.md, traces as in docs/traces.md.
+The stand-in driver has as much memory as BINADE_STANDIN_MEMORY says. Rows are
+as in docs/replay.md, traces as in docs/traces.md.
 
 exit codes:
   0    done
@@ -82,8 +84,8 @@ def add(command):
     add("--list", action="store_true", help="name the subjects")
     add("--html", metavar="FILE", help="write a report with pictures there")
     add("--rows", metavar="FILE", help="write the rows there, as they come")
-    add("--json", action="store_true",
-        help="print the rows, one JSON object a line, instead of a table")
+    add_json(command,
+             "print the rows, one JSON object a line, instead of a table")
 
 
 def wrong(options):
