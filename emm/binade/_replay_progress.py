@@ -32,7 +32,7 @@ class Progress:
             number, count = int(step[1]), int(step[2])
             self._done = run * count + number - 1
             self._all = self._run_count * count
-            self.say(f"{step[3]} on {step[4]}")
+            self.say(f"{os.path.basename(step[3])} on {step[4]}")
         return bool(step)
 
     def say(self, what):

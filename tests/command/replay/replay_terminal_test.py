@@ -43,7 +43,7 @@ def on_terminal(folder, *arguments):
 def test_a_terminal_sees_how_far_it_is(tmp_path):
     written(tmp_path)
     arguments = ("--subject=binade,best-fit", "--mode=serial,concurrent",
-                 "some.btrace")
+                 tmp_path / "some.btrace")
     code, out, shown = on_terminal(tmp_path, *arguments)
     steps = re.findall(r"\[([#.]{20})\] (\d) of 4 \d+:\d\d some\.btrace on "
                        r"([a-z-]+)", shown)
