@@ -6,8 +6,9 @@ import os
 import sys
 
 from binade import (
-    _bench_command, _doctor_command, _info_command, _native, _replay_command,
-    _snapshot_command, _stats_command, _topo_command, _trace_command)
+    _bench_command, _completion_command, _doctor_command, _info_command,
+    _native, _replay_command, _snapshot_command, _stats_command, _topo_command,
+    _trace_command)
 
 _EPILOG = """\
 binade COMMAND --help tells more, with examples. BINADE_DRIVER=standin is for
@@ -39,6 +40,7 @@ def parser():
     _trace_command.add(commands)
     _stats_command.add(commands)
     _snapshot_command.add(commands)
+    _completion_command.add(commands, parser)
     return made
 
 
