@@ -7,7 +7,8 @@ import sys
 
 from binade import (
     _bench_command, _completion_command, _doctor_command, _info_command,
-    _native, _snapshot_command, _stats_command, _topo_command, _trace_command)
+    _native, _replay_command, _snapshot_command, _stats_command, _topo_command,
+    _trace_command)
 
 _EPILOG = """\
 binade COMMAND --help tells more, with examples. BINADE_DRIVER=standin is for
@@ -35,6 +36,7 @@ def parser():
     _doctor_command.add(commands)
     _topo_command.add(commands)
     _bench_command.add(commands)
+    _replay_command.add(commands)
     _trace_command.add(commands)
     _stats_command.add(commands)
     _snapshot_command.add(commands)

@@ -12,8 +12,9 @@ import binade
 from binade.__main__ import parser
 from starting import COMMAND, run
 
-COMMANDS = [("info",), ("doctor",), ("topo",), ("bench",), ("trace", "convert"),
-            ("trace", "info"), ("stats",), ("snapshot",), ("completion",)]
+COMMANDS = [("info",), ("doctor",), ("topo",), ("bench",), ("replay",),
+            ("trace", "convert"), ("trace", "info"), ("stats",), ("snapshot",),
+            ("completion",)]
 
 
 def commands_of(made, words=()):
