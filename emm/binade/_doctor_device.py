@@ -104,7 +104,8 @@ def conf(machine):
                if not entry.startswith(("expose:", "record:"))]
     complaint = _complaint(",".join(entries))
     if complaint:
-        return Finding("BINADE_CONF", BROKEN, complaint,
+        return Finding("BINADE_CONF", BROKEN,
+                       complaint.removeprefix("BINADE_CONF: "),
                        "binade/pool.h and binade/host.h list the keys")
     slow = [entry for entry in entries
             if entry in ("checked:1", "pass_through:1")]

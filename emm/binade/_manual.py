@@ -124,6 +124,8 @@ def _lines(tree):
     yield '.\\" SPDX-License-Identifier: Apache-2.0'
     yield '.\\" Made by python -m binade._manual: change the parsers instead.'
     yield f'.TH BINADE 1 "" "Binade {_native.version()}" "User Commands"'
+    yield ".nh"  # a name is not to be taken apart
+    yield ".ad l"
     yield ".SH NAME"
     yield "binade \\- looks at a GPU memory pool and at what is under it"
     yield ".SH SYNOPSIS"

@@ -3,7 +3,9 @@
 
 import ctypes
 import json
+import os
 import platform
+import pty
 import struct
 import subprocess
 
@@ -55,6 +57,17 @@ def test_the_text_has_the_same_and_a_sum(usual):
     assert lines[-1].startswith(f"{len(usual[1])} checks: ")
     for line in lines:  # a path is not broken
         assert len(line) <= 80 or len(line.split()) == 1, line
+
+
+def test_a_terminal_sees_what_is_looked_at():
+    ours, theirs = pty.openpty()
+    ended = subprocess.run([*COMMAND, "doctor"], stdout=subprocess.DEVNULL,
+                           stderr=theirs, timeout=120, check=False)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert ended.returncode == 0 and "\r\x1b[Kmembarrier ..." in shown
+    assert shown.endswith("\r\x1b[K")
 
 
 def test_without_a_driver_it_is_broken_and_goes_on():

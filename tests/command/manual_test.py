@@ -15,7 +15,7 @@ ROOT = Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
 PAGE = ROOT / "docs" / "binade.1"
 # All that the page uses, with the number of words that may follow.
 REQUESTS = {".TH": 5, ".SH": 1, ".SS": 3, ".PP": 0, ".TP": 0, ".RS": 0,
-            ".RE": 0, ".nf": 0, ".fi": 0, ".br": 0}
+            ".RE": 0, ".nf": 0, ".fi": 0, ".br": 0, ".nh": 0, ".ad": 1}
 
 
 def test_the_page_is_up_to_date():
