@@ -1,93 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m binade info, python -m binade trace."""
+"""The command line: binade, or python -m binade."""
 
 import argparse
-import json
 import os
-import platform
 import sys
-from importlib import metadata
 
 from binade import (
-    _native, _snapshot_command, _stats_command, _trace_command)
+    _bench_command, _completion_command, _doctor_command, _info_command,
+    _native, _replay_command, _snapshot_command, _stats_command, _topo_command,
+    _trace_command)
 
-PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core",
-            "cupy-cuda13x", "cupy-cuda12x", "torch")
+_EPILOG = """\
+binade COMMAND --help tells more, with examples. BINADE_DRIVER=standin is for
+machines without a GPU.
 
-
-def versions():
-    """Of Binade, Python, and what it works with where it is installed."""
-    found = {"binade": _native.version(), "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            pass
-    return found
-
-
-def devices():
-    """Of each device what probe() tells, and why there is none."""
-    try:
-        found = [_native.probe()]
-    except _native.Error as error:
-        return [], str(error)
-    found += map(_native.probe, range(1, found[0]["device_count"]))
-    for one in found:
-        one["uuid"] = one["uuid"].hex()
-    return found, None
+exit codes:
+  0    done
+  1    something is not as it should be: each command's help says what
+  2    the command line was wrong
+  130  interrupted
+  141  whoever read the output has gone
+"""
 
 
-def collect():
-    """All that is known, as a dictionary for JSON."""
-    found, why_none = devices()
-    return {"versions": versions(), "devices": found,
-            "devices_error": why_none,
-            "conf": os.environ.get("BINADE_CONF"),
-            "topology": json.loads(_native.topology(json=True))}
-
-
-def print_text(about):
-    for name, version in about["versions"].items():
-        print(f"{name} {version}")
-    print(f"BINADE_CONF: {about['conf'] or 'not set'}")
-    if about["devices_error"]:
-        print(f"no device: {about['devices_error']}")
-    for ordinal, device in enumerate(about["devices"]):
-        major, minor = device["compute_capability"]
-        print(f"device {ordinal}: {device['name']}, {device['bus_id']}, "
-              f"compute capability {major}.{minor}, "
-              f"{device['total_memory_bytes'] / 2**30:.1f} GiB, "
-              f"{', '.join(device['features'])}")
-    print(_native.topology(), end="")
-
-
-def info(options):
-    about = collect()
-    if options.json:
-        print(json.dumps(about, indent=1))
-    else:
-        print_text(about)
-    return 0
-
-
-def main(arguments=None):
-    parser = argparse.ArgumentParser(prog="python -m binade",
-                                     description="A GPU memory pool.")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    command = commands.add_parser(
-        "info", help="print driver, devices, NUMA nodes and versions")
-    command.add_argument("--json", action="store_true",
-                         help="print one JSON object")
-    command.set_defaults(run=info)
-    _trace_command.add_to(commands)
+def parser():
+    """Of all commands: completion and the man page are made from it too."""
+    made = argparse.ArgumentParser(
+        prog="binade", description="A GPU memory pool: what it finds here, "
+        "does and did.", epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--version", action="version",
+                      version=f"binade {_native.version()}")
+    commands = made.add_subparsers(metavar="COMMAND")
+    _info_command.add(commands)
+    _doctor_command.add(commands)
+    _topo_command.add(commands)
+    _bench_command.add(commands)
+    _replay_command.add(commands)
+    _trace_command.add(commands)
     _stats_command.add(commands)
     _snapshot_command.add(commands)
-    options = parser.parse_args(arguments)
+    _completion_command.add(commands, parser)
+    return made
+
+
+def _run(arguments):
+    made = parser()
+    options = made.parse_args(arguments)
+    if not hasattr(options, "run"):
+        made.print_help(sys.stderr)
+        return 2
     try:
         return options.run(options)
     except _native.Error as error:
         print(f"binade: {error}", file=sys.stderr)
+        return 1
+
+
+def _forget_output():
+    """What cannot be written is not tried once more at the exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def main(arguments=None):
+    """The exit code."""
+    try:
+        try:
+            return _run(arguments)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        _forget_output()
+        return 141
+    except OSError as error:
+        _forget_output()
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"binade: {where}{error.strerror or error}", file=sys.stderr)
         return 1
 
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m binade snapshot."""
+"""The command line: binade snapshot."""
 
 import argparse
 import json
 import os
 import tempfile
 
+from binade._command import add_json
 from binade._expose_client import ask
 from binade._expose_svg import draw
 from binade._expose_torch import dump
-from binade._stats_command import add_socket
+from binade._stats_command import add_socket, guarded
 
 _DESCRIPTION = """\
 Writes where all memory of a running process's pools is. A .pickle is for
@@ -21,8 +22,8 @@ in the first and the third. The pools stand still for a moment.
 
 _EXAMPLES = """\
 examples:
-  python -m binade snapshot server.sock --out now.pickle
-  python -m binade snapshot server.sock --pool=1 --out map.svg --json
+  binade snapshot server.sock --out now.pickle
+  binade snapshot server.sock --pool=1 --out map.svg --json
 
 """
 
@@ -87,8 +88,10 @@ def _out_path(text):
 
 def add(commands):
     """The command `snapshot`, for a parser's subcommands."""
-    command = add_socket(commands, "snapshot", _run, _DESCRIPTION, _EXAMPLES)
+    command = add_socket(
+        commands, "snapshot", "write where a process's memory is",
+        _DESCRIPTION, _EXAMPLES)
+    command.set_defaults(run=guarded(_run))
     command.add_argument("--out", required=True, type=_out_path, metavar="FILE",
                          help="what to write: .pickle, .svg or .json")
-    command.add_argument("--json", action="store_true",
-                         help="print what was written as one JSON object")
+    add_json(command, "print what was written as one JSON object")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m binade stats."""
+"""The command line: binade stats."""
 
 import argparse
 import json
 import sys
 
+from binade._command import add_command, add_json
 from binade._expose_client import ExposeError, ask
 from binade._expose_prometheus import exposition
 
@@ -24,9 +25,9 @@ binade.observe.start(). docs/observe.md lists the numbers.
 
 _EXAMPLES = """\
 examples:
-  python -m binade stats /run/user/1000/server.sock
-  python -m binade stats --pool=2 --json server.sock
-  python -m binade stats --prometheus server.sock >binade.prom
+  binade stats /run/user/1000/server.sock
+  binade stats --pool=2 --json server.sock
+  binade stats --prometheus server.sock >binade.prom
 
 """
 
@@ -53,17 +54,12 @@ def _text(answer):
 
 
 def guarded(run):
-    """What went wrong, as a message and an exit code."""
+    """Why nothing was learned of a process, as a message and an exit code."""
     def command(options):
         try:
             run(options)
-            sys.stdout.flush()
         except ExposeError as error:
             print(f"binade: {error}", file=sys.stderr)
-            return 1
-        except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            print(f"binade: {where}{error.strerror or error}", file=sys.stderr)
             return 1
         return 0
     return command
@@ -78,25 +74,24 @@ def _run(options):
     sys.stdout.write(text)
 
 
-def add_socket(commands, name, run, description, epilog):
-    """A command that asks a process; returns its parser."""
-    command = commands.add_parser(
-        name, description=description, epilog=epilog + EXIT_CODES,
-        help=description.splitlines()[0].lower().rstrip("."),
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_socket(commands, name, summary, description, epilog):
+    """The parser of a command that asks a process."""
+    command = add_command(commands, name, summary, description,
+                          epilog + EXIT_CODES)
     command.add_argument("socket", metavar="SOCKET",
                          help="where the process serves")
     command.add_argument("--pool", type=pool_id, metavar="ID",
                          help="only the pool with this id")
-    command.set_defaults(run=guarded(run))
     return command
 
 
 def add(commands):
     """The command `stats`, for a parser's subcommands."""
-    command = add_socket(commands, "stats", _run, _DESCRIPTION, _EXAMPLES)
+    command = add_socket(
+        commands, "stats", "print what a process's pools did and hold",
+        _DESCRIPTION, _EXAMPLES)
+    command.set_defaults(run=guarded(_run))
     form = command.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true",
-                      help="print one JSON object")
+    add_json(form)
     form.add_argument("--prometheus", action="store_true",
                       help="print Prometheus' text format")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: python -m binade trace convert, trace info."""
+"""The command line: binade trace convert, trace info."""
 
-import argparse
 import json
 import sys
 
+from binade._command import add_command, add_json
 from binade._trace_convert import SOURCES, Options, convert
 from binade._trace_error import TraceError
 from binade._trace_info import collect
@@ -29,9 +29,9 @@ formats:
   binade  a trace: checked, its ids made small
 
 examples:
-  python -m binade trace convert rmm_log.csv run.btrace.gz
-  python -m binade trace convert --device=1 snapshot.pickle step.btrace.gz
-  python -m binade trace convert --from=rmm --json log.txt run.btrace
+  binade trace convert rmm_log.csv run.btrace.gz
+  binade trace convert --device=1 snapshot.pickle step.btrace.gz
+  binade trace convert --from=rmm --json log.txt run.btrace
 
 """
 
@@ -42,8 +42,8 @@ threads, streams, time, and the most bytes that were live.
 
 _INFO_EXAMPLES = """\
 examples:
-  python -m binade trace info run.btrace.gz
-  python -m binade trace info --json run.btrace.gz
+  binade trace info run.btrace.gz
+  binade trace info --json run.btrace.gz
 
 """
 
@@ -77,7 +77,7 @@ def _guarded(run):
         # Names in a trace may have letters that a terminal has not.
         sys.stdout.reconfigure(errors="backslashreplace")
         try:
-            print(run(options))
+            text = run(options)
         except TraceError as error:
             print(f"binade: {options.input}: {error}", file=sys.stderr)
             return 1
@@ -86,6 +86,7 @@ def _guarded(run):
             print(f"binade: {name}: {error.strerror or error}",
                   file=sys.stderr)
             return 1
+        print(text)
         return 0
     return command
 
@@ -97,29 +98,33 @@ def _ordinal(text):
     return value
 
 
-def _add(commands, name, run, description, examples):
-    command = commands.add_parser(
-        name, description=description, epilog=examples + _EXIT_CODES,
-        help=description.splitlines()[0].lower().rstrip("."),
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+def _add_convert(commands):
+    command = add_command(commands, "convert",
+                          "make a trace of a log or a snapshot",
+                          _CONVERT, _CONVERT_EXAMPLES + _EXIT_CODES)
+    command.set_defaults(run=_guarded(_run_convert))
     command.add_argument("input", metavar="IN", help="the file to read")
-    command.add_argument("--json", action="store_true",
-                         help="print one JSON object")
-    command.set_defaults(run=_guarded(run))
-    return command
-
-
-def add_to(commands):
-    """The command `trace`, for a parser's subcommands."""
-    trace = commands.add_parser(
-        "trace", help="convert and describe recorded allocations")
-    commands = trace.add_subparsers(metavar="COMMAND", required=True)
-    command = _add(commands, "convert", _run_convert, _CONVERT,
-                   _CONVERT_EXAMPLES)
     command.add_argument("output", metavar="OUT",
                          help="the trace to write, .btrace or .btrace.gz")
     command.add_argument("--from", dest="source", choices=list(SOURCES),
                          help="what IN is, if its first bytes do not tell")
     command.add_argument("--device", type=_ordinal, metavar="N",
                          help="of a snapshot with several devices (torch)")
-    _add(commands, "info", _run_info, _INFO, _INFO_EXAMPLES)
+    add_json(command)
+
+
+def _add_info(commands):
+    command = add_command(commands, "info", "check a trace and describe it",
+                          _INFO, _INFO_EXAMPLES + _EXIT_CODES)
+    command.set_defaults(run=_guarded(_run_info))
+    command.add_argument("input", metavar="IN", help="the file to read")
+    add_json(command)
+
+
+def add(commands):
+    """The command `trace`, for a parser's subcommands."""
+    trace = commands.add_parser(
+        "trace", help="convert and describe recorded allocations")
+    commands = trace.add_subparsers(metavar="COMMAND", required=True)
+    _add_convert(commands)
+    _add_info(commands)

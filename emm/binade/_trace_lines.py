@@ -14,11 +14,20 @@ _GZIP = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 16
 
 
+def _begins_as_gzip(file):
+    return file.peek(2)[:2] == _GZIP
+
+
+def is_compressed(path):
+    with open(path, "rb") as file:
+        return _begins_as_gzip(file)
+
+
 @contextlib.contextmanager
 def opened(path):
     """The file as a buffered reader of what is in it, decompressed."""
     with open(path, "rb", _CHUNK_BYTES) as plain:
-        if plain.peek(2)[:2] == _GZIP:
+        if _begins_as_gzip(plain):
             with gzip.GzipFile(fileobj=plain) as compressed, \
                     io.BufferedReader(compressed, _CHUNK_BYTES) as file:
                 yield file

@@ -21,6 +21,8 @@ shift 3
 cd {root}
 exec ./install "$@"
 """,
+    "binade": """exec python3 -m binade "$@"
+""",
     "pip": """[ "$*" = "install ./emm" ]
 """,
     "cc": """exec /usr/bin/cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror "$@"

@@ -178,6 +178,16 @@ except ModuleNotFoundError as error:
     assert run(empty, "-c", code) == "numpy\n"
 
 
+def test_it_brings_the_command(empty, wheel):
+    [points] = [name for name in names_in(wheel)
+                if name.endswith(".dist-info/entry_points.txt")]
+    assert zipfile.ZipFile(wheel).read(points).decode().split("\n")[:2] == [
+        "[console_scripts]", "binade = binade.__main__:main"]
+    command = empty.parent / "binade"
+    assert run(command, "--version") == f"binade {binade.__version__}\n"
+    assert "  node 0 " in run(command, "info")
+
+
 def test_it_uses_no_library_of_the_system(empty, folder):
     code = """
 import re

@@ -56,6 +56,29 @@ with_test_tools() {
     program doxygen <<<'exit 0'
 }
 
+# A Python of the machine, wherever the other is; with it goes a pip that writes
+# down what it is asked. What pip installs is pinned for it.
+with_python() {
+    without_python
+    mkdir -p "$machine/checkout/emm"
+    echo '# ours' >"$machine/checkout/emm/requirements-test-cp399.txt"
+    cat >"$machine/python3" <<EOF
+#!/bin/bash
+case "\$*" in
+"-m venv --clear "*)
+    mkdir -p "\$4/bin"
+    printf '#!/bin/bash\necho "pip \$*" >>"$log"\n' >"\$4/bin/pip"
+    chmod +x "\$4/bin/pip" ;;
+*requirements-test*) echo requirements-test-cp399.txt ;;
+esac
+EOF
+    chmod +x "$machine/python3"
+}
+
+without_python() {
+    sed -i "s|^python=.*|python=$machine/python3|" "$machine/checkout/bazelw"
+}
+
 # Package sources that have a kernel, from the $1th download on; before it, the
 # lists are too old. dpkg-deb shows what is in the package.
 with_kernel() {
@@ -115,8 +138,8 @@ expect_text "nothing was installed" "" "$(cat "$log")"
 touch "$machine/bin/bazel-4"
 chmod +x "$machine/bin/bazel-4"
 expect_text "tells Debian's wrapper which bazel" \
-    "bazel --batch run //bench:demo [4]" \
-    "$(bazelw --batch run //bench:demo 2>&1)"
+    "bazel --batch run //bench:server [4]" \
+    "$(bazelw --batch run //bench:server 2>&1)"
 extra=USE_BAZEL_VERSION=7
 expect_text "unless the user has" "bazel version [7]" "$(bazelw version 2>&1)"
 extra=
@@ -124,12 +147,12 @@ extra=
 bare_machine
 expect_text "a query needs bazel alone" "bazel-bootstrap" \
     "$(bazelw --print-missing query //... 2>&1 | xargs)"
-expect_text "the demo needs what a build needs" \
+expect_text "the server needs what a build needs" \
     "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev" \
-    "$(bazelw --print-missing run //bench:demo -- test 2>&1 | xargs)"
+    "$(bazelw --print-missing run //bench:server -- test 2>&1 | xargs)"
 expect_text "options are not commands" \
-    "$(bazelw --print-missing run //bench:demo 2>&1)" \
-    "$(bazelw --print-missing --test=x run --config=test //bench:demo 2>&1)"
+    "$(bazelw --print-missing run //bench:server 2>&1)" \
+    "$(bazelw --print-missing --test=x run --config=test //bench:server 2>&1)"
 expect_ok "a test needs more" grep -qx clang-format \
     <<<"$(bazelw --print-missing test //pool:x 2>&1)"
 expect_text "building all needs what tests need" \
@@ -145,41 +168,61 @@ expect_text "and with a test what tests need" \
 expect_ok "a test needs an emulator" grep -qx qemu-system-x86 \
     <<<"$(bazelw --print-missing test //pool:x 2>&1)"
 
-expect_refusal "no apt-get" "has no apt-get" bazelw run //bench:demo
+without_python
+needed="bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev"
+expect_text "the demo needs a build and Python" \
+    "$needed python3-dev python3-venv" \
+    "$(bazelw --print-missing run //bench:demo -- test //... 2>&1 | xargs)"
+expect_text "to be built too" "$needed python3-dev python3-venv" \
+    "$(bazelw --print-missing build -c opt //pool bench:demo 2>&1 | xargs)"
+expect_text "also with what is beside it" "$needed python3-dev python3-venv" \
+    "$(bazelw --print-missing build //bench/... 2>&1 | xargs)"
+expect_text "a build does without" "$needed" \
+    "$(bazelw --print-missing build //pool //bench:server 2>&1 | xargs)"
+all=$(bazelw --print-missing test 2>&1)
+for words in "//bench:demo //tests/docs:x" "//bench:demo //docs:reference" \
+    "//docs:reference //bench/..." "//bench:demo //..."; do
+    expect_text "all that tests need: $words" "$all" \
+        "$(bazelw --print-missing build $words 2>&1)"
+done
+expect_text "unless it is a query" "bazel-bootstrap" \
+    "$(bazelw --print-missing --output_base tests/x query //... 2>&1 | xargs)"
+
+expect_refusal "no apt-get" "has no apt-get" bazelw run //bench:server
 expect_ok "says the exact names" grep -q \
     "bazel-bootstrap gcc libc6-dev g++ pkg-config libhwloc-dev" \
     <<<"$expect_output"
-bazelw run //bench:demo >/dev/null 2>&1
+bazelw run //bench:server >/dev/null 2>&1
 expect_text "and the exit status is 1" 1 $?
 
 with_apt
 as_user
 expect_refusal "not root, no sudo" "run, as root, apt-get install bazel" \
-    bazelw run //bench:demo
+    bazelw run //bench:server
 program sudo <<<'exit 1'
 expect_refusal "a sudo that would ask" "run, as root, apt-get install bazel" \
-    bazelw run //bench:demo
+    bazelw run //bench:server
 expect_text "nothing was tried" "" "$(cat "$log")"
 
 as_root
 extra=FAIL_APT=1
-expect_refusal "apt-get that fails" "E: no network" bazelw run //bench:demo
+expect_refusal "apt-get that fails" "E: no network" bazelw run //bench:server
 extra=PRETEND=1
 expect_refusal "apt-get that says yes and does nothing" "is still missing" \
-    bazelw run //bench:demo
+    bazelw run //bench:server
 extra=
 : >"$log"
-expect_ok "root: installs, then runs bazel" bazelw run //bench:demo
+expect_ok "root: installs, then runs bazel" bazelw run //bench:server
 expect_text "asks apt-get twice: update, install" "2" "$(wc -l <"$log")"
 expect_ok "without a question" grep -q -- '-qq -y ' "$log"
-expect_ok "a second time" bazelw run //bench:demo
+expect_ok "a second time" bazelw run //bench:server
 expect_text "asks nothing more" "2" "$(wc -l <"$log")"
 
 bare_machine
 with_apt
 as_user
 program sudo <<<'shift; exec "$@"'
-expect_ok "sudo that does not ask: installs" bazelw run //bench:demo
+expect_ok "sudo that does not ask: installs" bazelw run //bench:server
 expect_text "through it" "2" "$(wc -l <"$log")"
 
 bare_machine
@@ -210,6 +253,20 @@ expect_ok "no kernel to be had: the other tests run" bazelw test //pool
 expect_ok "it is said" grep -q "no kernel, so .* checks nothing: E: 404" \
     <<<"$expect_output"
 expect_refusal "and nothing is left" "" test -e "$machine/checkout/.kernel"
+
+bare_machine
+with_build_tools
+with_python
+expect_ok "a build makes no .venv/" bazelw build //pool
+expect_text "nothing was asked of pip" "" "$(cat "$log")"
+expect_ok "the demo does" bazelw run //bench:demo -- --driver=cuda
+expect_ok "with what is pinned, and no other file" grep -qx -e \
+    "pip install .*--require-hashes .*/emm/requirements-test-cp399.txt" "$log"
+expect_ok "runs it then" grep -qxF \
+    "bazel run //bench:demo -- --driver=cuda [unset]" <<<"$(
+        bazelw run //bench:demo -- --driver=cuda 2>&1)"
+expect_text "and makes .venv/ once" "1" "$(wc -l <"$log")"
+expect_refusal "without a kernel" "" test -e "$machine/checkout/.kernel"
 
 # The packages of the Python tests are pinned for the interpreter here.
 tag=$(/usr/bin/python3 -c 'import sys; print("cp%d%d" % sys.version_info[:2])')

@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m binade info."""
+"""binade info."""
 
 import json
-import os
-import subprocess
-import sys
 
 import binade
-
-
-def run(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "binade", *arguments], capture_output=True,
-        text=True, timeout=120, check=False, env={**os.environ, **environment})
+from starting import run
 
 
 def test_text_names_what_there_is():
@@ -38,9 +30,3 @@ def test_without_a_driver_it_says_why():
     ended = run("info", BINADE_DRIVER="/nowhere/libcuda.so.1")
     assert ended.returncode == 0 and "no device: " in ended.stdout
     assert "/nowhere/libcuda.so.1" in ended.stdout and "node 0 " in ended.stdout
-
-
-def test_commands_that_are_none():
-    for arguments in ((), ("inform",), ("info", "--xml")):
-        ended = run(*arguments)
-        assert ended.returncode == 2 and ended.stderr.startswith("usage: ")

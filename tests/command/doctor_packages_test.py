@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What binade doctor says about packages that are installed."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from binade import _doctor_packages
+
+
+@pytest.fixture
+def machine():
+    return SimpleNamespace(environment={}, driver_version=13000)
+
+
+def plant(folder, name, text):
+    """A module with that name."""
+    *packages, module = name.split(".")
+    for package in packages:
+        folder = folder / package
+        folder.mkdir()
+        (folder / "__init__.py").write_text("")
+    (folder / f"{module}.py").write_text(text)
+
+
+@pytest.mark.parametrize("text, verdict, words", [
+    ("class CUDAGraph:\n"
+     "    def capture_begin(self): pass\n"
+     "    def capture_end(self): pass\n", "ok", "holds the guard"),
+    ("class CUDAGraph:\n    def begin(self): pass\n", "unsafe",
+     "does not know how this version of torch.cuda.graphs captures"),
+    ("raise ImportError('no such library')\n", "unknown", "no such library"),
+], ids=["known", "changed", "broken"])
+def test_a_framework_is_asked_how_it_captures(tmp_path, monkeypatch, machine,
+                                              text, verdict, words):
+    plant(tmp_path, "torch.cuda.graphs", text)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = _doctor_packages.torch(machine)
+    assert (found.check, found.verdict) == ("PyTorch", verdict)
+    assert words in found.reason
+
+
+def test_a_cupy_that_has_changed_is_unsafe(tmp_path, monkeypatch, machine):
+    plant(tmp_path, "cupy.cuda.stream", "class Stream: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = _doctor_packages.cupy(machine)
+    assert (found.check, found.verdict) == ("CuPy", "unsafe")
+    assert "cupy.cuda.stream" in found.reason and found.advice
+
+
+def test_a_numba_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
+    plant(tmp_path, "numba.cuda", "raise ImportError('too old')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = _doctor_packages.numba(machine)
+    assert found.verdict == "lacking"
+    assert "binade.numba cannot be used: " in found.reason and found.advice
+
+
+def test_a_numpy_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
+    plant(tmp_path, "numpy", "raise ImportError('too old')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = _doctor_packages.numpy(machine)
+    assert found.verdict == "lacking" and found.reason.endswith(
+        "binade.numpy cannot be used: ImportError: too old")
+
+
+@pytest.fixture
+def numba_is_0_56(monkeypatch):
+    monkeypatch.setattr(_doctor_packages, "is_installed", lambda name: True)
+    monkeypatch.setattr(_doctor_packages, "_child", lambda code: ("", None))
+    monkeypatch.setattr(_doctor_packages, "_versions",
+                        lambda *names: "numba 0.56.4")
+
+
+@pytest.mark.parametrize("driver, conf, verdict, words", [
+    (13000, "", "lacking", "drivers of CUDA 13"),
+    (12080, "", "ok", "can be used"), (None, "", "ok", "can be used"),
+    (12080, "limit:1G,checked:1", "lacking", "with checked:1 its pools"),
+    (12080, "checked:1,exportable:0", "ok", "can be used")])
+def test_numba_with_drivers_and_settings(machine, numba_is_0_56, driver, conf,
+                                         verdict, words):
+    machine.driver_version = driver
+    machine.environment["BINADE_CONF"] = conf
+    found = _doctor_packages.numba(machine)
+    assert found.verdict == verdict and words in found.reason
+
+
+def test_what_is_not_installed_is_not_checked(machine, monkeypatch):
+    monkeypatch.setattr(_doctor_packages, "is_installed", lambda name: False)
+    for check in ("numba", "numpy", "torch", "cupy", "cuda_core"):
+        assert getattr(_doctor_packages, check)(machine) is None
