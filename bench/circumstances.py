@@ -76,7 +76,8 @@ def with_facts(given):
 
 
 def short(commit):
-    return commit[:7]
+    """A whole hash by its beginning."""
+    return commit[:7] if len(commit) == 40 else commit
 
 
 def line(found, given):
