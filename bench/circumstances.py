@@ -3,7 +3,7 @@
 measured. What the rows say is taken from them. What they lack is given by who
 makes the table, and is refused where the rows say otherwise."""
 
-from table_text import BadInput, in_order
+from table_text import BadInput, in_order, span
 
 # What may be given; `facts` is a file of lines "fact: NAME = VALUE".
 OPTIONS = ("device", "cpu", "driver", "date", "commit", "repeats", "facts")
@@ -58,11 +58,6 @@ def one(key, found, given):
     return values[0]
 
 
-def span(values, order=str):
-    values = sorted(values, key=order)
-    return values[0] if len(values) == 1 else f"{values[0]}–{values[-1]}"
-
-
 def with_facts(given):
     """A host's facts say its device, and more of its driver than rows do."""
     if "facts" not in given:
@@ -85,8 +80,11 @@ def line(found, given):
     given, more = with_facts(given)
     found = {**found, "commit": [short(commit) for commit
                                  in known(found.get("commit", ()))]}
-    repeats = span(told("repeats", found, given), int)
-    return (f"*{one('device', found, given)}; {one('cpu', found, given)}; "
+    place = [one("device", found, given)]
+    if "cpu" in given or known(found.get("cpu", ())):
+        place.append(one("cpu", found, given))
+    repeats = span(map(int, told("repeats", found, given)))
+    return (f"*{'; '.join(place)}; "
             f"driver {one('driver', found, given)}{more}; "
             f"{span(told('date', found, given))}; "
             f"commit {one('commit', found, given)}; "

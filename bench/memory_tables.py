@@ -65,11 +65,10 @@ def request_lines(options, paths):
 
 
 def metadata_texts(row):
-    memory_bytes = row["block_bytes"] * row["block_count"]
     return [size_text(row["block_bytes"]), str(row["block_count"]),
             str(row["host_bytes"]),
             f"{row['host_bytes'] / row['block_count']:.2f}",
-            f"{row['host_bytes'] / memory_bytes * 100:.4f} %"]
+            f"{row['host_bytes'] / GIB * 100:.4f} %"]
 
 
 def metadata_lines(options, paths):

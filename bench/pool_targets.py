@@ -90,9 +90,9 @@ def target_lines(options, paths):
     commits = [run.commit for run in runs]
     found = {**pool_rows.found_of(rows), "commit": [", ".join(commits)]}
     yield circumstances.line(found, options)
-    yield from ["", "ns per operation: median of batches (mean); peers in the "
-                f"run of {commits[-1]}, {HOST} also by whom it is divided in "
-                "each run", ""]
+    yield from ["", "ns per operation: median of batches (mean). Peers are of "
+                f"the run of {commits[-1]}; ÷ {HOST} is by its time in the "
+                "same run.", ""]
     yield from table_lines(
         ["line", "target, ns", *commits, *PEERS,
          *(f"÷ {HOST}: {commit}" for commit in commits)],

@@ -21,7 +21,8 @@ each process: they are put together first.
 import statistics
 import sys
 
-from table_text import BadInput, number_text, read_rows, size_text, table
+from table_text import (BadInput, number_text, read_rows, size_text, span,
+                        table)
 
 VALUES = {
     "median": ("ns_per_op_median", "ns per operation: median of batches "
@@ -123,8 +124,8 @@ def card_lines(results):
     measured = [r for r in results if r["ns_per_op_median"] is not None]
     for key in CARD:
         values = sorted({result[key] for result in measured})
-        if key in RANGES and len(values) > 1:
-            values = [f"{values[0]}–{values[-1]}"]
+        if key in RANGES:
+            values = [span(values)]
         yield f"- {key}: {', '.join(map(str, values))}"
     for subject, driver in sorted({(r["subject"], driver_text(r))
                                    for r in measured if r["driver"] != "none"}):
@@ -157,12 +158,11 @@ def failure_lines(results):
     if groups:
         yield ""
     for (subject, why), rows in groups.items():
-        least, most = (pick(row["repeats"] for row in rows)
-                       for pick in (min, max))
         cells = f"{len(rows)} cells"
         if len(rows) <= CELLS_NAMED_MAX:
             cells = "; ".join(map(cell_name, rows))
-        yield (f"- † {subject}, {least}–{most} processes, {why}: {cells}")
+        yield (f"- † {subject}, {span(row['repeats'] for row in rows)} "
+               f"processes, {why}: {cells}")
 
 
 def markdown(results, value):

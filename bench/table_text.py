@@ -59,6 +59,13 @@ def in_order(values):
     return list(dict.fromkeys(values))
 
 
+def span(values):
+    """"least–greatest", and one alone where there is no other."""
+    values = sorted(values)
+    least, greatest = str(values[0]), str(values[-1])
+    return least if least == greatest else f"{least}–{greatest}"
+
+
 def table(head, right, rows):
     """`right`: how many of the last columns hold numbers."""
     left = len(head) - right
