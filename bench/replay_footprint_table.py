@@ -8,8 +8,7 @@ import statistics
 import circumstances
 import replay_rows
 from replay_rows import GIB, REFERENCE
-from table_text import (BadInput, in_order, number_text, size_text, spread_text,
-                        table)
+from table_text import BadInput, in_order, number_text, spread_text, table
 
 # Binade may need this times what the reference does.
 TARGET = 1.02
@@ -125,8 +124,7 @@ def trace_lines(rows, index):
     reserved, limits = (Sizes(subjects, key, live_bytes, recorded_bytes)
                         for key in ("peak_reserved_bytes",
                                     "smallest_limit_bytes"))
-    yield (f"{trace['file']}: {number_text(trace['operations'])} operations, "
-           f"at most {size_text(live_bytes)} live")
+    yield replay_rows.trace_text(trace)
     yield ""
     yield from table(
         ["subject", "most reserved ÷ live", f"÷ {REFERENCE}",

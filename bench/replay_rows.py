@@ -4,7 +4,8 @@
 import json
 
 import circumstances
-from table_text import BadInput, in_order, read_rows
+from table_text import (BadInput, in_order, number_text, read_rows,
+                        size_text)
 
 KEYS = ("kind", "trace", "subject", "mode", "threads", "limit_bytes", "machine",
         "driver", "device", "is_standin", "is_simulated", "commit", "date")
@@ -50,6 +51,14 @@ def subject_name(row):
     if not row["limit_bytes"]:
         return row["subject"]
     return f"{row['subject']}, at most {row['limit_bytes'] / GIB:.4g} GiB"
+
+
+def trace_text(trace):
+    threads, streams = trace["threads"], trace["streams"]
+    return (f"{trace['file']}: {number_text(trace['operations'])} operations, "
+            f"{threads} thread{'s' if threads != 1 else ''}, "
+            f"{streams} stream{'s' if streams != 1 else ''}, "
+            f"at most {size_text(trace['peak_live_bytes'])} live")
 
 
 def by_subject(rows):

@@ -130,6 +130,10 @@ class Footprint(TableTest):
         self.assertIn("stand-in, no GPU", self.footprint(
             serial("torch", 12, is_standin=True)))
 
+    def test_says_what_the_trace_is(self):
+        self.assertIn("\na.btrace: 2 000 operations, 1 thread, 1 stream, at most "
+                      "10 GiB live\n", self.footprint(serial("torch", 12)))
+
     def test_says_who_was_refused(self):
         output = self.footprint(serial("binade", 11),
                                 refused("torch", "serial"))
