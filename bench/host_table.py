@@ -10,53 +10,20 @@ processes where that is not what was asked for. What was skipped or failed
 stands below, with its reason: nothing is left out.
 """
 
-import json
 import statistics
 import sys
 
+from table_text import (BadInput, in_order, number_text, read_rows, size_text,
+                        spread_text, table)
+
 COMMON = ("what", "subject", "process", "skipped", "error")
-MIB = 1 << 20
 GIB = 1 << 30
 STAGES = (("map", "map_ns"), ("bind", "bind_ns"), ("touch", "stage_touch_ns"),
           ("register", "register_ns"), ("read back", "read_back_ns"))
 
 
-class BadInput(Exception):
-    """One line that says what is wrong with the files."""
-
-
 def read(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            return [parse(f"{path}:{number}", line)
-                    for number, line in enumerate(file, 1) if line.strip()]
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-
-
-def parse(where, line):
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise BadInput(f"{where}: no JSON: {error}") from error
-    missing = [key for key in COMMON
-               if not isinstance(row, dict) or key not in row]
-    if missing:
-        raise BadInput(f"{where}: no {', '.join(missing)}")
-    return row
-
-
-def size_text(size_bytes):
-    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.5g} {name}"
-    return f"{size_bytes} B"
-
-
-def number_text(number):
-    if number >= 1000:
-        return f"{number:,.0f}".replace(",", " ")
-    return f"{number:.3g}" if number < 100 else f"{number:.0f}"
+    return read_rows(path, COMMON)
 
 
 class Cells:
@@ -88,25 +55,10 @@ class Cells:
         numbers = [number * scale for number in self.numbers(group, key)]
         if not numbers:
             return "–"
-        text = number_text(statistics.median(numbers))
-        if max(numbers) > min(numbers):
-            text += f" ({number_text(min(numbers))}–{number_text(max(numbers))})"
+        text = spread_text(numbers)
         if len(numbers) != self.repeats:
             text += f", of {len(numbers)}"
         return text
-
-
-def in_order(values):
-    return list(dict.fromkeys(values))
-
-
-def table(head, right, rows):
-    """`right`: how many of the last columns hold numbers."""
-    left = len(head) - right
-    yield "| " + " | ".join(head) + " |"
-    yield "|" + "---|" * left + "--:|" * right
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
 
 
 def staging_lines(rows, run):

@@ -13,7 +13,8 @@ import statistics
 import sys
 
 import host_table
-from host_table import BadInput, Cells, in_order, number_text, size_text, table
+from host_table import Cells
+from table_text import in_order, number_text, size_text, table
 
 # What one thread may take at most, in ns.
 TARGETS = {
@@ -68,17 +69,20 @@ def latency_lines(rows, run):
                      (row_texts(cells, group) for group in groups))
 
 
+def versions_text(rows, run):
+    measured = {row["subject"]: row["version"] for row in rows
+                if row["subject"] in ("cupy", "torch") and "version" in row}
+    return ", ".join(f"{name} {version}" for name, version
+                     in {**run["versions"], **measured}.items())
+
+
 def card_lines(rows, run):
     for key in ("cpu", "processors", "device", "commit", "repeats", "cell_ms"):
         yield f"- {key}: {run[key]}"
     version = run["driver_version"]
     yield f"- driver: CUDA {version // 1000}.{version % 1000 // 10}" + (
         " (stand-in, no GPU)" if run["is_standin"] else "")
-    measured = {row["subject"]: row["version"] for row in rows
-                if row["subject"] in ("cupy", "torch") and "version" in row}
-    versions = {**run["versions"], **measured}
-    yield "- " + ", ".join(f"{name} {version}"
-                           for name, version in versions.items())
+    yield f"- {versions_text(rows, run)}"
     if run["binade_conf"]:
         yield f"- BINADE_CONF: {run['binade_conf']}"
 

@@ -7,8 +7,9 @@ Each FILE holds a JSON object a line, as //bench:bench writes them. Prints one
 table: a row for each workload, size and number of threads, a column for each
 subject; in it ns per operation: the median over the processes of the median
 over the batches, and the least and greatest median of a process. VALUE asks for
-another number: mean, p99, p999 (of batches), call_p99, call_p999 (of calls) or
-hits (the cache's, in percent). An asterisk marks numbers from repetitions in
+another number: mean, median_mean (the median and, behind it, the mean), p99,
+p999 (of batches), call_p99, call_p999 (of calls) or hits (the cache's, in
+percent). An asterisk marks numbers from repetitions in
 which the system took the processor from a thread, a dagger those of fewer
 processes than were wanted, whose reasons stand below the table. Above it stands
 what was measured on what.
@@ -17,14 +18,18 @@ A file that ends with .raw.jsonl, of a run that was killed, has an object for
 each process: they are put together first.
 """
 
-import json
 import statistics
 import sys
+
+from table_text import (BadInput, number_text, read_rows, size_text, span,
+                        table)
 
 VALUES = {
     "median": ("ns_per_op_median", "ns per operation: median of batches "
                "(least–most over processes)"),
     "mean": ("ns_per_op_mean", "ns per operation: mean"),
+    "median_mean": ("ns_per_op_median",
+                    "ns per operation: median of batches (mean)"),
     "p99": ("ns_per_op_p99", "ns per operation: 99 % of batches"),
     "p999": ("ns_per_op_p999", "ns per operation: 99.9 % of batches"),
     "call_p99": ("ns_per_call_p99", "ns per call: 99 %"),
@@ -36,48 +41,16 @@ CARD = ("cpu", "processors", "commit", "repeats", "cell_us", "seed", "pinned")
 CELLS_NAMED_MAX = 4
 # What is a range rather than a list of values.
 RANGES = ("cell_us",)
-MEDIANS = tuple(key for key, _ in VALUES.values())
+MEDIANS = tuple(sorted({key for key, _ in VALUES.values()}))
 KEYS = CARD + MEDIANS + (
     "workload", "subject", "threads", "size_bytes", "ns_per_op_median_min",
     "ns_per_op_median_max", "clean", "driver", "is_standin", "simulated_costs",
     "failure")
 
 
-class BadInput(Exception):
-    """One line that says what is wrong with the files."""
-
-
 def read(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            rows = [parse(f"{path}:{number}", line)
-                    for number, line in enumerate(file, 1)]
-        return join_processes(rows) if path.endswith(".raw.jsonl") else rows
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from error
-
-
-def parse(where, line):
-    try:
-        result = json.loads(line)
-    except ValueError as error:
-        raise BadInput(f"{where}: no JSON: {error}") from error
-    missing = [key for key in KEYS
-               if not isinstance(result, dict) or key not in result]
-    if missing:
-        raise BadInput(f"{where}: no {', '.join(missing)}")
-    return result
-
-
-def size_text(size_bytes):
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size_bytes % unit == 0:
-            return f"{size_bytes // unit} {name}"
-    return f"{size_bytes} B"
-
-
-def time_text(ns):
-    return f"{ns:.1f}" if ns < 100 else f"{ns:.0f}"
+    rows = read_rows(path, KEYS)
+    return join_processes(rows) if path.endswith(".raw.jsonl") else rows
 
 
 def value_text(value, result):
@@ -88,11 +61,14 @@ def value_text(value, result):
     mark += "" if result["failure"] is None else "†"
     if value == "hits":
         return f"{number * 100:.1f} %{mark}"
+    if value == "median_mean":
+        return (f"{number_text(number)}{mark} "
+                f"({number_text(result['ns_per_op_mean'])})")
     if value != "median":
-        return f"{time_text(number)}{mark}"
-    least, most = (time_text(result["ns_per_op_median" + suffix])
+        return f"{number_text(number)}{mark}"
+    least, most = (number_text(result["ns_per_op_median" + suffix])
                    for suffix in ("_min", "_max"))
-    return f"{time_text(number)}{mark} ({least}–{most})"
+    return f"{number_text(number)}{mark} ({least}–{most})"
 
 
 def cell_text(value, result):
@@ -148,8 +124,8 @@ def card_lines(results):
     measured = [r for r in results if r["ns_per_op_median"] is not None]
     for key in CARD:
         values = sorted({result[key] for result in measured})
-        if key in RANGES and len(values) > 1:
-            values = [f"{values[0]}–{values[-1]}"]
+        if key in RANGES:
+            values = [span(values)]
         yield f"- {key}: {', '.join(map(str, values))}"
     for subject, driver in sorted({(r["subject"], driver_text(r))
                                    for r in measured if r["driver"] != "none"}):
@@ -166,12 +142,11 @@ def driver_text(result):
 
 def table_lines(results, value):
     subjects = list(dict.fromkeys(result["subject"] for result in results))
-    yield "| workload | size | threads | " + " | ".join(subjects) + " |"
-    yield "|---|--:|--:|" + "--:|" * len(subjects)
-    for (workload, size_bytes, threads), row in arrange(results).items():
-        cells = " | ".join(cell_text(value, row.get(subject))
-                           for subject in subjects)
-        yield f"| {workload} | {size_text(size_bytes)} | {threads} | {cells} |"
+    yield from table(
+        ["workload", "size", "threads", *subjects], 2 + len(subjects),
+        ([workload, size_text(size_bytes), str(threads),
+          *(cell_text(value, row.get(subject)) for subject in subjects)]
+         for (workload, size_bytes, threads), row in arrange(results).items()))
 
 
 def failure_lines(results):
@@ -183,12 +158,11 @@ def failure_lines(results):
     if groups:
         yield ""
     for (subject, why), rows in groups.items():
-        least, most = (pick(row["repeats"] for row in rows)
-                       for pick in (min, max))
         cells = f"{len(rows)} cells"
         if len(rows) <= CELLS_NAMED_MAX:
             cells = "; ".join(map(cell_name, rows))
-        yield (f"- † {subject}, {least}–{most} processes, {why}: {cells}")
+        yield (f"- † {subject}, {span(row['repeats'] for row in rows)} "
+               f"processes, {why}: {cells}")
 
 
 def markdown(results, value):

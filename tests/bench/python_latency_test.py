@@ -13,6 +13,7 @@ from unittest import mock
 import python_latency
 import python_subjects
 import python_table
+import table_text
 from python_subjects import Pair
 
 
@@ -190,7 +191,7 @@ class Table(unittest.TestCase):
         self.assertIn("- FAILED: latency, torch: status 1", text)
 
     def test_is_of_one_run(self):
-        with self.assertRaisesRegex(python_table.BadInput, "2 rows of a run"):
+        with self.assertRaisesRegex(table_text.BadInput, "2 rows of a run"):
             python_table.markdown([RUN, RUN])
 
 
