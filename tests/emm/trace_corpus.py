@@ -6,7 +6,7 @@ import base64
 import pathlib
 import sys
 
-FOLDER = pathlib.Path(__file__).resolve().parent / "trace_corpus"
+FOLDER = pathlib.Path(__file__).parent / "trace_corpus"
 NAMES = ("text", "rmm", "torch")
 INPUT_BYTES_MAX = 4096
 INPUTS_MAX = 150
@@ -14,7 +14,7 @@ INPUTS_MAX = 150
 
 def load(reader, folder=FOLDER):
     text = (folder / f"{reader}.txt").read_text()
-    return [base64.b64decode(line, validate=True) for line in text.split()]
+    return [base64.b64decode(line, validate=True) for line in text.splitlines()]
 
 
 def save(reader, inputs, folder=FOLDER):
@@ -58,4 +58,5 @@ def pack(reader, folder):
             known |= steps
             kept.append(data)
     save(reader, kept[:INPUTS_MAX])
-    print(f"{len(kept)} of {len(files)} files reach {len(known)} steps")
+    print(f"{len(kept)} of {len(files)} files reach {len(known)} steps; "
+          f"{min(len(kept), INPUTS_MAX)} are kept")

@@ -42,6 +42,11 @@ def fuzz(reader, folder, options):
     import atheris
     with atheris.instrument_imports(include=["binade"]):
         import trace_rule
+        from trace_snapshot_mutator import mutate
+
+    def mutated(data, bytes_max, seed):
+        made = mutate(data, bytes_max, seed) if seed % 2 else None
+        return atheris.Mutate(data, bytes_max) if made is None else made
 
     def one_input(data):
         for read in trace_rule.READERS[reader]:
@@ -51,7 +56,7 @@ def fuzz(reader, folder, options):
         [sys.argv[0], f"-timeout={TIMEOUT_S}",
          f"-max_len={trace_corpus.INPUT_BYTES_MAX}", "-rss_limit_mb=0",
          *options, str(folder)],
-        one_input)
+        one_input, custom_mutator=mutated if reader == "torch" else None)
     limit_memory()
     atheris.Fuzz()
 

@@ -72,6 +72,10 @@ READERS = {
 }
 
 
+# What is told of and does nothing.
+_HARMLESS = frozenset(("builtins.id",))
+
+
 class _Watch:
     """Python cannot take an audit hook away: there is one, and it sleeps."""
 
@@ -80,7 +84,7 @@ class _Watch:
         sys.addaudithook(self._hear)
 
     def _hear(self, event, arguments):
-        if self._is_awake:
+        if self._is_awake and event not in _HARMLESS:
             self._is_awake = False  # what tells of the breach may import
             raise Breach(f"{event} {arguments!r}")
 
