@@ -12,38 +12,24 @@
 #include <sstream>
 #include <string>
 
-#include "bench/device.h"
+#include "bench/subject.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/replay/engine_probe.h"
+#include "tests/replay/subjects_under_test.h"
 #include "tests/replay/watched_subject.h"
 
 using pool_test::kMiB;
+using replay_test::kSubjects;
+using replay_test::NameOf;
+using replay_test::Subject;
 using replay_test::SubjectNamed;
+using replay_test::UseStandinWithPools;
 using replay_test::Watch;
 using replay_test::Watched;
 using replay_test::WatchNow;
 
 namespace
 {
-
-// What of a subject is not for all of them.
-struct Subject {
-    const char *name;
-    bool does_make_streams;
-    bool does_call_mem_alloc; // for its memory: cuMemAlloc()
-};
-
-const Subject kSubjects[] = {
-    {"binade", true, true},      {"binade-nocache", true, true},
-    {"best-fit", false, true},   {"mutex", false, true},
-    {"pow2-buddy", false, true}, {"cuda-malloc", false, true},
-    {"cuda-async", true, false},
-};
-
-std::ostream &operator<<(std::ostream &stream, const Subject &subject)
-{
-    return stream << subject.name;
-}
 
 constexpr uint32_t kThreads = 4;
 constexpr uint32_t kStreams = 3;
@@ -77,13 +63,6 @@ std::string MadeTrace()
     }
     out << "E " << operations << "\n";
     return out.str();
-}
-
-void UseStandinWithPools()
-{
-    // Read by the stand-in when it is opened, which is once.
-    setenv("BINADE_STANDIN_MEMORY_POOLS", "1", 1);
-    pool_test::UseStandin();
 }
 
 uint64_t DriverCalls()
@@ -235,126 +214,7 @@ TEST_P(Subjects, SayWhyATraceHasTooManyStreams)
         subject->stop();
 }
 
-std::string NameOf(const testing::TestParamInfo<Subject> &one)
-{
-    std::string name = one.param.name;
-    for (char &letter : name)
-        if (letter == '-')
-            letter = '_';
-    return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(All, Subjects, testing::ValuesIn(kSubjects), NameOf);
-
-// A subject with a block of stream 0, where work is under way on stream 0.
-class SubjectStreams : public Subjects
-{
-  protected:
-    void SetUp() override
-    {
-        const replay_setup setup = {1, 2, 0};
-        subject_ = SubjectNamed(GetParam().name);
-        ASSERT_EQ(subject_->start(&setup), nullptr);
-        ASSERT_TRUE(subject_->attach(0));
-        block_ = subject_->alloc(0, kMiB, 0);
-        ASSERT_NE(block_, 0u);
-        if (GetParam().does_make_streams) {
-            ASSERT_EQ(Control("binade_standin_hold"), 0);
-        }
-    }
-    void TearDown() override
-    {
-        if (GetParam().does_make_streams) {
-            ASSERT_EQ(Control("binade_standin_release"), 0);
-        }
-        subject_->stop();
-    }
-
-    static int Control(const char *name)
-    {
-        return pool_test::Get<int(void *)>(name)(bench_device_streams[0]);
-    }
-    bool DoesServeItTo(uint32_t stream)
-    {
-        const uint64_t other = subject_->alloc(0, kMiB, stream);
-        EXPECT_NE(other, 0u);
-        subject_->free(0, other, kMiB, stream);
-        return other < block_ + kMiB && block_ < other + kMiB;
-    }
-
-    const replay_subject *subject_ = nullptr;
-    uint64_t block_ = 0;
-};
-
-// Not cuda-async: the stand-in's pool waits for the stream here too.
-class SubjectOfOneStream : public SubjectStreams
-{
-};
-
-TEST_P(SubjectOfOneStream, ServesItAtOnce)
-{
-    subject_->free(0, block_, kMiB, 0);
-    EXPECT_TRUE(DoesServeItTo(0));
-}
-
-INSTANTIATE_TEST_SUITE_P(Those, SubjectOfOneStream,
-                         testing::Values(Subject{"binade", true, true},
-                                         Subject{"binade-nocache", true, true},
-                                         Subject{"best-fit", false, true}),
-                         NameOf);
-
-class SubjectWithStreams : public SubjectStreams
-{
-};
-
-TEST_P(SubjectWithStreams, ServesNoOtherStreamMeanwhile)
-{
-    subject_->free(0, block_, kMiB, 0);
-    EXPECT_FALSE(DoesServeItTo(1));
-}
-
-INSTANTIATE_TEST_SUITE_P(Those, SubjectWithStreams,
-                         testing::Values(Subject{"binade", true, true},
-                                         Subject{"binade-nocache", true, true},
-                                         Subject{"best-fit", false, true},
-                                         Subject{"cuda-async", true, false}),
-                         NameOf);
-
-class SubjectWithoutStreams : public SubjectStreams
-{
-};
-
-TEST_P(SubjectWithoutStreams, ServesAnyStreamAtOnce)
-{
-    subject_->free(0, block_, kMiB, 0);
-    EXPECT_TRUE(DoesServeItTo(1));
-}
-
-INSTANTIATE_TEST_SUITE_P(Those, SubjectWithoutStreams,
-                         testing::Values(Subject{"mutex", false, true},
-                                         Subject{"pow2-buddy", false, true}),
-                         NameOf);
-
-class SubjectOfDoneWork : public SubjectStreams
-{
-};
-
-TEST_P(SubjectOfDoneWork, ServesAnyStreamWhatNoWorkUses)
-{
-    subject_->free(0, block_, kMiB, REPLAY_STREAM_DONE);
-    EXPECT_TRUE(DoesServeItTo(1));
-}
-
-TEST_P(SubjectOfDoneWork, WaitsForAllStreamsWhereAnyMayUseIt)
-{
-    subject_->free(0, block_, kMiB, REPLAY_STREAM_ANY);
-    EXPECT_FALSE(DoesServeItTo(1));
-}
-
-INSTANTIATE_TEST_SUITE_P(Binade, SubjectOfDoneWork,
-                         testing::Values(Subject{"binade", true, true},
-                                         Subject{"binade-nocache", true, true}),
-                         NameOf);
 
 TEST(AllSubjects, AreTestedHereOrRefuse)
 {
