@@ -237,7 +237,7 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
 TEST(WatchedSubject, IsFoundOutWhereItHandsOutABlockTwice)
 {
     UseStandinWithPools();
-    replay_subject planted = *SubjectNamed("mutex");
+    replay_subject planted = *SubjectNamed("best-fit");
     planted.alloc = [](uint32_t, size_t, uint32_t) { return uint64_t{4096}; };
     planted.free = [](uint32_t, uint64_t, size_t, uint32_t) {};
     const replay_subject *watched = Watched(&planted);
