@@ -99,6 +99,16 @@ TEST_F(Pow2Buddy, MergesTwoHalvesOfOneBlockOnly)
     EXPECT_EQ(Alloc(kSegmentBytes / 2), first);
 }
 
+TEST_F(Pow2Buddy, NeverMergesAcrossSegments)
+{
+    const uint64_t first = Alloc(kSegmentBytes);
+    const uint64_t second = Alloc(kSegmentBytes);
+    ASSERT_EQ(second, first + kSegmentBytes);
+    Free(second);
+    Free(first);
+    EXPECT_EQ(Alloc(2 * kSegmentBytes), second + kSegmentBytes);
+}
+
 TEST_F(Pow2Buddy, FailsAndGoesOn)
 {
     ledger_.limit_bytes = kSegmentBytes;
