@@ -1,14 +1,14 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Looks for files with which a reader of traces breaks its rule, trace_rule.py.
 
-usage: trace_fuzz.py READER FOLDER [LIBFUZZER_OPTION]...
-       trace_fuzz.py READER FOLDER --pack
+usage: python3 trace_fuzz.py READER FOLDER [LIBFUZZER_OPTION]...
+       python3 trace_fuzz.py READER FOLDER --pack
 
 READER is text, rmm or torch. What is worth keeping is collected in FOLDER,
 which begins with the committed corpus. --pack writes the corpus anew, of the
 smallest files there that reach all that any of them reaches. The package has to
-be on PYTHONPATH, and Atheris installed (Python 3.11 to 3.14, x86-64 or Arm).
+be on PYTHONPATH (bazel-bin/emm/site), and Atheris installed, which nothing else
+here needs.
 """
 
 import hashlib
