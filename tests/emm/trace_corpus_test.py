@@ -6,8 +6,10 @@ import tracemalloc
 
 import pytest
 import trace_corpus
+import trace_pack
 from binade import trace
 from trace_rule import READERS, Breach, check
+from trace_support import SMALL_TRACE
 
 PEAK_BYTES_MAX = 16 << 20
 
@@ -75,3 +77,14 @@ def test_what_is_packed_is_what_is_loaded(tmp_path):
     inputs = [b"", b"\0\xff\n", b"text"]
     trace_corpus.save("rmm", inputs, tmp_path)
     assert sorted(trace_corpus.load("rmm", tmp_path)) == sorted(inputs)
+
+
+def test_what_reaches_nothing_more_is_not_packed(tmp_path, monkeypatch):
+    for name, data in (("whole", SMALL_TRACE), ("cut", SMALL_TRACE[:-2]),
+                       ("cut before", SMALL_TRACE[:-3]), ("none", b"")):
+        (tmp_path / name).write_bytes(data)
+    saved = []
+    monkeypatch.setattr(trace_corpus, "save",
+                        lambda reader, inputs: saved.append((reader, inputs)))
+    trace_pack.pack("text", tmp_path)
+    assert saved == [("text", [b"", SMALL_TRACE[:-3], SMALL_TRACE])]

@@ -7,6 +7,7 @@ import random
 
 import pytest
 from trace_rule import READERS, check
+from trace_snapshot_mutator import mutate
 from trace_support import SEEDS
 
 SEED = int(os.environ.get("BINADE_TEST_SEED", random.randrange(1 << 32)))
@@ -42,17 +43,16 @@ def mutant(data, chance):
     return bytes(data)
 
 
-def count_refused(read, seeds):
-    chance = random.Random(SEED)
+def count_refused(read, mutants):
     refused = 0
-    for i in range(MUTANTS):
-        data = mutant(chance.choice(seeds), chance)
+    for i, data in enumerate(mutants):
         try:
             refused += not check(read, data)
         except BaseException:
             print(f"BINADE_TEST_SEED={SEED}, mutant {i}: {data!r}")
             raise
-    return refused
+    # Both happen, or the damage is none or all.
+    assert MUTANTS // 10 < refused < MUTANTS
 
 
 @pytest.mark.parametrize("name, index", [
@@ -61,6 +61,13 @@ def count_refused(read, seeds):
 def test_damaged_files(name, index):
     read, seeds = READERS[name][index], SEEDS[name]
     assert all(check(read, seed) for seed in seeds)  # undamaged
-    refused = count_refused(read, seeds)
-    # Both happen, or the damage is none or all.
-    assert MUTANTS // 10 < refused < MUTANTS
+    chance = random.Random(SEED)
+    count_refused(read, (mutant(chance.choice(seeds), chance)
+                         for _ in range(MUTANTS)))
+
+
+def test_damaged_snapshots_of_whole_pickles():
+    chance = random.Random(SEED)
+    made = (mutate(chance.choice(SEEDS["torch"]), 1 << 16,
+                   chance.getrandbits(32)) for _ in range(MUTANTS))
+    count_refused(READERS["torch"][0], (data for data in made if data))
