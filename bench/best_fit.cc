@@ -23,6 +23,8 @@ constexpr uint64_t kSmallSegmentBytes = 2 * kMiB;
 constexpr uint64_t kLargeSegmentBytes = 20 * kMiB;
 constexpr uint64_t kOwnSegmentBytesMin = 10 * kMiB;
 constexpr uint64_t kSegmentStepBytes = 2 * kMiB;
+// So that no rounding overflows; nobody has as much.
+constexpr uint64_t kSizeBytesMax = UINT64_C(1) << 60;
 
 struct Block {
     uint32_t stream;
@@ -47,6 +49,12 @@ using FreeBlocks = std::set<Block *, ByFit>;
 uint64_t RoundUp(uint64_t bytes, uint64_t step)
 {
     return (bytes + step - 1) / step * step;
+}
+
+// What is asked for as nothing is a block all the same.
+uint64_t BlockBytes(uint64_t size_bytes)
+{
+    return size_bytes ? RoundUp(size_bytes, kBlockBytesMin) : kBlockBytesMin;
 }
 
 uint64_t SegmentBytes(uint64_t rounded_bytes)
@@ -166,7 +174,9 @@ struct best_fit {
 
     uint64_t Alloc(uint64_t size_bytes, uint32_t stream)
     {
-        const uint64_t rounded = RoundUp(size_bytes, kBlockBytesMin);
+        if (size_bytes > kSizeBytesMax)
+            return 0;
+        const uint64_t rounded = BlockBytes(size_bytes);
         const Block wish = {
             stream, rounded <= kSmallBytesMax, false, rounded, 0, nullptr,
             nullptr};

@@ -14,6 +14,8 @@ namespace
 constexpr unsigned kOrderMin = 9;
 constexpr unsigned kOrderSegment = 28;
 constexpr unsigned kOrders = 64;
+// So that there is an order for it; nobody has as much.
+constexpr uint64_t kSizeBytesMax = UINT64_C(1) << 60;
 
 unsigned OrderOf(uint64_t size_bytes)
 {
@@ -56,6 +58,8 @@ struct pow2_buddy {
 
     uint64_t Alloc(uint64_t size_bytes)
     {
+        if (size_bytes > kSizeBytesMax)
+            return 0;
         const unsigned wanted = OrderOf(size_bytes);
         if (OrderWithBlock(wanted) == kOrders && !Grow(wanted))
             return 0;

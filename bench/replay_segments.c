@@ -20,6 +20,17 @@ const char *replay_segments_start(const struct replay_setup *setup)
     return bench_device_start(0);
 }
 
+uint64_t replay_segments_bytes_max(void)
+{
+    size_t free_bytes;
+    size_t total_bytes;
+    if (binadei_driver_opened()->cuMemGetInfo(&free_bytes, &total_bytes) !=
+            CUDA_SUCCESS ||
+        total_bytes > limit_bytes)
+        return limit_bytes;
+    return total_bytes;
+}
+
 uint64_t replay_segments_take(uint64_t size_bytes)
 {
     CUdeviceptr address;

@@ -11,6 +11,8 @@
 
 /* NULL, or why not; then replay_segments_stop() is not called. */
 const char *replay_segments_start(const struct replay_setup *setup);
+/* The limit, or all memory of the device where that is less. */
+uint64_t replay_segments_bytes_max(void);
 /* 0: beyond the limit, or the driver refused. */
 uint64_t replay_segments_take(uint64_t size_bytes);
 void replay_segments_give(uint64_t address, uint64_t size_bytes);

@@ -16,8 +16,6 @@
 #define GRAIN_BYTES UINT64_C(512)
 #define PAGE_BYTES (MUTEX_BUDDY_PAGE_GRAINS * GRAIN_BYTES)
 #define GROW_PAGES 128U
-/* 1 TiB of offsets, with a page between segments, so that none merge. */
-#define PAGE_CAPACITY (1U << 19)
 
 struct segment {
     uint64_t address;
@@ -31,14 +29,25 @@ static struct mutex_buddy *buddy;
 static uint64_t *address_of_page;
 static struct segment *segments;
 static uint32_t segment_count;
+static uint32_t page_capacity;
 static uint32_t page_end;
 static uint64_t handed_grains;
 
+/* For so much memory, with a page behind each segment, so that none merge. */
+static uint32_t pages_for(uint64_t size_bytes)
+{
+    uint64_t pages = size_bytes / PAGE_BYTES;
+    pages += pages / GROW_PAGES + 1;
+    return pages < MUTEX_BUDDY_PAGES_MAX ? (uint32_t)pages
+                                         : MUTEX_BUDDY_PAGES_MAX;
+}
+
 static bool make_tables(void)
 {
-    buddy = mutex_buddy_create(PAGE_CAPACITY);
-    address_of_page = calloc(PAGE_CAPACITY, sizeof(*address_of_page));
-    segments = calloc(PAGE_CAPACITY, sizeof(*segments));
+    page_capacity = pages_for(replay_segments_bytes_max());
+    buddy = mutex_buddy_create(page_capacity);
+    address_of_page = calloc(page_capacity, sizeof(*address_of_page));
+    segments = calloc(page_capacity, sizeof(*segments));
     segment_count = 0;
     page_end = 0;
     handed_grains = 0;
@@ -93,7 +102,7 @@ static bool grow(uint64_t grains)
         (grains + MUTEX_BUDDY_PAGE_GRAINS - 1) / MUTEX_BUDDY_PAGE_GRAINS;
     if (pages < GROW_PAGES)
         pages = GROW_PAGES;
-    if (pages >= PAGE_CAPACITY - page_end)
+    if (pages >= page_capacity - page_end)
         return false;
     uint64_t address = replay_segments_take(pages * PAGE_BYTES);
     return address && add_segment(address, (uint32_t)pages);

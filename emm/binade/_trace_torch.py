@@ -2,6 +2,8 @@
 """The snapshots of PyTorch's allocator (torch.cuda.memory._dump_snapshot), as
 events of one device."""
 
+import itertools
+
 from binade._trace_clean import Event
 from binade._trace_error import TraceError
 from binade._trace_format import CONTROL, NUMBER_MAX, TEXT_BYTES_MAX
@@ -72,7 +74,9 @@ class _Tags:
         text = entry.get("user_metadata")
         if type(text) is not str:
             return None
-        text = CONTROL.sub(" ", text).encode()[:TEXT_BYTES_MAX]
+        # Cut first: a snapshot can name one long text at every entry.
+        text = CONTROL.sub(" ", text[:TEXT_BYTES_MAX])
+        text = text.encode()[:TEXT_BYTES_MAX]
         text = text.decode(errors="ignore").strip(" ")
         if not text or (text not in self._texts
                         and len(self._texts) == _TAG_COUNT_MAX):
@@ -136,8 +140,12 @@ def _live_before(snapshot, ordinal, events):
     know nothing: they are older."""
     known = _live_at_end(events)
     start_ns = events[0][1].time_ns
+    seen = set()  # lists: a pickle can name one many times
     for outer, segment in _segments(snapshot, ordinal):
         blocks = _member(segment, "blocks", list, outer)
+        if blocks and id(blocks) in seen:
+            raise TraceError(f"{outer}: its blocks are another segment's")
+        seen.add(id(blocks))
         address = _number(segment, "address", outer) if blocks else 0
         for where, block in _dictionaries(blocks, f"{outer}, block"):
             size = _number(block, "size", where)
@@ -192,8 +200,8 @@ def convert(file, cleaner, writer, options):
     reserved = _reserved_before(snapshot, ordinal, events)
     if reserved >= 0:  # below where the ring has lost what grew
         writer.info("reserved_before_bytes", reserved)
-    for where, event in (*_live_before(snapshot, ordinal, events),
-                         *_merged(events)):
+    for where, event in itertools.chain(
+            _live_before(snapshot, ordinal, events), _merged(events)):
         try:
             cleaner.put(event)
         except TraceError as error:

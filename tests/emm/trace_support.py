@@ -82,3 +82,22 @@ def read_all(folder, data):
 
 def squeezed(data):
     return gzip.compress(data, mtime=0)
+
+
+# A whole file of each kind or more, for damage to be done to them.
+LOG = rmm(*(f"{i % 3},23:59:59.99999{i},{action},0x{i // 2:x}00,{1 << i},0x{i}"
+            for i in range(8)
+            for action in ("allocate", "free", "allocate failure")))
+ENTRIES = [entry(action, addr=i // 3, time_us=i, user_metadata="a")
+           for i, action in enumerate((
+               "segment_alloc", "alloc", "free_requested", "alloc",
+               "free_completed", "oom", "segment_free"))]
+SEGMENT = {"device": 0, "address": 8, "total_size": 1024, "stream": 0,
+           "blocks": [{"size": 512, "state": "active_allocated"}]}
+
+SEEDS = {
+    "text": [SMALL_TRACE],
+    "rmm": [LOG],
+    "torch": [snapshot(ENTRIES, segments=[SEGMENT], protocol=protocol)
+              for protocol in (2, 4)],
+}

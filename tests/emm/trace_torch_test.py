@@ -8,8 +8,9 @@ import struct
 import tracemalloc
 
 import pytest
-from binade import _trace_pickle, trace
+from binade import _trace_pickle, _trace_torch, trace
 from binade._trace_convert import convert
+from binade._trace_format import CONTROL, TEXT_BYTES_MAX
 from trace_support import (
     converted, entry, refused, snapshot, squeezed, written)
 
@@ -99,6 +100,33 @@ def test_blocks_that_are_older_than_the_entries_are_allocated_first(tmp_path):
         trace.Operation("alloc", 0, "all", 0, 300, 5, "before"),
         trace.Operation("alloc", 0, "all", 1, 1024, 5, "before"),
         trace.Operation("alloc", 0, "all", 2, 100, 0)]
+
+
+def test_segments_do_not_share_their_blocks(tmp_path):
+    """A few bytes would name the same list again and again: so many blocks for
+    each segment, where there is room for so many segments."""
+    shared = segment(*[block(512)] * 100)
+    error = refused(tmp_path, snapshot([entry("alloc")],
+                                       segments=[segment()] * 2 + [shared] * 2))
+    assert str(error) == "segment 3: its blocks are another segment's"
+
+
+def test_of_a_long_tag_no_more_is_read_than_is_kept(tmp_path, monkeypatch):
+    """One text can be named at every entry."""
+    class Control:
+        read_count = 0
+
+        @staticmethod
+        def sub(new, text):
+            Control.read_count += len(text)
+            return CONTROL.sub(new, text)
+
+    monkeypatch.setattr(_trace_torch, "CONTROL", Control)
+    shared = entry("alloc", user_metadata="a\n" + "é" * 10**5)
+    _, made, _ = converted(tmp_path, snapshot([shared] * 30))
+    assert {one.tag for one in made if one.kind == "alloc"} == {
+        "a " + "é" * 99}
+    assert Control.read_count == 30 * TEXT_BYTES_MAX
 
 
 def test_snapshots_without_times_have_an_order_only(tmp_path):

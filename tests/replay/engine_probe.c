@@ -6,10 +6,17 @@
 #include "bench/replay_bisect.h"
 #include "bench/replay_run.h"
 
+static const struct replay_subject *subject = &checking_subject;
+
 struct stage {
     struct replay_source source;
     struct replay_setup setup;
 };
+
+void engine_use(const struct replay_subject *other)
+{
+    subject = other;
+}
 
 static const char *set_up(struct stage *stage, const char *path,
                           uint32_t threads, uint64_t limit_bytes)
@@ -21,12 +28,15 @@ static const char *set_up(struct stage *stage, const char *path,
         .stream_count = stage->source.about.stream_count,
         .limit_bytes = limit_bytes,
     };
-    return checking_subject.start(&stage->setup);
+    const char *why = subject->start(&stage->setup);
+    if (why)
+        replay_source_close(&stage->source);
+    return why;
 }
 
 static void take_down(struct stage *stage)
 {
-    checking_subject.stop();
+    subject->stop();
     replay_source_close(&stage->source);
 }
 
@@ -39,8 +49,8 @@ struct engine_found engine_time(const char *path, uint32_t threads,
     found.why = set_up(&stage, path, threads, limit_bytes);
     if (found.why)
         return found;
-    found.why = replay_run_timed(&checking_subject, &stage.source,
-                                 is_concurrent, &timing);
+    found.why =
+        replay_run_timed(subject, &stage.source, is_concurrent, &timing);
     found.ooms = timing.ooms;
     found.timed_allocs = timing.allocs.total;
     found.timed_frees = timing.frees.total;
@@ -61,12 +71,12 @@ struct engine_found engine_footprint(const char *path, uint64_t samples,
     found.why = set_up(&stage, path, 0, limit_bytes);
     if (found.why)
         return found;
-    found.why =
-        replay_run_footprint(&checking_subject, &stage.source, &footprint);
+    found.why = replay_run_footprint(subject, &stage.source, &footprint);
     found.ooms = footprint.ooms;
     found.peak_live_bytes = footprint.peak_live_bytes;
     found.peak_reserved_bytes = footprint.peak.memory.reserved_bytes;
     found.peak_op = footprint.peak.op;
+    found.driver_calls = footprint.driver_calls;
     found.sample_count = footprint.sample_count;
     for (uint64_t i = 0; i < footprint.sample_count && i < 16; i++) {
         found.sample_ops[i] = room[i].op;
@@ -83,8 +93,7 @@ struct engine_found engine_passes(const char *path, uint64_t limit_bytes)
     found.why = set_up(&stage, path, 0, limit_bytes);
     if (found.why)
         return found;
-    found.why =
-        replay_run_passes(&checking_subject, &stage.source, &found.does_pass);
+    found.why = replay_run_passes(subject, &stage.source, &found.does_pass);
     take_down(&stage);
     return found;
 }
@@ -96,8 +105,8 @@ struct engine_found engine_bisect(const char *path, uint64_t reserved_bytes)
     found.why = set_up(&stage, path, 0, 0);
     if (found.why)
         return found;
-    checking_subject.stop();
-    found.why = replay_bisect(&checking_subject, &stage.setup, &stage.source,
+    subject->stop();
+    found.why = replay_bisect(subject, &stage.setup, &stage.source,
                               reserved_bytes, &found.smallest_limit_bytes);
     replay_source_close(&stage.source);
     return found;
@@ -120,8 +129,8 @@ struct engine_found engine_until(const char *path, uint64_t op)
     found.why = set_up(&stage, path, 0, 0);
     if (found.why)
         return found;
-    found.why = replay_run_until(&checking_subject, &stage.source, op,
-                                 count_blocks, &found);
+    found.why =
+        replay_run_until(subject, &stage.source, op, count_blocks, &found);
     take_down(&stage);
     return found;
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Runs the replay engine on the checking subject for tests.
+ * Runs the replay engine for tests.
  */
 #ifndef BINADE_TESTS_REPLAY_ENGINE_PROBE_H_
 #define BINADE_TESTS_REPLAY_ENGINE_PROBE_H_
@@ -18,6 +18,7 @@ struct engine_found {
     uint64_t peak_live_bytes;
     uint64_t peak_reserved_bytes;
     uint64_t peak_op;
+    uint64_t driver_calls;
     uint64_t timed_allocs;
     uint64_t timed_frees;
     uint64_t wall_ns;
@@ -30,6 +31,9 @@ struct engine_found {
     uint32_t run_threads;
     bool does_pass;
 };
+
+/* On which subject; at first it is the checking one. */
+void engine_use(const struct replay_subject *subject);
 
 /* Each opens the trace anew. `limit_bytes` 0: none. */
 struct engine_found engine_time(const char *path, uint32_t threads,

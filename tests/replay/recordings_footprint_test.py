@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the recordings of real programs take: the model of PyTorch's allocator
+takes what PyTorch's own took, and the pool hardly more than the model."""
+
+import functools
+import gzip
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
+TRACES = ROOT / "bench" / "traces"
+REPLAY = ROOT / "bench" / "replay"
+ENTRIES = json.loads((TRACES / "index.json").read_text())["traces"]
+
+# How far from PyTorch's own figure the model may be, either way.
+MODEL_PART_MAX = 0.005
+# For each trace how much the pool may reserve at its peak, by what the model
+# does; and why, where that is more than 2 %.
+POOL_BY_MODEL_MAX = {
+    "frame.btrace.gz": 1.02,
+    "server.btrace.gz": 1.02,
+    "serving.btrace.gz": 1.02,
+    "train-checkpointed.btrace.gz": 1.02,
+    "train.btrace.gz": 1.02,
+}
+
+
+@functools.lru_cache(maxsize=None)
+def peaks(name):
+    """Most reserved bytes, by subject."""
+    plain = pathlib.Path(os.environ["TEST_TMPDIR"], name.removesuffix(".gz"))
+    with gzip.open(TRACES / name) as source, open(plain, "wb") as target:
+        shutil.copyfileobj(source, target)
+    done = subprocess.run(
+        [REPLAY, "--driver=standin", "--subject=best-fit,binade", plain],
+        env=os.environ | {"BINADE_STANDIN_MEMORY": "130GiB"},
+        capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [row for row in map(json.loads, done.stdout.splitlines())
+            if row["kind"] == "replay"]
+    assert [row["ooms"] for row in rows] == [0, 0]
+    return {row["subject"]: row["peak_reserved_bytes"] for row in rows}
+
+
+def unlike_pytorch(found, entry):
+    """What is wrong with the model's peak, or None."""
+    recorded = entry["recorded_with"]["peak_reserved_bytes"]
+    if abs(found["best-fit"] - recorded) > MODEL_PART_MAX * recorded:
+        return f"best-fit {found['best-fit']}, PyTorch {recorded}"
+    return None
+
+
+def above_model(found, bound):
+    """What is wrong with the pool's peak, or None."""
+    if found["binade"] > bound * found["best-fit"]:
+        return f"binade {found['binade']}, best-fit {found['best-fit']}"
+    return None
+
+
+def names_of(entries):
+    return [entry["file"] for entry in entries]
+
+
+OF_PYTORCH = [entry for entry in ENTRIES if entry["recorded_with"][
+    "allocator"].startswith("PyTorch's caching allocator")]
+
+
+def test_each_trace_has_a_bound():
+    assert sorted(POOL_BY_MODEL_MAX) == sorted(names_of(ENTRIES))
+    assert len(OF_PYTORCH) >= 3
+
+
+@pytest.mark.parametrize("entry", OF_PYTORCH, ids=names_of(OF_PYTORCH))
+def test_best_fit_takes_what_pytorch_took(entry):
+    assert unlike_pytorch(peaks(entry["file"]), entry) is None
+
+
+@pytest.mark.parametrize("name", POOL_BY_MODEL_MAX)
+def test_binade_is_not_above_best_fit_by_more_than_2_percent(name):
+    assert above_model(peaks(name), POOL_BY_MODEL_MAX[name]) is None
+
+
+def test_peaks_that_are_wrong_are_found():
+    entry = {"recorded_with": {"peak_reserved_bytes": 1000}}
+    assert unlike_pytorch({"best-fit": 1005}, entry) is None
+    assert unlike_pytorch({"best-fit": 1006}, entry)
+    assert unlike_pytorch({"best-fit": 994}, entry)
+    assert above_model({"binade": 1020, "best-fit": 1000}, 1.02) is None
+    assert above_model({"binade": 1021, "best-fit": 1000}, 1.02)
