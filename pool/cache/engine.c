@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/base/barrier.h"
 #include "pool/base/failure.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/guard.h"
@@ -98,6 +99,9 @@ binadei_engine_create(const struct binadei_engine_options *options,
     options->pool->lookup = engine->lookup;
     options->pool->classes = binadei_buddy_classes(options->buddy);
     options->pool->engine = engine;
+    /* The kernel takes milliseconds for the first of a process with several
+     * threads: not in somebody's allocation. */
+    (void)binadei_barrier_is_there();
     binadei_record_stock(engine, FIRST_BATCHES);
     announce(engine);
     *out = engine;
