@@ -252,8 +252,8 @@ def top(page, rows, comparisons):
 
 def numbers(comparisons):
     """What the tables show, for programs."""
-    return [{"trace": one.trace, "mode": one.mode, "copies": one.copies,
-             "threads": one.threads, "limit_bytes": one.limit_bytes,
+    return [{"trace": one.trace, "mode": one.mode, "threads": one.threads,
+             "limit_bytes": one.limit_bytes,
              "subjects": [{"subject": subject.name,
                            "refused": subject.refused, **subject.values}
                           for subject in one.subjects.values()]}

@@ -92,8 +92,7 @@ def footprint(row):
 
 class Comparison:
     def __init__(self, key, row):
-        (self.trace, self.mode, self.copies, self.threads,
-         self.limit_bytes) = key
+        self.trace, self.mode, self.threads, self.limit_bytes = key
         self.about = row["trace"]
         self.subjects = {}
 
@@ -116,8 +115,6 @@ class Comparison:
         said = [f"{self.trace}, {self.mode}"]
         if self.threads is not None:
             said.append(words.counted(self.threads, "thread"))
-        if self.copies not in (None, 1):
-            said.append(f"{self.copies} copies")
         if self.limit_bytes:
             said.append(f"limit {words.as_bytes(self.limit_bytes)}")
         return ", ".join(said)
@@ -129,7 +126,7 @@ def compare(rows):
     for where, row in rows:
         key = (row["trace"]["file"], row["mode"],
                *(number(where, row, (name,))
-                 for name in ("copies", "threads", "limit_bytes")))
+                 for name in ("threads", "limit_bytes")))
         if key not in found:
             found[key] = Comparison(key, row)
         subjects = found[key].subjects

@@ -8,7 +8,7 @@ GIB = 1 << 30
 MIB = 1 << 20
 # What a subject reserves by what is live, the ns of its median, driver calls.
 SUBJECTS = {
-    "binade-vmm": (1.04, 62, 410),
+    "binade": (1.04, 62, 410),
     "best-fit": (1.09, 340, 388),
     "naive": (1.46, 510, 12),
     "cuMemAlloc": (1.01, 48000, 200000),
@@ -53,7 +53,7 @@ def address_map(rng, blocks):
     return {"op": 40000, "segments": segments, "blocks": found}
 
 
-def row(subject="binade-vmm", trace="serving.btrace", mode="serial", threads=1,
+def row(subject="binade", trace="serving.btrace", mode="serial", threads=1,
         seed=0, points=400, blocks=3000):
     rng = random.Random(f"{subject}{trace}{mode}{threads}{seed}")
     ratio, median, calls = SUBJECTS.get(subject, (1.2, 100, 50))
@@ -66,7 +66,7 @@ def row(subject="binade-vmm", trace="serving.btrace", mode="serial", threads=1,
                   "streams": 4, "peak_live_bytes": peak,
                   "recorded_peak_reserved_bytes": int(peak * 1.15),
                   "info": {"source": "sample"}},
-        "subject": subject, "mode": mode, "copies": 1, "threads": threads,
+        "subject": subject, "mode": mode, "threads": threads,
         "limit_bytes": 0,
         "machine": {"cpu": "sample processor", "processors": 2},
         "driver": "stand-in 1", "is_standin": True, "is_simulated": False,
