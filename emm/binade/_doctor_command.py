@@ -2,7 +2,6 @@
 """The command line: binade doctor."""
 
 import json
-import sys
 import textwrap
 from dataclasses import asdict
 
@@ -10,6 +9,7 @@ from binade._command import add_command, add_json
 from binade._doctor import findings
 from binade._doctor_finding import ALARMING, VERDICTS
 from binade._doctor_machine import Machine
+from binade._terminal_line import TerminalLine
 
 _DESCRIPTION = """\
 Looks at the driver, the devices, the kernel, the container and the packages
@@ -62,16 +62,11 @@ def _summary(all_found):
                         if count))
 
 
-def _progress(name):
-    """Some checks import a framework, which takes seconds."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{name} ..." if name else "\r\x1b[K")
-        sys.stderr.flush()
-
-
 def _run(options):
-    all_found = list(findings(Machine(), _progress))
-    _progress("")
+    # Some checks import a framework, which takes seconds.
+    line = TerminalLine()
+    all_found = list(findings(Machine(), lambda name: line.show(name, "...")))
+    line.clear()
     is_alarming = any(found.verdict in ALARMING for found in all_found)
     if options.json:
         print(json.dumps({"is_well": not is_alarming,

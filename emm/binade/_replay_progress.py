@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a replay is: one line of a terminal, written over; nothing at all
-where standard error is no terminal."""
+"""How far a replay is."""
 
 import os
 import re
-import sys
-import time
 
-_BAR_LETTERS = 20
-_CLEAR = "\r\x1b[K"
+from binade._terminal_line import TerminalLine, bar
+
 _STEP = re.compile(r"replay: (\d+) of (\d+): (.*) on (\S+)")
 
 
@@ -16,13 +13,15 @@ class Progress:
     """`run_count` is how many times the program is started."""
 
     def __init__(self, run_count, stream=None):
-        self._stream = stream or sys.stderr
-        self.is_shown = self._stream.isatty()
+        self._line = TerminalLine(stream)
         self._run_count = run_count
-        self._begin = time.monotonic()
         self._done = 0
         self._all = 0
         self._what = ""
+
+    @property
+    def is_shown(self):
+        return self._line.is_shown
 
     def take(self, run, line):
         """Whether the line only says how far the program is: in its `run`, from
@@ -40,31 +39,18 @@ class Progress:
         self.tick()
 
     def tick(self):
-        if not self.is_shown or not self._what:
+        if not self._what:
             return
-        line = f"{self._elapsed()} {self._what}"
+        words = [self._line.elapsed(), self._what]
         if self._all:
-            line = f"{self._bar()} {self._done + 1} of {self._all} {line}"
-        columns = os.get_terminal_size(self._stream.fileno()).columns
-        self._write(_CLEAR + line[:max(columns - 1, 0) or None])
+            words = [bar(self._done, self._all),
+                     f"{self._done + 1} of {self._all}", *words]
+        self._line.show(*words)
 
     def clear(self):
         """Before something else is written."""
-        if self.is_shown:
-            self._write(_CLEAR)
+        self._line.clear()
 
     def close(self):
         self.clear()
         self._what = ""
-
-    def _write(self, text):
-        self._stream.write(text)
-        self._stream.flush()
-
-    def _elapsed(self):
-        seconds = int(time.monotonic() - self._begin)
-        return f"{seconds // 60}:{seconds % 60:02}"
-
-    def _bar(self):
-        filled = _BAR_LETTERS * self._done // self._all
-        return f"[{'#' * filled:.<{_BAR_LETTERS}}]"

@@ -8,6 +8,7 @@ from binade._command import add_command, add_json
 from binade._trace_convert import SOURCES, Options, convert
 from binade._trace_error import TraceError
 from binade._trace_info import collect
+from binade._trace_progress import Reading
 
 _EXIT_CODES = """\
 exit codes:
@@ -49,8 +50,9 @@ examples:
 
 
 def _run_convert(options):
-    done = convert(options.input, options.output, options.source,
-                   Options(options.device))
+    with Reading(options.input) as watch:
+        done = convert(options.input, options.output, options.source,
+                       Options(options.device), watch)
     if options.json:
         return json.dumps(done, indent=1)
     counted = [f"{name} {count}" for name, count in done["counts"].items()]
@@ -59,7 +61,8 @@ def _run_convert(options):
 
 
 def _run_info(options):
-    about = collect(options.input)
+    with Reading(options.input) as watch:
+        about = collect(options.input, watch)
     if options.json:
         return json.dumps(about, indent=1)
     lines = []

@@ -33,11 +33,11 @@ def _told(file):
                      "--from", offset=0)
 
 
-def convert(path, target, source_name=None, options=Options()):
+def convert(path, target, source_name=None, options=Options(), watch=None):
     """Writes the trace `target` of the file `path`, and returns what it came to
     as a dictionary for JSON. TraceError for what cannot be converted; then
-    there is no target."""
-    with opened(path) as file:
+    there is no target. `watch` as opened() calls it."""
+    with opened(path, watch) as file:
         name = source_name or _told(file)
         with create(target) as writer:
             writer.info("source", name)

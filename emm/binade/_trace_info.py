@@ -46,9 +46,10 @@ def _extent(operations):
     return kinds, allocated, largest, first_ns or 0, reserved
 
 
-def collect(path):
-    """A dictionary for JSON; TraceError for a file that is not whole."""
-    with read(path) as reader:
+def collect(path, watch=None):
+    """A dictionary for JSON; TraceError for a file that is not whole. `watch`
+    as read() calls it."""
+    with read(path, watch) as reader:
         kinds, allocated, largest, first_ns, reserved = _extent(reader)
     return {
         "version": 1,

@@ -5,6 +5,7 @@ whatever is in them."""
 import contextlib
 import gzip
 import io
+import os
 import zlib
 
 from binade._trace_error import TraceError
@@ -23,10 +24,32 @@ def is_compressed(path):
         return _begins_as_gzip(file)
 
 
+class _Watched(io.FileIO):
+    """Tells after each read how many bytes were read, and how many there are
+    in all."""
+
+    def __init__(self, path, watch):
+        super().__init__(path)
+        self._watch = watch
+        self._size = os.fstat(self.fileno()).st_size
+
+    def readinto(self, buffer):
+        count = super().readinto(buffer)
+        self._watch(self.tell() if self.seekable() else 0, self._size)
+        return count
+
+
+def _buffered(path, watch):
+    if watch is None:
+        return open(path, "rb", _CHUNK_BYTES)
+    return io.BufferedReader(_Watched(path, watch), _CHUNK_BYTES)
+
+
 @contextlib.contextmanager
-def opened(path):
-    """The file as a buffered reader of what is in it, decompressed."""
-    with open(path, "rb", _CHUNK_BYTES) as plain:
+def opened(path, watch=None):
+    """The file as a buffered reader of what is in it, decompressed; `watch` is
+    called with the bytes of the file that were read and those that it has."""
+    with _buffered(path, watch) as plain:
         if _begins_as_gzip(plain):
             with gzip.GzipFile(fileobj=plain) as compressed, \
                     io.BufferedReader(compressed, _CHUNK_BYTES) as file:

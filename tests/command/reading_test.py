@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far `binade trace` is with a long file, on a terminal."""
+
+import contextlib
+import gzip
+import os
+import pty
+import re
+import subprocess
+
+import pytest
+from binade._trace_lines import opened
+from starting import COMMAND
+
+OPERATIONS = 60_000
+
+
+def long_trace():
+    """A file that is read for longer than a moment."""
+    lines = ["binade-trace 1", "T 0 main", "S 0 legacy"]
+    for _ in range(OPERATIONS // 2):
+        lines += ["a 10 0 0 4096 0", "f 10 0 0 0"]
+    return "\n".join([*lines, f"E {OPERATIONS}", ""]).encode()
+
+
+def on_terminal(*arguments):
+    """(exit code, standard output, what the terminal has as standard error)"""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([*COMMAND, "trace", *map(str, arguments)],
+                          stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # how a terminal ends
+            while piece := os.read(ours, 4096):
+                shown += piece
+        os.close(ours)
+        out = process.stdout.read().decode()
+    return process.returncode, out, shown.decode()
+
+
+@pytest.mark.parametrize("name", ["long.btrace", "long.btrace.gz"])
+def test_a_terminal_sees_how_much_is_read(name, tmp_path):
+    path, data = tmp_path / name, long_trace()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    for arguments in (("info", path),
+                      ("convert", path, tmp_path / "out.btrace")):
+        code, out, shown = on_terminal(*arguments)
+        steps = re.findall(r"\r\x1b\[K\[([#.]{20})\] (\d+) % \d+:\d\d "
+                           + re.escape(name), shown)
+        parts = [int(part) for _, part in steps]
+        assert code == 0 and parts and parts == sorted(parts)
+        assert all(0 < int(part) <= 100 and marks.count("#") == int(part) // 5
+                   for marks, part in steps)
+        assert shown.endswith("\r\x1b[K") and "\n" not in shown
+        assert str(OPERATIONS) in out and "\x1b" not in out
+
+
+def test_what_is_wrong_has_a_line_of_its_own(tmp_path):
+    path = tmp_path / "cut.btrace"
+    path.write_bytes(long_trace()[:-3])
+    code, _, shown = on_terminal("info", path)
+    assert code == 1
+    assert re.search(r"\r\x1b\[Kbinade: [^\r\n]*cut\.btrace: ", shown)
+
+
+def test_whoever_reads_is_told_of_each_byte_once(tmp_path):
+    path = tmp_path / "some"
+    path.write_bytes(b"x" * 200_000)
+    told = []
+    with opened(path, lambda done, of: told.append((done, of))) as file:
+        while file.read(10_000):
+            pass
+    dones = [done for done, _ in told]
+    assert dones == sorted(dones) and dones[-1] == 200_000
+    assert len(set(dones)) > 3 and {of for _, of in told} == {200_000}
