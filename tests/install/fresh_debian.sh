@@ -59,7 +59,8 @@ for device in null zero full random urandom tty; do
     cp -a "/dev/$device" "$root/dev/"
 done
 mkdir "$root/dev/pts" "$root/dev/shm"
-mount -t devpts devpts "$root/dev/pts"
+mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx" # tests make terminals
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 ln -s /proc/self/fd "$root/dev/fd"
 
