@@ -3,16 +3,14 @@
 
 import ctypes
 import json
-import os
 import platform
-import pty
 import struct
 import subprocess
 
 import pytest
 
 from binade._doctor_machine import _CALLS, is_served
-from starting import COMMAND, run
+from starting import COMMAND, run, run_on_terminal
 
 # The kernel's ABI, for a filter of system calls.
 PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
@@ -60,13 +58,8 @@ def test_the_text_has_the_same_and_a_sum(usual):
 
 
 def test_a_terminal_sees_what_is_looked_at():
-    ours, theirs = pty.openpty()
-    ended = subprocess.run([*COMMAND, "doctor"], stdout=subprocess.DEVNULL,
-                           stderr=theirs, timeout=120, check=False)
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16).decode()
-    os.close(ours)
-    assert ended.returncode == 0 and "\r\x1b[Kmembarrier ..." in shown
+    code, _, shown = run_on_terminal("doctor")
+    assert code == 0 and "\r\x1b[Kmembarrier ..." in shown
     assert shown.endswith("\r\x1b[K")
 
 

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far `binade trace` is with a long file, on a terminal."""
 
-import contextlib
 import gzip
-import os
-import pty
 import re
-import subprocess
 
 import pytest
 from binade._trace_lines import opened
-from starting import COMMAND
+from starting import run_on_terminal
 
 OPERATIONS = 60_000
 
@@ -23,28 +19,13 @@ def long_trace():
     return "\n".join([*lines, f"E {OPERATIONS}", ""]).encode()
 
 
-def on_terminal(*arguments):
-    """(exit code, standard output, what the terminal has as standard error)"""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([*COMMAND, "trace", *map(str, arguments)],
-                          stdout=subprocess.PIPE, stderr=theirs) as process:
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError):  # how a terminal ends
-            while piece := os.read(ours, 4096):
-                shown += piece
-        os.close(ours)
-        out = process.stdout.read().decode()
-    return process.returncode, out, shown.decode()
-
-
 @pytest.mark.parametrize("name", ["long.btrace", "long.btrace.gz"])
 def test_a_terminal_sees_how_much_is_read(name, tmp_path):
     path, data = tmp_path / name, long_trace()
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     for arguments in (("info", path),
                       ("convert", path, tmp_path / "out.btrace")):
-        code, out, shown = on_terminal(*arguments)
+        code, out, shown = run_on_terminal("trace", *arguments)
         steps = re.findall(r"\r\x1b\[K\[([#.]{20})\] (\d+) % \d+:\d\d "
                            + re.escape(name), shown)
         parts = [int(part) for _, part in steps]
@@ -58,7 +39,7 @@ def test_a_terminal_sees_how_much_is_read(name, tmp_path):
 def test_what_is_wrong_has_a_line_of_its_own(tmp_path):
     path = tmp_path / "cut.btrace"
     path.write_bytes(long_trace()[:-3])
-    code, _, shown = on_terminal("info", path)
+    code, _, shown = run_on_terminal("trace", "info", path)
     assert code == 1
     assert re.search(r"\r\x1b\[Kbinade: [^\r\n]*cut\.btrace: ", shown)
 
