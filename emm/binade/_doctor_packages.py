@@ -6,9 +6,9 @@ import importlib.util
 import os
 import subprocess
 import sys
-from importlib import metadata
 
-from binade import _capture_cuda_core, _capture_cupy, _capture_torch
+from binade import (
+    _capture_cuda_core, _capture_cupy, _capture_torch, _installed)
 from binade._doctor_finding import LACKING, OK, UNKNOWN, UNSAFE, Finding
 
 TIMEOUT_S = 120
@@ -52,13 +52,7 @@ def _child(code, *arguments):
 
 
 def _versions(*names):
-    found = []
-    for name in names:
-        try:
-            found.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            pass
-    return ", ".join(found)
+    return ", ".join(map(" ".join, _installed.versions(names).items()))
 
 
 def numba(machine):

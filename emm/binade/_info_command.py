@@ -4,9 +4,8 @@
 import json
 import os
 import platform
-from importlib import metadata
 
-from binade import _native
+from binade import _installed, _native
 from binade._command import add_command, add_json
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core",
@@ -32,13 +31,8 @@ exit codes:
 
 def versions():
     """Of Binade, Python, and what it works with where it is installed."""
-    found = {"binade": _native.version(), "python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            pass
-    return found
+    return {"binade": _native.version(), "python": platform.python_version(),
+            **_installed.versions(PACKAGES)}
 
 
 def devices():
