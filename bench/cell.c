@@ -87,12 +87,14 @@ static void run_batches(struct seat *seat)
     uint64_t now_ns = clock_now_ns();
     do {
         uint64_t start_ns = now_ns;
+        worker->queue_ns = 0;
         uint32_t ops = run->cell->workload->batch(worker);
         now_ns = clock_now_ns();
         if (ops == 0)
             continue;
         uint64_t spent_ns = now_ns - start_ns;
-        spent_ns -= spent_ns < worker->clock_ns ? spent_ns : worker->clock_ns;
+        uint64_t other_ns = worker->clock_ns + worker->queue_ns;
+        spent_ns -= spent_ns < other_ns ? spent_ns : other_ns;
         seat->ops += ops;
         seat->busy_ns += spent_ns;
         if (run->mode == MODE_BATCHES)

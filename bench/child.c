@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "bench/clock.h"
+#include "bench/subject_lag.h"
 #include "pool/driver/driver_table.h"
 
 #define CELL_FORMAT "cell %u %d %d %u %u %llu %llu %lf %lf %lf %lf %lf %lf %lf"
@@ -49,11 +50,12 @@ static void print_cell(uint32_t index, const struct measurement *m)
 }
 
 static void run_cell(const struct plan *plan, const struct options *options,
-                     uint32_t index, const struct pace *pace)
+                     const struct subject *subject, uint32_t index,
+                     const struct pace *pace)
 {
     struct measurement measurement;
-    const char *why = cell_measure(&plan->cells[index], options->child,
-                                   options->seed, pace, &measurement);
+    const char *why = cell_measure(&plan->cells[index], subject, options->seed,
+                                   pace, &measurement);
     if (why)
         printf("fails %" PRIu32 " %s\n", index, why);
     else
@@ -72,7 +74,8 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 /* The first of `count` cells that are to come. */
 static void run_next(const struct plan *plan, const struct options *options,
-                     uint32_t index, uint32_t count)
+                     const struct subject *subject, uint32_t index,
+                     uint32_t count)
 {
     uint64_t now_ns = clock_now_ns();
     uint64_t left_ns = options->deadline_ns - now_ns;
@@ -86,11 +89,12 @@ static void run_next(const struct plan *plan, const struct options *options,
     };
     printf("begin %" PRIu32 " %" PRIu64 "\n", index, now_ns + most_ns);
     (void)fflush(stdout);
-    run_cell(plan, options, index, &pace);
+    run_cell(plan, options, subject, index, &pace);
     (void)fflush(stdout);
 }
 
-static void run_plan(const struct plan *plan, const struct options *options)
+static void run_plan(const struct plan *plan, const struct options *options,
+                     const struct subject *subject)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < plan->cell_count; i++)
@@ -100,7 +104,7 @@ static void run_plan(const struct plan *plan, const struct options *options)
             continue;
         if (clock_now_ns() >= options->deadline_ns)
             break;
-        run_next(plan, options, i, count--);
+        run_next(plan, options, subject, i, count--);
     }
 }
 
@@ -113,15 +117,16 @@ int child_run(const struct options *options)
         return 1;
     if (!options->cells || strlen(options->cells) != plan.cell_count)
         return 1;
-    const char *why =
-        options->child->start(plan.threads_max, plan.stream_count);
+    const struct subject *subject =
+        subject_lagging(options->child, &options->lag);
+    const char *why = subject->start(plan.threads_max, plan.stream_count);
     if (why) {
         printf("refuses %s\n", why);
     } else {
         print_driver(options->child);
         (void)fflush(stdout);
-        run_plan(&plan, options);
-        options->child->stop();
+        run_plan(&plan, options, subject);
+        subject->stop();
     }
     plan_fini(&plan);
     return 0;

@@ -156,6 +156,15 @@ static int parse_seed(const char *text, struct options *out)
     return parse_number("seed", text, 0, UINT64_MAX, &out->seed);
 }
 
+static int parse_lag(const char *text, struct options *out)
+{
+    struct lag_plans plans = {.count = 0};
+    if (!lag_plans_parse(text, &plans) || plans.count != 1)
+        return complain("--lag=%s: accepted is one of %s", text, lag_accepted);
+    out->lag = plans.plans[0];
+    return 0;
+}
+
 static int parse_cell_us(const char *text, struct options *out)
 {
     return parse_number("cell-us", text, CELL_US_MIN, CELL_US_MAX,
@@ -208,6 +217,7 @@ static const struct {
     {"seed", parse_seed},         {"commit", parse_commit},
     {"cell-us", parse_cell_us},   {"child", parse_child},
     {"cells", parse_cells},       {"deadline-ns", parse_deadline},
+    {"lag", parse_lag},
 };
 
 static int parse_one(const char *argument, struct options *out)
@@ -254,8 +264,11 @@ static void default_numbers(struct options *out)
 
 int options_parse(int argc, char **argv, struct options *out)
 {
-    *out = (struct options){
-        .repeats = 5, .budget_s = 480, .cell_us = CELL_US_DEFAULT, .seed = 1};
+    *out = (struct options){.repeats = 5,
+                            .budget_s = 480,
+                            .cell_us = CELL_US_DEFAULT,
+                            .seed = 1,
+                            .lag = lag_idle};
     for (int i = 1; i < argc; i++)
         if (parse_one(argv[i], out) != 0)
             return -1;

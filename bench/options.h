@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/lag/plan.h"
 #include "bench/subject.h"
 #include "bench/workload.h"
 
@@ -34,6 +35,7 @@ struct options {
     uint32_t budget_s; /* of the whole matrix */
     uint64_t cell_us;  /* most that a cell is measured, set-up apart */
     uint64_t seed;
+    struct lag_plan lag;
     const char *json_path; /* NULL: standard output */
     const char *driver;    /* NULL: BINADE_DRIVER, as it is */
     const char *commit;    /* NULL: ask git */

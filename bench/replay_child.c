@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 
 #include "bench/replay_bisect.h"
+#include "bench/replay_lag.h"
 #include "bench/replay_row.h"
 
 struct job {
@@ -24,6 +25,7 @@ struct job {
     struct replay_pieces segments;
     struct replay_pieces blocks;
     uint64_t smallest_limit_bytes;
+    uint64_t releases; /* of streams that were held, in the run of the row */
     bool has_map;
 };
 
@@ -35,6 +37,7 @@ static const char *time_calls(struct job *job)
     why = replay_run_timed(job->subject, &job->source,
                            job->options->is_concurrent, &job->timing);
     job->subject->stop();
+    job->releases = replay_lag_releases();
     return why;
 }
 
@@ -50,6 +53,7 @@ static const char *take_footprint(struct job *job)
         return why;
     why = replay_run_footprint(job->subject, &job->source, &job->footprint);
     job->subject->stop();
+    job->releases = replay_lag_releases();
     return why;
 }
 
@@ -150,6 +154,7 @@ static void write_row(const struct job *job, const char *refused, FILE *file)
         .segments = job->has_map ? &job->segments : NULL,
         .blocks = job->has_map ? &job->blocks : NULL,
         .smallest_limit_bytes = job->smallest_limit_bytes,
+        .releases = job->releases,
     };
     replay_row_write(file, &row);
 }
@@ -157,7 +162,8 @@ static void write_row(const struct job *job, const char *refused, FILE *file)
 static void set_up(struct job *job, const struct replay_options *options)
 {
     job->options = options;
-    job->subject = options->subjects[0];
+    job->subject =
+        replay_lagging(options->subjects[0], &options->lags.plans[0]);
     job->smallest_limit_bytes = REPLAY_UNKNOWN;
     job->setup = (struct replay_setup){
         .thread_count = options->is_concurrent ? job->source.run_threads : 1,

@@ -41,9 +41,19 @@ static void end(struct walk *walk)
     free(walk->blocks);
 }
 
+/* What comes behind the call, which allocated the block or freed it. */
+static void follow(const struct walk *walk, const struct replay_op *op,
+                   bool was_live)
+{
+    uint64_t address = walk->blocks[op->block].address;
+    if (walk->subject->follow && (address || was_live))
+        walk->subject->follow(0, op->stream, address, op->size_bytes);
+}
+
 static void step(struct walk *walk, const struct replay_op *op)
 {
     struct replay_block *block = &walk->blocks[op->block];
+    bool was_live = block->address != 0;
     walk->op++;
     if (op->is_alloc) {
         block->address = walk->subject->alloc(0, op->size_bytes, op->stream);
@@ -55,6 +65,7 @@ static void step(struct walk *walk, const struct replay_op *op)
         walk->live_bytes -= op->size_bytes;
         block->address = 0;
     }
+    follow(walk, op, was_live);
 }
 
 /* The sample with the number k is of the first call at or behind its share of

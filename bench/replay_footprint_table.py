@@ -124,7 +124,7 @@ def trace_lines(rows, index):
     reserved, limits = (Sizes(subjects, key, live_bytes, recorded_bytes)
                         for key in ("peak_reserved_bytes",
                                     "smallest_limit_bytes"))
-    yield replay_rows.trace_text(trace)
+    yield replay_rows.trace_text(rows[0])
     yield ""
     yield from table(
         ["subject", "most reserved ÷ live", f"÷ {REFERENCE}",
@@ -157,7 +157,7 @@ def limit_texts(rows, subjects, index):
                               if row["subject"] == subject]
                     for subject in subjects},
                    "smallest_limit_bytes", live_bytes, recorded_bytes)
-    return [trace["file"], f"{live_bytes / GIB:.2f}",
+    return [trace["file"] + replay_rows.lag_text(rows[0]), f"{live_bytes / GIB:.2f}",
             "–" if recorded_bytes is None
             else ratio_text(recorded_bytes / live_bytes),
             *(limits.live_text(subject) for subject in subjects)]

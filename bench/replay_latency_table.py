@@ -65,7 +65,7 @@ def trace_lines(rows):
     cells = {threads: replay_rows.by_subject(group) for threads, group in
              sorted(replay_rows.grouped(
                  rows, lambda row: row["threads"]).items())}
-    yield f"{replay_rows.trace_text(rows[0]['trace'])}; ns of an operation"
+    yield f"{replay_rows.trace_text(rows[0])}; ns of an operation"
     yield ""
     yield from table(
         ["threads", "subject", *QUANTITIES, "failed requests"], 5,

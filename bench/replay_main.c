@@ -30,6 +30,7 @@ struct call {
     char limit[NUMBER_BYTES + 16];
     char threads[NUMBER_BYTES + 16];
     char samples[NUMBER_BYTES + 16];
+    char lag[LAG_TEXT_BYTES + 16];
     char commit[MACHINE_TEXT_BYTES + 16];
     unsigned count;
 };
@@ -50,15 +51,22 @@ static void add(struct call *call, char *argument)
     call->argv[call->count++] = argument;
 }
 
-static void make_call(const struct parent *parent,
-                      const struct replay_subject *subject, uint32_t repeat,
-                      struct call *out)
+/* One row that is to be made. */
+struct wanted {
+    const struct replay_subject *subject;
+    const struct lag_plan *lag;
+    uint32_t repeat;
+};
+
+static void write_values(const struct parent *parent,
+                         const struct wanted *wanted, struct call *out)
 {
     const struct replay_options *options = parent->options;
-    *out = (struct call){0};
     (void)snprintf(out->subject, sizeof(out->subject), "--subject=%s",
-                   subject->name);
-    (void)snprintf(out->repeat, sizeof(out->repeat), "--child=%u", repeat);
+                   wanted->subject->name);
+    (void)snprintf(out->repeat, sizeof(out->repeat), "--child=%u",
+                   wanted->repeat);
+    (void)snprintf(out->lag, sizeof(out->lag), "--lag=%s", wanted->lag->text);
     (void)snprintf(out->limit, sizeof(out->limit), "--limit=%llu",
                    (unsigned long long)options->limit_bytes);
     (void)snprintf(out->threads, sizeof(out->threads), "--threads=%u",
@@ -67,9 +75,18 @@ static void make_call(const struct parent *parent,
                    options->samples);
     (void)snprintf(out->commit, sizeof(out->commit), "--commit=%s",
                    parent->machine.commit);
+}
+
+static void make_call(const struct parent *parent, const struct wanted *wanted,
+                      struct call *out)
+{
+    const struct replay_options *options = parent->options;
+    *out = (struct call){0};
+    write_values(parent, wanted, out);
     add(out, "replay");
     add(out, out->subject);
     add(out, out->repeat);
+    add(out, out->lag);
     add(out, out->samples);
     add(out, out->commit);
     if (options->limit_bytes)
@@ -100,17 +117,17 @@ static int spawn(const struct parent *parent, char **argv, pid_t *out)
 }
 
 /* Of a child that could not write its own. */
-static void write_refusal(struct parent *parent,
-                          const struct replay_subject *subject, uint32_t repeat,
+static void write_refusal(struct parent *parent, const struct wanted *wanted,
                           const char *why)
 {
     struct replay_options options = *parent->options;
     FILE *file = fdopen(dup(parent->output), "w");
-    options.repeat = repeat;
+    options.repeat = wanted->repeat;
+    options.lags.plans[0] = *wanted->lag;
     options.commit = parent->machine.commit;
     struct replay_row row = {
         .options = &options,
-        .subject = subject,
+        .subject = wanted->subject,
         .source = &parent->source,
         .path = parent->path,
         .refused = why,
@@ -128,8 +145,7 @@ static void note(struct parent *parent, enum replay_exit code)
         parent->worst = code;
 }
 
-static void take_end(struct parent *parent,
-                     const struct replay_subject *subject, uint32_t repeat,
+static void take_end(struct parent *parent, const struct wanted *wanted,
                      int status)
 {
     char why[64];
@@ -143,29 +159,28 @@ static void take_end(struct parent *parent,
     else
         (void)snprintf(why, sizeof(why), "its process ended with %d",
                        WEXITSTATUS(status));
-    write_refusal(parent, subject, repeat, why);
+    write_refusal(parent, wanted, why);
     note(parent, REPLAY_EXIT_FAILED);
 }
 
-static void run_child(struct parent *parent,
-                      const struct replay_subject *subject, uint32_t repeat)
+static void run_child(struct parent *parent, const struct wanted *wanted)
 {
     struct call call;
     pid_t child;
     int status;
-    make_call(parent, subject, repeat, &call);
+    make_call(parent, wanted, &call);
     if (parent->options->is_progress)
         (void)fprintf(stderr, "replay: %u of %u: %s on %s\n", ++parent->done,
-                      parent->wanted, parent->path, subject->name);
+                      parent->wanted, parent->path, wanted->subject->name);
     if (spawn(parent, call.argv, &child) != 0) {
-        write_refusal(parent, subject, repeat, "its process cannot be started");
+        write_refusal(parent, wanted, "its process cannot be started");
         note(parent, REPLAY_EXIT_FAILED);
         return;
     }
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             return;
-    take_end(parent, subject, repeat, status);
+    take_end(parent, wanted, status);
 }
 
 static void check_trace(struct parent *parent)
@@ -175,6 +190,17 @@ static void check_trace(struct parent *parent)
         return;
     replay_row_write_trace(file, parent->path, &parent->source);
     (void)fclose(file);
+}
+
+static void run_children(struct parent *parent)
+{
+    const struct replay_options *options = parent->options;
+    for (uint32_t repeat = 0; repeat < options->repeats; repeat++)
+        for (uint32_t l = 0; l < options->lags.count; l++)
+            for (uint32_t s = 0; s < options->subject_count; s++)
+                run_child(parent,
+                          &(struct wanted){options->subjects[s],
+                                           &options->lags.plans[l], repeat});
 }
 
 static void run_trace(struct parent *parent, char *path)
@@ -189,9 +215,7 @@ static void run_trace(struct parent *parent, char *path)
     if (options->is_check)
         check_trace(parent);
     else
-        for (uint32_t repeat = 0; repeat < options->repeats; repeat++)
-            for (uint32_t i = 0; i < options->subject_count; i++)
-                run_child(parent, options->subjects[i], repeat);
+        run_children(parent);
     replay_source_close(&parent->source);
 }
 
@@ -202,7 +226,7 @@ static enum replay_exit run_all(const struct replay_options *options,
         .options = options,
         .output = output,
         .wanted = (unsigned)options->path_count * options->repeats *
-                  options->subject_count,
+                  options->lags.count * options->subject_count,
     };
     machine_describe(options->commit, &parent.machine);
     for (int i = 0; i < options->path_count; i++)

@@ -24,6 +24,14 @@ static const char help[] =
     "  --threads=N      concurrent: deal the blocks of each of the trace's\n"
     "                   threads to several, N in all at the most, 1 to 256\n"
     "  --limit=BYTES    memory that a subject may have of its driver\n"
+    "  --lag=L[,L]      what the device does meanwhile, rows of each (default\n"
+    "                   idle, which queues nothing). work:N: what takes N us,\n"
+    "                   1 to 100000, on its stream behind each call. fill:N:\n"
+    "                   1 to 100 fills of each block that is allocated.\n"
+    "                   sync:N: a thread waits for its stream at every N-th\n"
+    "                   call. These three go together: work:50+sync:16. held:\n"
+    "                   all streams wait until an allocation fails or a call\n"
+    "                   does not return, which is counted, and then again\n"
     "  --bisect         look for the smallest limit at which nothing fails\n"
     "  --samples=N      memory at N moments, up to 100000 (default 0)\n"
     "  --map            segments and blocks at the peak\n"
@@ -82,16 +90,6 @@ static int parse_count(const char *option, const char *text, uint64_t least,
     return 0;
 }
 
-static const struct replay_subject *subject_named(const char *name,
-                                                  size_t length)
-{
-    for (size_t i = 0; replay_subjects[i]; i++)
-        if (strlen(replay_subjects[i]->name) == length &&
-            strncmp(replay_subjects[i]->name, name, length) == 0)
-            return replay_subjects[i];
-    return NULL;
-}
-
 static bool has_subject(const struct replay_options *options,
                         const struct replay_subject *subject)
 {
@@ -106,7 +104,8 @@ static int parse_subjects(const char *list, struct replay_options *out)
 {
     for (const char *name = list;; name++) {
         size_t length = strcspn(name, ",");
-        const struct replay_subject *subject = subject_named(name, length);
+        const struct replay_subject *subject =
+            replay_subject_named(name, length);
         if (!subject || has_subject(out, subject))
             return refuse("subject", list,
                           "names of --list, each once at most");
@@ -125,6 +124,13 @@ static int parse_mode(const char *text, struct replay_options *out)
     return refuse("mode", text, "serial or concurrent");
 }
 
+static int parse_lags(const char *list, struct replay_options *out)
+{
+    return lag_plans_parse(list, &out->lags)
+               ? 0
+               : refuse("lag", list, lag_accepted);
+}
+
 static int parse_text(const char *option, const char *text, const char **out)
 {
     *out = text;
@@ -139,6 +145,8 @@ static int parse_valued(int letter, const char *value,
         return parse_subjects(value, out);
     case 'm':
         return parse_mode(value, out);
+    case 'g':
+        return parse_lags(value, out);
     case 't':
         return parse_count("threads", value, 1, REPLAY_THREADS_MAX,
                            &out->threads);
@@ -201,6 +209,8 @@ static void set_defaults(struct replay_options *out)
     if (out->subject_count == 0)
         for (size_t i = 0; replay_subjects[i] && i < REPLAY_SUBJECTS_MAX; i++)
             out->subjects[out->subject_count++] = replay_subjects[i];
+    if (out->lags.count == 0)
+        out->lags.plans[out->lags.count++] = lag_idle;
 }
 
 int replay_options_parse(int argc, char **argv, struct replay_options *out)
@@ -210,6 +220,7 @@ int replay_options_parse(int argc, char **argv, struct replay_options *out)
         {"mode", required_argument, NULL, 'm'},
         {"threads", required_argument, NULL, 't'},
         {"limit", required_argument, NULL, 'l'},
+        {"lag", required_argument, NULL, 'g'},
         {"samples", required_argument, NULL, 'n'},
         {"repeats", required_argument, NULL, 'r'},
         {"driver", required_argument, NULL, 'd'},

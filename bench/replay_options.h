@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bench/lag/plan.h"
 #include "bench/replay_subject.h"
 
 #define REPLAY_SUBJECTS_MAX 64U
@@ -24,6 +25,7 @@ enum replay_exit {
 struct replay_options {
     const struct replay_subject *subjects[REPLAY_SUBJECTS_MAX];
     uint32_t subject_count;
+    struct lag_plans lags; /* of a child: one */
     char **paths;
     int path_count;
     const char *driver;    /* NULL: what BINADE_DRIVER says */

@@ -177,6 +177,8 @@ static void write_findings(FILE *file, const struct replay_row *row)
     if (row->footprint)
         write_peaks(file, row->footprint);
     write_number(file, "smallest_limit_bytes", row->smallest_limit_bytes);
+    if (row->options->lags.plans[0].is_held)
+        write_number(file, "releases", row->releases);
     if (row->footprint && row->footprint->sample_count)
         write_timeline(file, row->footprint);
     if (row->segments && row->blocks)
@@ -188,9 +190,10 @@ void replay_row_write(FILE *file, const struct replay_row *row)
     const struct replay_options *options = row->options;
     (void)fputs("{\"kind\":\"replay\",", file);
     write_trace(file, row->path, row->source);
-    (void)fprintf(file, ",\"subject\":\"%s\",\"mode\":\"%s\"",
+    (void)fprintf(file, ",\"subject\":\"%s\",\"mode\":\"%s\",\"lag\":\"%s\"",
                   row->subject->name,
-                  options->is_concurrent ? "concurrent" : "serial");
+                  options->is_concurrent ? "concurrent" : "serial",
+                  options->lags.plans[0].text);
     write_number(file, "threads",
                  options->is_concurrent ? row->source->run_threads : 1);
     write_number(file, "limit_bytes", options->limit_bytes);

@@ -34,6 +34,7 @@ struct replay_row {
     const struct replay_pieces *segments;
     const struct replay_pieces *blocks;
     uint64_t smallest_limit_bytes; /* REPLAY_UNKNOWN: not looked for, or none */
+    uint64_t releases;             /* of streams that were held */
 };
 
 void replay_row_write(FILE *file, const struct replay_row *row);

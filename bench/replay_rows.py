@@ -12,6 +12,7 @@ KEYS = ("kind", "trace", "subject", "mode", "threads", "limit_bytes", "machine",
 GIB = 1 << 30
 # Whose algorithm the recorded programs' allocator has.
 REFERENCE = "best-fit"
+IDLE = "idle"
 
 
 def read(paths, mode):
@@ -42,8 +43,19 @@ def grouped(rows, key):
     return groups
 
 
+def lag_of(row):
+    """How far the device lagged; rows of before say nothing, and it idled."""
+    return row.get("lag", IDLE)
+
+
+def lag_text(row):
+    """Behind the name of a trace."""
+    return "" if lag_of(row) == IDLE else f", device {lag_of(row)}"
+
+
 def by_trace(rows):
-    return grouped(rows, lambda row: row["trace"]["file"])
+    """By the device's lag, too."""
+    return grouped(rows, lambda row: (row["trace"]["file"], lag_of(row)))
 
 
 def subject_name(row):
@@ -53,12 +65,14 @@ def subject_name(row):
     return f"{row['subject']}, at most {row['limit_bytes'] / GIB:.4g} GiB"
 
 
-def trace_text(trace):
+def trace_text(row):
+    trace = row["trace"]
     threads, streams = trace["threads"], trace["streams"]
     return (f"{trace['file']}: {number_text(trace['operations'])} operations, "
             f"{threads} thread{'s' if threads != 1 else ''}, "
             f"{streams} stream{'s' if streams != 1 else ''}, "
-            f"at most {size_text(trace['peak_live_bytes'])} live")
+            f"at most {size_text(trace['peak_live_bytes'])} live"
+            f"{lag_text(row)}")
 
 
 def by_subject(rows):
@@ -69,11 +83,8 @@ def is_ours(subject):
     return subject.startswith("binade")
 
 
-def found_of(rows):
-    """What the rows say of their circumstances."""
-    measured = [row for row in rows if not is_refused(row)]
-    repeats = grouped(measured, lambda row: (
-        row["trace"]["file"], row["threads"], subject_name(row))).values()
+def facts_of(measured, repeats):
+    """What rows that were measured say of their circumstances."""
     return {
         "device": [row["device"] for row in measured],
         "cpu": [circumstances.cpu_text(row["machine"]["cpu"],
@@ -84,8 +95,17 @@ def found_of(rows):
             for row in measured],
         "date": [row["date"] for row in measured],
         "commit": [row["commit"] for row in measured],
-        "repeats": [len(group) for group in repeats],
+        "repeats": repeats,
     }
+
+
+def found_of(rows):
+    """What the rows say of their circumstances."""
+    measured = [row for row in rows if not is_refused(row)]
+    repeats = grouped(measured, lambda row: (
+        row["trace"]["file"], row["threads"], subject_name(row),
+        lag_of(row))).values()
+    return facts_of(measured, [len(group) for group in repeats])
 
 
 def numbers(rows, key):

@@ -6,6 +6,7 @@
 #include "bench/replay_segments.h"
 
 #include "bench/device.h"
+#include "bench/replay_streams.h"
 #include "pool/driver/driver_table.h"
 
 static uint64_t limit_bytes;
@@ -17,7 +18,8 @@ const char *replay_segments_start(const struct replay_setup *setup)
     limit_bytes = setup->limit_bytes ? setup->limit_bytes : UINT64_MAX;
     reserved_bytes = 0;
     driver_calls = 0;
-    return bench_device_start(0);
+    return setup->needs_streams ? replay_streams_start(setup)
+                                : bench_device_start(0);
 }
 
 uint64_t replay_segments_bytes_max(void)

@@ -26,6 +26,8 @@ struct replay_setup {
     uint32_t stream_count;
     /* Bytes that the subject may have of its driver at a time; 0: all. */
     uint64_t limit_bytes;
+    /* Also of a subject that has no use for them: work is queued on them. */
+    bool needs_streams;
 };
 
 /* Bytes at one moment; each may be REPLAY_UNKNOWN. */
@@ -41,8 +43,9 @@ struct replay_memory {
 struct replay_subject {
     const char *name;
     const char *description;
-    bool needs_driver; /* else it is offsets, without memory behind them */
-    bool has_limit;    /* it can be limited; start() is not asked otherwise */
+    bool needs_driver;  /* else it is offsets, without memory behind them */
+    bool has_limit;     /* it can be limited; start() is not asked otherwise */
+    bool waits_to_free; /* each free waits for all work of the device */
 
     /* NULL, or why this subject cannot run here. */
     const char *(*start)(const struct replay_setup *setup);
@@ -55,6 +58,11 @@ struct replay_subject {
      * may free what another one allocated. */
     void (*free)(uint32_t thread, uint64_t address, size_t size_bytes,
                  uint32_t stream);
+    /* Called behind each alloc() that succeeded, with what it returned, and
+     * each free(), with address 0, outside of what is timed; NULL: nothing is
+     * to be done there. */
+    void (*follow)(uint32_t thread, uint32_t stream, uint64_t address,
+                   size_t size_bytes);
     /* What `measure` says of it, where that costs much more; or NULL. */
     uint64_t (*reserved_bytes)(void);
     /* Called while no thread is inside of the subject. */
@@ -69,5 +77,9 @@ struct replay_subject {
 
 /* The subjects in the order in which they are listed; NULL ends them. */
 extern const struct replay_subject *const replay_subjects[];
+
+/* By a name of so many bytes; NULL: there is none. */
+const struct replay_subject *replay_subject_named(const char *name,
+                                                  size_t length);
 
 #endif

@@ -33,7 +33,8 @@ static void begin(const struct replay_setup *setup)
 
 static const char *start_malloc(const struct replay_setup *setup)
 {
-    const char *why = bench_device_start(0);
+    const char *why = setup->needs_streams ? replay_streams_start(setup)
+                                           : bench_device_start(0);
     if (!why)
         begin(setup);
     return why;
@@ -139,6 +140,7 @@ const struct replay_subject replay_subject_cuda_malloc = {
                    "for",
     .needs_driver = true,
     .has_limit = true,
+    .waits_to_free = true,
     .start = start_malloc,
     .attach = bench_device_attach,
     .alloc = alloc_malloc,

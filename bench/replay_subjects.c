@@ -1,6 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
+#include <string.h>
+
 #include "bench/replay_subject.h"
 
 extern const struct replay_subject replay_subject_best_fit;
@@ -23,3 +25,13 @@ const struct replay_subject *const replay_subjects[] = {
     &replay_subject_torch,
     NULL,
 };
+
+const struct replay_subject *replay_subject_named(const char *name,
+                                                  size_t length)
+{
+    for (size_t i = 0; replay_subjects[i]; i++)
+        if (strlen(replay_subjects[i]->name) == length &&
+            strncmp(replay_subjects[i]->name, name, length) == 0)
+            return replay_subjects[i];
+    return NULL;
+}

@@ -71,6 +71,9 @@ static void alloc_timed(struct member *member, const struct replay_op *op)
     histogram_add(&member->allocs, replay_clock_spent(&crew->clock, start));
     member->ooms += address == 0;
     crew->places[op->block].size_bytes = op->size_bytes;
+    if (address && crew->subject->follow)
+        crew->subject->follow(member->index, op->stream, address,
+                              op->size_bytes);
     /* RB.release: who frees the block sees what was written to make it. */
     atomic_store_explicit(&crew->places[op->block].address,
                           address ? address : LOST, memory_order_release);
@@ -97,6 +100,8 @@ static void free_timed(struct member *member, const struct replay_op *op)
     uint64_t start = binadei_ticks(crew->clock.is_counter);
     crew->subject->free(member->index, address, op->size_bytes, op->stream);
     histogram_add(&member->frees, replay_clock_spent(&crew->clock, start));
+    if (crew->subject->follow)
+        crew->subject->follow(member->index, op->stream, 0, op->size_bytes);
 }
 
 static void run_window(struct member *member)

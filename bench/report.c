@@ -130,6 +130,7 @@ static void write_circumstances(FILE *file, const struct matrix *matrix,
                                 const struct matrix_subject *entry)
 {
     (void)fprintf(file, ",\"seed\":%" PRIu64, matrix->options->seed);
+    write_text(file, "lag", matrix->options->lag.text);
     write_flag(file, "host_memory", entry->subject->has_host_memory);
     write_text(file, "driver", *entry->driver ? entry->driver : "unknown");
     write_flag(file, "is_standin", entry->is_standin);

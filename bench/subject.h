@@ -36,6 +36,11 @@ struct subject {
     uint64_t (*alloc)(unsigned thread, size_t size_bytes, unsigned stream);
     void (*free)(unsigned thread, uint64_t address, size_t size_bytes,
                  unsigned stream);
+    /* Called behind each alloc() that succeeded, with what it returned, and
+     * each free(), with address 0, outside of what is timed; NULL: nothing is
+     * to be done there. */
+    void (*follow)(unsigned thread, unsigned stream, uint64_t address,
+                   size_t size_bytes);
     /* Allocations until now that a cache of the subject's served, and those
      * that none did; called while no thread allocates. NULL: it has none. */
     void (*count)(uint64_t *out_hits, uint64_t *out_misses);

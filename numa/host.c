@@ -5,10 +5,12 @@
  */
 #include "numa/host.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "numa/host_place.h"
 #include "pool/arena.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/driver/section.h"
@@ -21,7 +23,9 @@ static binade_status open_context(struct binade_host *host,
     const struct binadei_driver *driver = host->driver;
     CUcontext context = options->context;
     binade_status status = BINADE_OK;
-    if (!context) {
+    if (context) {
+        status = binadei_context_check(driver, context);
+    } else {
         status =
             BINADEI_CALL(driver, cuDeviceGet, (&host->device, options->device));
         if (status == BINADE_OK)
@@ -97,7 +101,7 @@ static binade_status make_pool(struct binade_host *host,
     if (options->flags & BINADE_HOST_REPORT_LEAKS)
         pool.flags |= BINADE_POOL_REPORT_LEAKS;
     /* The keys of BINADE_CONF that are for pools mean device memory. */
-    return binadei_pool_create(&pool, NULL, &host->pool);
+    return binadei_arena_pool_create(&pool, &host->pool);
 }
 
 static binade_status make(struct binade_host *host,
@@ -127,14 +131,46 @@ static bool is_context_there(struct binade_host *host)
     return true;
 }
 
-/* Whatever there is of it, but for the pool. */
+/* Whatever there is of it, but for the pool and the handle. */
 static void unmake(struct binade_host *host)
 {
     binadei_pinned_destroy(host->pinned);
+    host->pinned = NULL;
     if (host->has_primary && is_context_there(host))
         (void)BINADEI_CALL(host->driver, cuDevicePrimaryCtxRelease,
                            (host->device));
-    free(host);
+}
+
+/* Handles of arenas that are gone. Nobody reads the list: it keeps what stays
+ * behind on purpose from looking like a leak. */
+static _Atomic(struct binade_host *) gone;
+
+static void bury(struct binade_host *host)
+{
+    struct binade_host *seen =
+        atomic_load_explicit(&gone, memory_order_relaxed);
+    /* relaxed: never followed. */
+    do {
+        host->next_gone = seen;
+    } while (!atomic_compare_exchange_weak_explicit(
+        &gone, &seen, host, memory_order_relaxed, memory_order_relaxed));
+}
+
+static binade_status create(const binade_host_options *resolved,
+                            binade_host **out)
+{
+    struct binade_host *host = calloc(1, sizeof(*host));
+    if (!host)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for a host arena");
+    binade_status status = make(host, resolved);
+    if (status == BINADE_OK) {
+        *out = host;
+    } else {
+        unmake(host);
+        free(host);
+    }
+    return status;
 }
 
 binade_status binade_host_create(const binade_host_options *options,
@@ -144,31 +180,38 @@ binade_status binade_host_create(const binade_host_options *options,
     if (!out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_host_create: out is NULL");
-    /* Before memory is asked for, as in binadei_pool_create(). */
+    /* Before memory is asked for, as in binade_pool_create(). */
     if (binadei_is_forked())
         return binadei_refuse_child();
+    int cancel_state = binadei_cancel_hold();
     binade_status status =
         binadei_host_resolve(options, getenv("BINADE_CONF"), &resolved);
     if (status == BINADE_OK)
         status = binadei_expose_by_conf(getenv("BINADE_CONF"));
-    if (status != BINADE_OK)
-        return status;
-    struct binade_host *host = calloc(1, sizeof(*host));
-    if (!host)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory for a host arena");
-    status = make(host, &resolved);
     if (status == BINADE_OK)
-        *out = host;
-    else
-        unmake(host);
+        status = create(&resolved, out);
+    binadei_cancel_restore(cancel_state);
     return status;
+}
+
+binade_status binadei_host_check(const struct binade_host *host,
+                                 const char *function)
+{
+    if (host && host->pinned)
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_INVALID, "%s: %s", function,
+                        host ? "the arena was destroyed" : "host is NULL");
 }
 
 binade_status binade_host_destroy(binade_host *host, binade_leaks *out_leaks)
 {
     if (!host)
         return BINADE_OK;
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    binade_status status = binadei_host_check(host, "binade_host_destroy");
+    if (status != BINADE_OK)
+        return status;
     if (out_leaks && out_leaks->struct_size < sizeof(*out_leaks)) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_host_destroy: struct_size is %u, must be "
@@ -176,11 +219,14 @@ binade_status binade_host_destroy(binade_host *host, binade_leaks *out_leaks)
                             (unsigned)out_leaks->struct_size,
                             sizeof(*out_leaks));
     }
-    binade_status status = binade_pool_destroy(host->pool, out_leaks);
+    status = binadei_pool_destroy(host->pool, out_leaks);
     /* Refused, all is as it was. */
-    if (status == BINADE_E_BUSY || status == BINADE_E_FORKED)
+    if (status == BINADE_E_BUSY)
         return status;
+    int cancel_state = binadei_cancel_hold();
     unmake(host);
+    bury(host);
+    binadei_cancel_restore(cancel_state);
     return status;
 }
 
@@ -241,10 +287,14 @@ binade_pool *binade_host_pool(const binade_host *host)
 binade_status binade_host_device_address(binade_host *host, const void *address,
                                          binade_devptr *out)
 {
-    if (!host || !out)
-        return refuse("binade_host_device_address", host ? "out" : "host");
     if (binadei_is_forked())
         return binadei_refuse_child();
+    binade_status status =
+        binadei_host_check(host, "binade_host_device_address");
+    if (status != BINADE_OK)
+        return status;
+    if (!out)
+        return refuse("binade_host_device_address", "out");
     return binadei_pinned_device_address(host->pinned, address, out);
 }
 

@@ -26,10 +26,12 @@ static void take_stats(binade_host *host, binade_host_stats *out)
 binade_status binade_host_stats_get(binade_host *host, binade_host_stats *out)
 {
     binade_host_stats stats;
-    if (!host || !out)
+    binade_status status = binadei_host_check(host, "binade_host_stats_get");
+    if (status != BINADE_OK)
+        return status;
+    if (!out)
         return binadei_fail(BINADE_E_INVALID,
-                            "binade_host_stats_get: %s is NULL",
-                            host ? "out" : "host");
+                            "binade_host_stats_get: out is NULL");
     uint32_t size_bytes = out->struct_size;
     if (size_bytes < sizeof(stats)) {
         return binadei_fail(BINADE_E_INVALID,
@@ -77,12 +79,12 @@ binade_status binade_host_report(binade_host *host, char *out,
     char nodes[BINADEI_NODESET_TEXT_BYTES];
     char reason[BINADEI_REASON_BYTES];
     binade_host_stats stats;
-    if (!host || !out || !size_bytes) {
+    binade_status status = binadei_host_check(host, "binade_host_report");
+    if (status != BINADE_OK)
+        return status;
+    if (!out || !size_bytes)
         return binadei_fail(BINADE_E_INVALID, "binade_host_report: %s",
-                            !host  ? "host is NULL"
-                            : !out ? "out is NULL"
-                                   : "size_bytes is 0");
-    }
+                            out ? "size_bytes is 0" : "out is NULL");
     if (binadei_is_forked())
         return binadei_refuse_child();
     binadei_pinned_stats(host->pinned, &stats);
@@ -102,9 +104,9 @@ static binade_status check_reserve(const binade_host *host, uint64_t size_bytes,
                                    uint32_t thread_count)
 {
     char nodes[BINADEI_NODESET_TEXT_BYTES];
-    if (!host)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_host_reserve: host is NULL");
+    binade_status status = binadei_host_check(host, "binade_host_reserve");
+    if (status != BINADE_OK)
+        return status;
     if (thread_count > THREADS_MAX) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_host_reserve: thread_count is %u, must be "

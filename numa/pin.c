@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "binade/host.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/driver/context.h"
@@ -337,6 +338,20 @@ static binade_status find_home(struct binadei_context *out)
     return binadei_context_init(out, driver, current, &mark, 1);
 }
 
+/* Takes the lock, in a thread that cannot be cancelled until leave(). */
+static int enter(void)
+{
+    int cancel_state = binadei_cancel_hold();
+    pthread_mutex_lock(&lock);
+    return cancel_state;
+}
+
+static void leave(int cancel_state)
+{
+    pthread_mutex_unlock(&lock);
+    binadei_cancel_restore(cancel_state);
+}
+
 binade_status binade_host_pin(void *address, size_t size_bytes)
 {
     struct span bytes = {0, 0};
@@ -352,7 +367,7 @@ binade_status binade_host_pin(void *address, size_t size_bytes)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for the record of a pinned range");
     const struct span pages = whole_pages(&bytes);
-    pthread_mutex_lock(&lock);
+    int cancel_state = enter();
     /* First, so that nobody unpins meanwhile what is pinned already. */
     hold_locked(&bytes, fresh);
     status = cover_locked(&home, &pages);
@@ -364,7 +379,7 @@ binade_status binade_host_pin(void *address, size_t size_bytes)
         (void)sweep_locked();
         (void)binadei_fail(status, "%s", message);
     }
-    pthread_mutex_unlock(&lock);
+    leave(cancel_state);
     return status;
 }
 
@@ -375,7 +390,7 @@ binade_status binade_host_unpin(void *address, size_t size_bytes)
         check("binade_host_unpin", address, size_bytes, &bytes);
     if (status != BINADE_OK)
         return status;
-    pthread_mutex_lock(&lock);
+    int cancel_state = enter();
     if (drop_locked(&bytes))
         status = sweep_locked();
     else {
@@ -384,7 +399,7 @@ binade_status binade_host_unpin(void *address, size_t size_bytes)
                               "range that was pinned",
                               size_bytes, address);
     }
-    pthread_mutex_unlock(&lock);
+    leave(cancel_state);
     return status;
 }
 
@@ -392,9 +407,9 @@ binade_status binade_host_pin_keep(uint64_t most_bytes)
 {
     if (binadei_is_forked())
         return binadei_refuse_child();
-    pthread_mutex_lock(&lock);
+    int cancel_state = enter();
     keep_bytes = most_bytes;
     binade_status status = sweep_locked();
-    pthread_mutex_unlock(&lock);
+    leave(cancel_state);
     return status;
 }

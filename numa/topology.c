@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "numa/topology_state.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 
@@ -145,7 +146,9 @@ binade_status binadei_topology_get(const struct binadei_topology **out)
         /* A thread of the parent may have been inside hwloc, with its lock. */
         if (binadei_is_forked())
             return binadei_refuse_child();
+        int cancel_state = binadei_cancel_hold();
         binade_status status = binadei_topology_load(&topology);
+        binadei_cancel_restore(cancel_state);
         if (status != BINADE_OK)
             return status;
         publish(topology);

@@ -101,10 +101,11 @@ static inline binade_devptr take_cached(binade_pool *pool, size_t size_bytes,
                                         binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = binadei_hit_find(thread, pool, stream);
-    binade_devptr address =
-        route ? binadei_hit_alloc(thread, route, size_bytes, BINADEI_HIT_OTHER)
-              : 0;
+    if (!binadei_hit_begin(thread))
+        return 0;
+    const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    binade_devptr address = route ? binadei_hit_alloc(route, size_bytes) : 0;
+    binadei_thread_leave(thread);
     if (!address && binadei_is_recorded(pool))
         address = binadei_recorded_alloc(pool, size_bytes, stream);
     return address;
@@ -142,11 +143,12 @@ binade_status binade_alloc(binade_pool *pool, size_t size_bytes,
                            binade_stream stream, binade_devptr *out)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = thread->last;
-    if (BINADEI_LIKELY(out) &&
-        BINADEI_LIKELY(binadei_hit_is_right(thread, route, pool, stream))) {
+    if (BINADEI_LIKELY(out) && binadei_hit_begin(thread)) {
+        const struct binadei_route *route =
+            binadei_hit_last(thread, pool, stream);
         binade_devptr address =
-            binadei_hit_alloc(thread, route, size_bytes, BINADEI_HIT_FIRST);
+            BINADEI_LIKELY(route) ? binadei_hit_alloc(route, size_bytes) : 0;
+        binadei_thread_leave(thread);
         if (BINADEI_LIKELY(address)) {
             *out = address;
             return BINADE_OK;
@@ -184,15 +186,48 @@ static void give_unused(binade_pool *pool, binade_devptr address,
             return;
 }
 
-binade_status binade_alloc_batch(binade_pool *pool, size_t size_bytes,
-                                 binade_stream stream, size_t count,
-                                 binade_devptr *out)
+/* How many blocks of this size the pool can ever have at once. */
+static uint64_t most_blocks(uint64_t limit_bytes, size_t size_bytes)
+{
+    uint64_t limit_grains = limit_bytes / BINADEI_GRAIN_BYTES;
+    uint64_t grains = (size_bytes - 1) / BINADEI_GRAIN_BYTES + 1;
+    return limit_grains / grains;
+}
+
+/* Refuses what can never be had before the first block is taken. A pool that is
+ * NULL or destroyed is left to the first allocation. */
+static binade_status check_batch(const binade_pool *pool, size_t size_bytes,
+                                 size_t count, const binade_devptr *out)
 {
     if (!out && count)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_alloc_batch: out is NULL");
+    if (!pool || binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
+        return BINADE_OK;
+    uint64_t limit_bytes = pool->body->limit_bytes < BINADEI_CAPACITY_BYTES
+                               ? pool->body->limit_bytes
+                               : BINADEI_CAPACITY_BYTES;
+    if (size_bytes && count > most_blocks(limit_bytes, size_bytes)) {
+        return binadei_fail(BINADE_E_TOO_LARGE,
+                            "%zu blocks of %zu bytes: the pool never reserves "
+                            "more than %llu",
+                            count, size_bytes, (unsigned long long)limit_bytes);
+    }
+    if (count > PTRDIFF_MAX / sizeof(*out)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_alloc_batch: no array has room for %zu "
+                            "addresses",
+                            count);
+    }
+    return BINADE_OK;
+}
+
+binade_status binade_alloc_batch(binade_pool *pool, size_t size_bytes,
+                                 binade_stream stream, size_t count,
+                                 binade_devptr *out)
+{
     size_t taken = 0;
-    binade_status status = BINADE_OK;
+    binade_status status = check_batch(pool, size_bytes, count, out);
     while (taken < count && status == BINADE_OK) {
         status = binade_alloc(pool, size_bytes, stream, &out[taken]);
         taken += status == BINADE_OK;

@@ -12,10 +12,14 @@
 #include "binade/pool.h"
 #include "binade/status.h"
 
-/* binade_pool_create() with another text than BINADE_CONF's, or NULL for none;
- * `out` is not NULL. */
-BINADE_MUST_USE binade_status binadei_pool_create(
-    const binade_pool_options *options, const char *conf, binade_pool **out);
+/* binade_pool_create() without BINADE_CONF, for an arena: binade_pool_destroy()
+ * refuses the pool. `out` is not NULL. */
+BINADE_MUST_USE binade_status binadei_arena_pool_create(
+    const binade_pool_options *options, binade_pool **out);
+/* binade_pool_destroy() of any pool. The caller has checked the arguments, and
+ * that this process is no child. */
+BINADE_MUST_USE binade_status binadei_pool_destroy(binade_pool *pool,
+                                                   binade_leaks *out_leaks);
 
 /* Begins to serve if `conf`, BINADE_CONF's text or NULL, says so and nobody has
  * before. The statuses are those of binade_expose_start(). Any thread. */

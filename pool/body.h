@@ -23,6 +23,7 @@ struct binadei_pool_body {
     uint64_t limit_bytes;
     CUdevice device;
     bool has_primary; /* the context is retained */
+    bool is_arena;    /* a host arena's, which alone destroys it */
     CUcontext context;
     struct binadei_context home; /* the same, and whether it is lost */
     struct binade_pool *pool;

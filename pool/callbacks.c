@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "binade/oom.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/cache/gate.h"
 #include "pool/climb.h"
@@ -107,8 +108,11 @@ static binade_status leave_and_call(struct binadei_climb *climb,
     struct binadei_call *call = climb->call;
     struct binadei_member *member = call->member;
     struct binadei_call again;
+    int cancel_state = call->cancel_state;
     set_calling_back(member, true);
+    /* The end restores it, but the allocation goes on. */
     binadei_call_end(call);
+    (void)binadei_cancel_hold();
     *out_has_freed = callback->function(call->pool, climb->request->size_bytes,
                                         callback->user) != 0;
     binade_status status = binadei_call_begin(call->pool, call->stream, &again);
@@ -121,6 +125,7 @@ static binade_status leave_and_call(struct binadei_climb *climb,
     }
     set_calling_back(member, false);
     again.has_missed = true;
+    again.cancel_state = cancel_state;
     *call = again;
     binadei_call_pass_gate(call);
     return BINADE_OK;
@@ -265,7 +270,11 @@ binade_status binade_pool_remove_oom_callback(binade_pool *pool,
 {
     bool is_inside = false;
     binade_status status = check(pool, callback, &is_inside);
-    return status == BINADE_OK ? remove_callback(&pool->body->callbacks,
-                                                 callback, user, !is_inside)
-                               : status;
+    if (status != BINADE_OK)
+        return status;
+    int cancel_state = binadei_cancel_hold();
+    status =
+        remove_callback(&pool->body->callbacks, callback, user, !is_inside);
+    binadei_cancel_restore(cancel_state);
+    return status;
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "pool/arena.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/conf.h"
@@ -123,9 +124,11 @@ binade_status binade_expose_start(const char *path)
                             "binade_expose_start: path is NULL");
     if (binadei_is_forked())
         return binadei_refuse_child();
+    int cancel_state = binadei_cancel_hold();
     pthread_mutex_lock(&lock);
     binade_status status = start_locked(path);
     pthread_mutex_unlock(&lock);
+    binadei_cancel_restore(cancel_state);
     return status;
 }
 
@@ -133,6 +136,7 @@ binade_status binade_expose_stop(void)
 {
     if (binadei_is_forked())
         return binadei_refuse_child();
+    int cancel_state = binadei_cancel_hold();
     pthread_mutex_lock(&lock);
     if (state.is_running) {
         (void)eventfd_write(state.stop, 1);
@@ -143,6 +147,7 @@ binade_status binade_expose_stop(void)
         state.is_running = false;
     }
     pthread_mutex_unlock(&lock);
+    binadei_cancel_restore(cancel_state);
     return BINADE_OK;
 }
 

@@ -122,23 +122,29 @@ static inline uint32_t class_of_size(size_t size_bytes)
                : BINADEI_CLASSES;
 }
 
+/* Inside: whether the thread's cache took the block, plain or a tenant's. */
+static inline bool give_by(const struct binadei_thread *thread,
+                           const struct binadei_route *route, binade_pool *pool,
+                           binade_devptr address)
+{
+    uint32_t class_index = class_at(pool, address);
+    return (class_index < BINADEI_SMALL_CLASSES &&
+            binadei_hit_free(route, class_index, address)) ||
+           binadei_tenant_free(thread, route, pool, address);
+}
+
 /* Whether the thread's cache took the block. */
 static inline bool give_cached(binade_pool *pool, binade_devptr address,
                                binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = binadei_hit_find(thread, pool, stream);
-    if (route) {
-        uint32_t class_index = class_at(pool, address);
-        if (class_index < BINADEI_SMALL_CLASSES &&
-            binadei_hit_free(thread, route, class_index, address,
-                             BINADEI_HIT_OTHER))
-            return true;
-        if (binadei_tenant_free(thread, route, pool, address))
-            return true;
-    }
-    return binadei_is_recorded(pool) &&
-           binadei_recorded_free(pool, address, 0, stream);
+    if (!binadei_hit_begin(thread))
+        return false;
+    const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    bool is_given = route && give_by(thread, route, pool, address);
+    binadei_thread_leave(thread);
+    return is_given || (binadei_is_recorded(pool) &&
+                        binadei_recorded_free(pool, address, 0, stream));
 }
 
 /* Not the last stream, or no hit, or a tenant's; see alloc_other(). */
@@ -163,54 +169,77 @@ binade_status binade_free(binade_pool *pool, binade_devptr address,
                           binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = thread->last;
-    if (BINADEI_LIKELY(binadei_hit_is_right(thread, route, pool, stream))) {
-        uint32_t class_index = class_at(pool, address);
-        if (BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
-            BINADEI_LIKELY(binadei_hit_free(thread, route, class_index, address,
-                                            BINADEI_HIT_FIRST)))
+    if (binadei_hit_begin(thread)) {
+        const struct binadei_route *route =
+            binadei_hit_last(thread, pool, stream);
+        uint32_t class_index =
+            BINADEI_LIKELY(route) ? class_at(pool, address) : BINADEI_CLASSES;
+        bool is_given = BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
+                        binadei_hit_free(route, class_index, address);
+        binadei_thread_leave(thread);
+        if (BINADEI_LIKELY(is_given))
             return BINADE_OK;
     }
     return free_other(pool, address, stream);
+}
+
+/* Inside: as give_by(), if the block has the class that its size has. */
+static inline bool give_sized_by(const struct binadei_thread *thread,
+                                 const struct binadei_route *route,
+                                 binade_pool *pool, binade_devptr address,
+                                 uint32_t class_index)
+{
+    uint32_t found = class_at(pool, address);
+    return (found == class_index &&
+            binadei_hit_free(route, class_index, address)) ||
+           (found == (class_index | BINADEI_BYTE_SPECIAL) &&
+            binadei_tenant_free(thread, route, pool, address));
+}
+
+static inline bool give_sized_cached(binade_pool *pool, binade_devptr address,
+                                     size_t size_bytes, binade_stream stream)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    uint32_t class_index = class_of_size(size_bytes);
+    if (class_index >= BINADEI_SMALL_CLASSES || !binadei_hit_begin(thread))
+        return false;
+    const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    bool is_given =
+        route && give_sized_by(thread, route, pool, address, class_index);
+    binadei_thread_leave(thread);
+    return is_given ||
+           (binadei_is_recorded(pool) &&
+            binadei_recorded_free(pool, address, size_bytes, stream));
 }
 
 static __attribute__((noinline)) binade_status
 free_sized_other(binade_pool *pool, binade_devptr address, size_t size_bytes,
                  binade_stream stream)
 {
-    struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = binadei_hit_find(thread, pool, stream);
-    uint32_t class_index = class_of_size(size_bytes);
     if (address && !size_bytes)
         return binadei_fail(BINADE_E_INVALID,
                             "size 0: no block has it; binade_free() needs no "
                             "size");
-    if (route && class_index < BINADEI_SMALL_CLASSES &&
-        class_at(pool, address) == class_index &&
-        binadei_hit_free(thread, route, class_index, address,
-                         BINADEI_HIT_OTHER))
-        return BINADE_OK;
-    if (route && class_index < BINADEI_SMALL_CLASSES &&
-        class_at(pool, address) == (class_index | BINADEI_BYTE_SPECIAL) &&
-        binadei_tenant_free(thread, route, pool, address))
-        return BINADE_OK;
-    if (binadei_is_recorded(pool) && size_bytes &&
-        binadei_recorded_free(pool, address, size_bytes, stream))
-        return BINADE_OK;
-    return free_slow(pool, address, size_bytes, stream);
+    return give_sized_cached(pool, address, size_bytes, stream)
+               ? BINADE_OK
+               : free_slow(pool, address, size_bytes, stream);
 }
 
 binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
                                 size_t size_bytes, binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = thread->last;
-    if (BINADEI_LIKELY(binadei_hit_is_right(thread, route, pool, stream))) {
+    if (binadei_hit_begin(thread)) {
+        const struct binadei_route *route =
+            binadei_hit_last(thread, pool, stream);
         uint32_t class_index = class_of_size(size_bytes);
-        if (BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
+        bool is_given =
+            BINADEI_LIKELY(route) &&
+            BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
             BINADEI_LIKELY(class_at(pool, address) == class_index) &&
-            BINADEI_LIKELY(binadei_hit_free(thread, route, class_index, address,
-                                            BINADEI_HIT_FIRST)))
+            binadei_hit_free(route, class_index, address);
+        binadei_thread_leave(thread);
+        if (BINADEI_LIKELY(is_given))
             return BINADE_OK;
     }
     return free_sized_other(pool, address, size_bytes, stream);

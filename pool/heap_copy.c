@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/base/clock.h"
+
 #define SPARE_ENTRIES ((size_t)256)
 
 /* The array, if it has room for so many entries, or a new one that has room for
@@ -89,13 +91,31 @@ struct walk {
 /* From here on neither free nor a block. */
 static uint64_t lost_from(const struct walk *walk)
 {
+    struct binadei_found found;
     uint64_t at = walk->at + 1;
     while (at < walk->end &&
            !binadei_buddy_class(walk->body->buddy, binadei_grain_at(at)) &&
            !binadei_buddy_free_from(walk->body->buddy, binadei_grain_at(at),
-                                    binadei_grain_at(at + 1)))
+                                    binadei_grain_at(at + 1)) &&
+           !binadei_find_waiting(walk->body->engine, binadei_grain_at(at),
+                                 binadei_grain_at(at + 1), &found))
         at++;
     return at - walk->at;
+}
+
+/* What was freed on a stream and waits in its maps. */
+static uint64_t waiting_from(const struct walk *walk, binade_heap_interval *out)
+{
+    struct binadei_found found;
+    uint64_t grains =
+        binadei_find_waiting(walk->body->engine, binadei_grain_at(walk->at),
+                             binadei_grain_at(walk->end), &found);
+    if (grains) {
+        out->kind = found.kind;
+        out->stream = found.stream;
+        out->age_ns = found.since_ns ? binadei_now_ns() - found.since_ns : 0;
+    }
+    return grains;
 }
 
 /* What begins here, and its length. */
@@ -109,8 +129,10 @@ static uint64_t look(const struct walk *walk, binade_heap_interval *out)
         return grains;
     uint8_t byte = binadei_buddy_class(walk->body->buddy, start);
     out->kind = byte ? BINADE_HEAP_USED : BINADE_HEAP_LOST;
-    if (!byte)
-        return lost_from(walk);
+    if (!byte) {
+        grains = waiting_from(walk, out);
+        return grains ? grains : lost_from(walk);
+    }
     out->flags = byte & BINADEI_BYTE_SPECIAL ? BINADE_HEAP_SPECIAL : 0;
     grains = binadei_block_grains(walk->body->engine, start, byte);
     return grains < walk->end - walk->at ? grains : walk->end - walk->at;

@@ -5,6 +5,7 @@
  */
 #include "binade/ipc.h"
 
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/ipc/handle.h"
@@ -61,34 +62,48 @@ binade_status binade_ipc_release_exports(binade_pool *pool,
 }
 
 /* A call that is of no pool. */
-static binade_status begin(struct binadei_thread **out_thread,
-                           const struct binadei_driver **out_driver)
+struct visit {
+    struct binadei_thread *thread;
+    const struct binadei_driver *driver;
+    int cancel_state; /* the thread's, held meanwhile */
+};
+
+static void end(const struct visit *visit)
 {
-    binade_status status = binadei_thread_enter(out_thread);
+    binadei_thread_leave(visit->thread);
+    binadei_cancel_restore(visit->cancel_state);
+}
+
+static binade_status begin(struct visit *out)
+{
+    binade_status status = binadei_thread_enter(&out->thread);
     if (status != BINADE_OK)
         return status;
-    status = binadei_driver_open(out_driver);
+    out->cancel_state = binadei_cancel_hold();
+    status = binadei_driver_open(&out->driver);
     if (status != BINADE_OK)
-        binadei_thread_leave(*out_thread);
+        end(out);
     return status;
 }
 
 binade_status binade_ipc_import(const void *handle, size_t handle_bytes,
                                 binade_context context, binade_devptr *out)
 {
-    struct binadei_thread *thread;
-    const struct binadei_driver *driver;
+    struct visit visit;
     binade_ipc_handle own;
     if (!handle || !out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_ipc_import: handle or out is NULL");
     binade_status status = binadei_handle_read(handle, handle_bytes, &own);
     if (status == BINADE_OK)
-        status = begin(&thread, &driver);
+        status = begin(&visit);
     if (status != BINADE_OK)
         return status;
-    status = binadei_import(driver, &own, context, out);
-    binadei_thread_leave(thread);
+    if (context)
+        status = binadei_context_check(visit.driver, context);
+    if (status == BINADE_OK)
+        status = binadei_import(visit.driver, &own, context, out);
+    end(&visit);
     return status;
 }
 
@@ -112,41 +127,38 @@ static binade_status close_any(const struct binadei_driver *driver,
 binade_status binade_ipc_close(binade_devptr address, binade_stream stream,
                                uint64_t *out_closing)
 {
-    struct binadei_thread *thread;
-    const struct binadei_driver *driver;
-    binade_status status = begin(&thread, &driver);
+    struct visit visit;
+    binade_status status = begin(&visit);
     if (status != BINADE_OK)
         return status;
     if (address)
-        status = close_any(driver, address, stream, out_closing);
+        status = close_any(visit.driver, address, stream, out_closing);
     else if (out_closing)
         *out_closing = 0;
-    binadei_thread_leave(thread);
+    end(&visit);
     return status;
 }
 
 binade_status binade_ipc_wait(uint64_t closing, uint32_t timeout_ms)
 {
-    struct binadei_thread *thread;
-    const struct binadei_driver *driver;
-    binade_status status = begin(&thread, &driver);
+    struct visit visit;
+    binade_status status = begin(&visit);
     if (status != BINADE_OK)
         return status;
-    status = binadei_import_wait(driver, closing, timeout_ms);
-    binadei_thread_leave(thread);
+    status = binadei_import_wait(visit.driver, closing, timeout_ms);
+    end(&visit);
     return status;
 }
 
 binade_status binade_ipc_trim(uint32_t keep_count, uint32_t *out_open)
 {
-    struct binadei_thread *thread;
-    const struct binadei_driver *driver;
+    struct visit visit;
     uint32_t open_count = 0;
-    binade_status status = begin(&thread, &driver);
+    binade_status status = begin(&visit);
     if (status != BINADE_OK)
         return status;
-    status = binadei_import_trim(driver, keep_count, &open_count);
-    binadei_thread_leave(thread);
+    status = binadei_import_trim(visit.driver, keep_count, &open_count);
+    end(&visit);
     if (out_open)
         *out_open = open_count;
     return status;

@@ -91,9 +91,7 @@ static void note(const struct binadei_climb *climb, binade_history_kind kind,
 
 static uint64_t needed_bytes(const struct binadei_climb *climb)
 {
-    const struct binadei_size *size = &climb->request->size;
-    return size->chunks ? size->chunks * (uint64_t)BINADEI_CHUNK_BYTES
-                        : size->grains * BINADEI_GRAIN_BYTES;
+    return climb->request->size.grains * BINADEI_GRAIN_BYTES;
 }
 
 /* Outside of operations: it waits for other growers, and for the source. */
@@ -204,6 +202,13 @@ static bool may_wait_on(const struct binadei_climb *climb)
            binadei_now_ns() < climb->wait_end_ns;
 }
 
+/* What became whole goes back to the source, which may give it in one piece. */
+static bool is_regrown(struct binadei_climb *climb)
+{
+    return binadei_segments_can_trim(climb->body->segments) &&
+           is_found(climb, BINADE_OOM_TRIM, trim);
+}
+
 static enum binadei_verdict wait_for_events(struct binadei_climb *climb)
 {
     long nap_ns = NAP_NS;
@@ -212,7 +217,10 @@ static enum binadei_verdict wait_for_events(struct binadei_climb *climb)
         /* What could not be recorded before may be by now. And others may have
          * given what this thread never saw. */
         (void)binadei_reclaim_idle(climb->call);
-        if (binadei_reclaim_own(climb->call) ? take_last(climb) : take(climb))
+        bool is_more = binadei_reclaim_own(climb->call);
+        if (is_more ? take_last(climb) : take(climb))
+            return BINADEI_FOUND;
+        if (is_more && is_regrown(climb))
             return BINADEI_FOUND;
     }
     return BINADEI_EXHAUSTED;
@@ -230,7 +238,8 @@ static enum binadei_verdict last_looks(struct binadei_climb *climb)
                          binadei_now_ns() < end_ns;
          i++) {
         binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
-        verdict = take(climb) ? BINADEI_FOUND : binadei_last_look(climb);
+        verdict = take(climb) || is_regrown(climb) ? BINADEI_FOUND
+                                                   : binadei_last_look(climb);
     }
     climb->report.is_exact = verdict == BINADEI_EXHAUSTED;
     if (verdict == BINADEI_UNDECIDED)
@@ -311,6 +320,7 @@ static binade_status climb_to_the_end(struct binadei_climb *climb)
 /* What any thread has free. Who needs that has too little for such caches. */
 static bool is_cached(struct binadei_climb *climb)
 {
+    climb->call->is_pressed = true;
     binadei_bounds_shrink(climb->call->member);
     return is_found(climb, BINADE_OOM_OWN_CACHE, own_cache) ||
            is_found(climb, BINADE_OOM_ORPHANS, orphans) ||
@@ -419,6 +429,7 @@ static binade_status climb(struct binadei_call *call,
 {
     if (may_wait) {
         binadei_call_pass_gate(call);
+        binadei_reclaim_own_stream(call);
     } else if (!binadei_gate_is_open(call->engine)) {
         return binadei_fail(BINADE_E_BUSY,
                             "%zu bytes: another thread searches for the last "

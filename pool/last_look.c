@@ -49,6 +49,8 @@ static bool search(struct binadei_climb *climb)
     (void)binadei_reclaim_own(call);
     (void)binadei_reclaim_idle(call);
     (void)binadei_reclaim_done(call);
+    if (climb->may_wait)
+        (void)binadei_reclaim_idle_streams(call);
     return binadei_take_last(call, climb->request, &climb->address);
 }
 
@@ -74,7 +76,9 @@ static enum binadei_verdict look(struct binadei_climb *climb, uint64_t end_ns)
     if (search(climb))
         return BINADEI_FOUND;
     if (is_resting && is_undisturbed(call, before) &&
-        !binadei_may_grow(climb) && call->member->postponed == postponed) {
+        !binadei_may_grow(climb) && call->member->postponed == postponed &&
+        /* What is whole by now must have gone back and been asked for again. */
+        !binadei_segments_can_trim(climb->body->segments)) {
         /* The report is of the same moment, or there is another look. */
         binadei_oom_look(climb);
         if (is_undisturbed(call, before))
@@ -139,6 +143,7 @@ enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
     do {
         verdict = look(climb, end_ns);
     } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(climb) &&
+             !binadei_segments_can_trim(climb->body->segments) &&
              binadei_now_ns() < end_ns);
     bool is_mine = open_gate(call->engine, ticket, closed_at_ns);
     return verdict == BINADEI_EXHAUSTED && !is_mine ? BINADEI_UNDECIDED

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pool/arena.h"
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/body.h"
@@ -35,7 +36,7 @@ static binade_status open_context(struct binadei_pool_body *body)
     const struct binadei_driver *driver = body->driver;
     body->context = body->options.context;
     if (body->context)
-        return BINADE_OK;
+        return binadei_context_check(driver, body->context);
     int count = 0;
     binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (&count));
     if (status != BINADE_OK)
@@ -163,6 +164,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .first_bytes = body->options.first_segment_bytes,
         .largest_bytes = body->options.largest_segment_bytes,
         .watermark_bytes = body->options.watermark_bytes,
+        .is_stepped = (body->options.flags & BINADE_POOL_STREAM_MAPS) != 0,
     };
     struct binadei_segments_options with_buddy = options;
     body->source_name = source.name;
@@ -195,6 +197,7 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .thread_cache_bytes = body->options.thread_cache_bytes,
         .cache_bytes = cache_bytes(body),
         .history_entries = body->options.history_entries,
+        .has_maps = (body->options.flags & BINADE_POOL_STREAM_MAPS) != 0,
     };
     return binadei_engine_create(&options, &body->engine);
 }
@@ -278,28 +281,10 @@ static binade_status unmake(struct binadei_pool_body *body)
     return status;
 }
 
-binade_status binade_pool_create(const binade_pool_options *options,
-                                 binade_pool **out)
+static binade_status create_by(const binade_pool_options *resolved,
+                               const char *conf, bool is_arena,
+                               binade_pool **out)
 {
-    if (!out)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_pool_create: out is NULL");
-    return binadei_pool_create(options, getenv("BINADE_CONF"), out);
-}
-
-binade_status binadei_pool_create(const binade_pool_options *options,
-                                  const char *conf, binade_pool **out)
-{
-    binade_pool_options resolved;
-    /* Before memory is asked for: a lock of it may be held by a thread that the
-     * child does not have. */
-    if (binadei_is_forked())
-        return binadei_refuse_child();
-    binade_status status = binadei_options_resolve(options, conf, &resolved);
-    if (status == BINADE_OK)
-        status = binadei_expose_by_conf(conf);
-    if (status != BINADE_OK)
-        return status;
     struct binade_pool *pool =
         aligned_alloc(alignof(struct binade_pool), sizeof(*pool));
     struct binadei_pool_body *body = calloc(1, sizeof(*body));
@@ -309,13 +294,14 @@ binade_status binadei_pool_create(const binade_pool_options *options,
         return no_memory();
     }
     memset(pool, 0, sizeof(*pool));
-    body->options = resolved;
+    body->options = *resolved;
     body->pool = pool;
+    body->is_arena = is_arena;
     binadei_callbacks_init(&body->callbacks);
     binadei_scopes_init(&body->scopes);
     pool->body = body;
     struct binadei_trace_file *trace = NULL;
-    status = binadei_record_open(conf, &trace);
+    binade_status status = binadei_record_open(conf, &trace);
     if (status == BINADE_OK)
         status = make(body, pool);
     if (status == BINADE_OK) {
@@ -328,6 +314,39 @@ binade_status binadei_pool_create(const binade_pool_options *options,
     (void)unmake(body);
     free(pool);
     return status;
+}
+
+static binade_status create(const binade_pool_options *options,
+                            const char *conf, bool is_arena, binade_pool **out)
+{
+    binade_pool_options resolved;
+    /* Before memory is asked for: a lock of it may be held by a thread that the
+     * child does not have. */
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    int cancel_state = binadei_cancel_hold();
+    binade_status status = binadei_options_resolve(options, conf, &resolved);
+    if (status == BINADE_OK)
+        status = binadei_expose_by_conf(conf);
+    if (status == BINADE_OK)
+        status = create_by(&resolved, conf, is_arena, out);
+    binadei_cancel_restore(cancel_state);
+    return status;
+}
+
+binade_status binade_pool_create(const binade_pool_options *options,
+                                 binade_pool **out)
+{
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_pool_create: out is NULL");
+    return create(options, getenv("BINADE_CONF"), false, out);
+}
+
+binade_status binadei_arena_pool_create(const binade_pool_options *options,
+                                        binade_pool **out)
+{
+    return create(options, NULL, true, out);
 }
 
 static void print_leaks(const binade_leaks *leaks)
@@ -410,27 +429,45 @@ static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
     return drained == BINADE_OK ? status : drained;
 }
 
-binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
+static bool is_dead(const binade_pool *pool)
+{
+    return (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
+}
+
+binade_status binadei_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
 {
     binade_leaks leaks = {.struct_size = sizeof(leaks)};
-    if (!pool)
-        return BINADE_OK;
-    if (binadei_is_forked())
-        return binadei_refuse_child();
-    if (out_leaks && out_leaks->struct_size < sizeof(leaks)) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_pool_destroy: struct_size is %u, must be "
-                            "%zu or more",
-                            (unsigned)out_leaks->struct_size, sizeof(leaks));
-    }
-    if (binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
+    if (is_dead(pool))
         return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
-    /* Who looks at it from outside is no user who has it kept. */
+    int cancel_state = binadei_cancel_hold();
+    /* A program that looks at the pool from outside does not keep it. */
     binadei_exposed_remove(pool->body);
     binade_status status = destroy(pool, &leaks);
     if (pool->body)
         binadei_exposed_add(pool->body);
+    binadei_cancel_restore(cancel_state);
     if (out_leaks && status != BINADE_E_BUSY)
         *out_leaks = leaks;
     return status;
+}
+
+binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
+{
+    if (!pool)
+        return BINADE_OK;
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    if (out_leaks && out_leaks->struct_size < sizeof(*out_leaks)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_pool_destroy: struct_size is %u, must be "
+                            "%zu or more",
+                            (unsigned)out_leaks->struct_size,
+                            sizeof(*out_leaks));
+    }
+    if (!is_dead(pool) && pool->body->is_arena) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "the pool is a host arena's: "
+                            "binade_host_destroy() ends both");
+    }
+    return binadei_pool_destroy(pool, out_leaks);
 }

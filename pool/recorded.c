@@ -8,46 +8,52 @@
  */
 #include "pool/recorded.h"
 
-/* The route, if the pool's history is all that keeps it from being right. */
-static struct binadei_route *find(struct binadei_thread *thread,
-                                  const struct binade_pool *pool,
-                                  binade_stream stream)
+/* Inside: the route, if the pool's history is all that keeps it from being
+ * right and nobody asks for the caches; or NULL. */
+static const struct binadei_route *find(struct binadei_thread *thread,
+                                        const struct binade_pool *pool,
+                                        binade_stream stream)
 {
-    if (binadei_thread_is_inside(thread))
-        return NULL;
     struct binadei_route *route = thread->last;
     if (!route || route->pool != pool || route->stream != stream)
         route = binadei_thread_find(thread, pool, stream);
     if (!route || !route->push)
         return NULL;
     uint64_t attention = binadei_attention(pool) & ~BINADEI_ATTENTION_RECORDED;
-    return route->attention == attention ? route : NULL;
+    return route->attention == attention && !binadei_hit_is_claimed(thread)
+               ? route
+               : NULL;
+}
+
+/* Inside: pops a block and notes it; 0: there is none. */
+static binade_devptr pop(const struct binadei_route *route, size_t size_bytes,
+                         binade_stream stream)
+{
+    binade_devptr address = binadei_hit_alloc(route, size_bytes);
+    struct binadei_history_ring *ring = route->pop->member->history;
+    if (!address)
+        return 0;
+    binadei_history_begin_note(ring);
+    const struct binadei_note note = {
+        .kind = BINADE_HISTORY_ALLOC,
+        .ticks = binadei_ticks(ring->is_counter),
+        .address = address,
+        .size_bytes = size_bytes,
+        .stream = stream,
+    };
+    binadei_history_write(ring, &note);
+    binadei_history_end_note(ring);
+    return address;
 }
 
 binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
                                      size_t size_bytes, binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = find(thread, pool, stream);
-    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
-    if (!route || less_one >= BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES ||
-        !binadei_hit_enter(thread, BINADEI_HIT_OTHER))
+    if (!binadei_hit_begin(thread))
         return 0;
-    binade_devptr address = binadei_hit_pop(
-        &route->pop->magazines[binadei_class_of(less_one)], size_bytes);
-    if (address) {
-        struct binadei_history_ring *ring = route->pop->member->history;
-        binadei_history_begin_note(ring);
-        const struct binadei_note note = {
-            .kind = BINADE_HISTORY_ALLOC,
-            .ticks = binadei_ticks(ring->is_counter),
-            .address = address,
-            .size_bytes = size_bytes,
-            .stream = stream,
-        };
-        binadei_history_write(ring, &note);
-        binadei_history_end_note(ring);
-    }
+    const struct binadei_route *route = find(thread, pool, stream);
+    binade_devptr address = route ? pop(route, size_bytes, stream) : 0;
     binadei_thread_leave(thread);
     return address;
 }
@@ -64,32 +70,38 @@ static bool find_class(const struct binade_pool *pool, binade_devptr address,
              binadei_class_of(less_one) == *out));
 }
 
+/* Inside: pushes a block and notes it. `size_bytes` is the caller's claim, or
+ * 0. */
+static bool push(const struct binadei_route *route, binade_devptr address,
+                 size_t size_bytes, binade_stream stream)
+{
+    uint32_t class_index;
+    struct binadei_history_ring *ring = route->push->member->history;
+    if (!find_class(route->pool, address, size_bytes, &class_index) ||
+        !binadei_hit_free(route, class_index, address))
+        return false;
+    binadei_history_begin_note(ring);
+    const struct binadei_note note = {
+        .kind = size_bytes ? BINADE_HISTORY_FREE_SIZED : BINADE_HISTORY_FREE,
+        .ticks = binadei_ticks(ring->is_counter),
+        .address = address,
+        .size_bytes =
+            size_bytes ? size_bytes : binadei_class_bytes(class_index),
+        .stream = stream,
+    };
+    binadei_history_write(ring, &note);
+    binadei_history_end_note(ring);
+    return true;
+}
+
 bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
                            size_t size_bytes, binade_stream stream)
 {
-    uint32_t class_index;
     struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = find(thread, pool, stream);
-    if (!route || !find_class(pool, address, size_bytes, &class_index) ||
-        !binadei_hit_enter(thread, BINADEI_HIT_OTHER))
+    if (!binadei_hit_begin(thread))
         return false;
-    bool is_pushed =
-        binadei_hit_push(&route->push->magazines[class_index], address);
-    if (is_pushed) {
-        struct binadei_history_ring *ring = route->push->member->history;
-        binadei_history_begin_note(ring);
-        const struct binadei_note note = {
-            .kind =
-                size_bytes ? BINADE_HISTORY_FREE_SIZED : BINADE_HISTORY_FREE,
-            .ticks = binadei_ticks(ring->is_counter),
-            .address = address,
-            .size_bytes =
-                size_bytes ? size_bytes : binadei_class_bytes(class_index),
-            .stream = stream,
-        };
-        binadei_history_write(ring, &note);
-        binadei_history_end_note(ring);
-    }
+    const struct binadei_route *route = find(thread, pool, stream);
+    bool is_pushed = route && push(route, address, size_bytes, stream);
     binadei_thread_leave(thread);
     return is_pushed;
 }

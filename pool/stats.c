@@ -132,6 +132,7 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
     if (status != BINADE_OK)
         return status;
     binadei_call_pass_gate(&call);
+    call.is_pressed = true;
     if (pool->body->checked)
         swept_bytes = binadei_checked_sweep(&call);
     (void)binadei_reclaim_orphans(&call);

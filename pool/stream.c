@@ -186,6 +186,8 @@ binade_status binade_pool_add_context(binade_pool *pool, binade_context context)
     else if (binadei_is_lost(pool))
         status = binadei_context_refuse(call.engine->home);
     else
+        status = binadei_context_check(call.engine->driver, context);
+    if (status == BINADE_OK)
         status = binadei_engine_add_context(call.engine, context);
     binadei_call_leave(&call);
     return status;

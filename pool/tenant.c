@@ -105,13 +105,14 @@ static binade_status take(binade_pool *pool, const struct binadei_wish *wish,
                           binade_stream stream, binade_devptr *out)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    struct binadei_route *route = wish->alignment_bytes == 1
-                                      ? binadei_hit_find(thread, pool, stream)
-                                      : NULL;
-    binade_devptr address =
-        route ? binadei_hit_alloc(thread, route, wish->size_bytes,
-                                  BINADEI_HIT_OTHER)
-              : 0;
+    binade_devptr address = 0;
+    if (wish->alignment_bytes == 1 && binadei_hit_begin(thread)) {
+        const struct binadei_route *route =
+            binadei_hit_find(thread, pool, stream);
+        if (route)
+            address = binadei_hit_alloc(route, wish->size_bytes);
+        binadei_thread_leave(thread);
+    }
     if (!address)
         return binadei_alloc(pool, wish, stream, out);
     *out = address;
@@ -194,8 +195,8 @@ binade_status binade_tenant_try_alloc(binade_tenant tenant, size_t size_bytes,
     return alloc_for(tenant, &wish, stream, out);
 }
 
-bool binadei_tenant_free(struct binadei_thread *thread,
-                         struct binadei_route *route, binade_pool *pool,
+bool binadei_tenant_free(const struct binadei_thread *thread,
+                         const struct binadei_route *route, binade_pool *pool,
                          binade_devptr address)
 {
     struct binadei_engine *engine = pool->engine;
@@ -213,8 +214,7 @@ bool binadei_tenant_free(struct binadei_thread *thread,
         return false;
     binadei_tag_set(tags, start, 0);
     binadei_buddy_set_class(engine->buddy, start, bare);
-    if (!binadei_hit_free(thread, route, bare - 1U, address,
-                          BINADEI_HIT_OTHER)) {
+    if (!binadei_hit_free(route, bare - 1U, address)) {
         binadei_tag_set(tags, start, tag);
         binadei_buddy_set_class(engine->buddy, start, byte);
         return false;

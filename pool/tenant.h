@@ -19,9 +19,9 @@ static inline uint64_t binadei_tenant_bytes(size_t size_bytes)
 
 /* The way back that is as good as a hit: takes the tag off a small block and
  * pushes it, if nothing else is noted of it and the magazine has room. False:
- * nothing has changed. */
-bool binadei_tenant_free(struct binadei_thread *thread,
-                         struct binadei_route *route, binade_pool *pool,
+ * nothing has changed. Inside, as hit.h says it. */
+bool binadei_tenant_free(const struct binadei_thread *thread,
+                         const struct binadei_route *route, binade_pool *pool,
                          binade_devptr address);
 
 #endif

@@ -19,6 +19,7 @@ examples:
   binade replay --mode=serial,concurrent --threads=8 --repeats=5 run.btrace.gz
   binade replay --subject=binade,best-fit --html=report.html a.btrace b.btrace
   binade replay --driver=standin --rows=rows.jsonl run.btrace
+  binade replay --lag=idle,work:100,held run.btrace
 
 The stand-in driver has as much memory as BINADE_STANDIN_MEMORY says. Rows are
 as in docs/replay.md, traces as in docs/traces.md.
@@ -69,6 +70,14 @@ def add(command):
         "several, N in all at the most; each N is a replay of its own")
     add("--limit", metavar="BYTES",
         help="memory that a subject may have of its driver")
+    add("--lag", metavar="L[,L]", action="append", default=[],
+        help="what the device does meanwhile; each L is a replay of its own: "
+        "idle (default), nothing is queued on it; work:N, what takes N "
+        "microseconds on its stream behind each call; fill:N, N fills of each "
+        "block that is allocated; sync:N, a thread waits for its stream at "
+        "every N-th call, and these three together as in work:50+sync:16; or "
+        "held, all streams wait until an allocation fails or a call does not "
+        "return")
     add("--bisect", action="store_true",
         help="serial: look for the smallest limit at which nothing fails")
     add("--samples", metavar="N",
@@ -119,6 +128,7 @@ def _serial(options):
 def runs(options):
     """Each Run that the options ask for."""
     common = [f"--subject={names}" for names in options.subject]
+    common += [f"--lag={lags}" for lags in options.lag]
     common += _valued(options, "limit", "repeats", "driver", "commit")
     for mode in options.mode:
         if mode == "serial":

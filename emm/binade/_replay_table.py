@@ -6,7 +6,7 @@ from binade import _report_rows
 from binade._report_table import COLUMNS
 
 _SHOWN = ("footprint", "smallest_limit_bytes", "driver_calls", "median_ns",
-          "p99_ns", "ooms")
+          "p99_ns", "ooms", "releases")
 _STANDIN = ("The driver is the stand-in, which keeps the books as a driver "
             "does: the times are not a GPU's.")
 

@@ -253,7 +253,7 @@ def top(page, rows, comparisons):
 def numbers(comparisons):
     """What the tables show, for programs."""
     return [{"trace": one.trace, "mode": one.mode, "threads": one.threads,
-             "limit_bytes": one.limit_bytes,
+             "limit_bytes": one.limit_bytes, "lag": one.lag,
              "subjects": [{"subject": subject.name,
                            "refused": subject.refused, **subject.values}
                           for subject in one.subjects.values()]}

@@ -92,7 +92,8 @@ def check(where, row):
     trace = part(where, row, "trace")
     for title, value in (("trace.file", trace.get("file")),
                          ("subject", row.get("subject")),
-                         ("mode", row.get("mode"))):
+                         ("mode", row.get("mode")),
+                         ("lag", row.get("lag", ""))):
         if not isinstance(value, str):
             raise RowError(where, f"{title} is no text")
     for name in ("operations", "threads", "streams", "peak_live_bytes",

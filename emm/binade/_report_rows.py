@@ -24,7 +24,10 @@ FIELDS = {
     "smallest_limit_bytes": ("smallest_limit_bytes",),
     "driver_calls": ("driver_calls",),
     "ooms": ("ooms",),
+    "releases": ("releases",),
 }
+# Of a row that says nothing of how far the device lagged.
+IDLE = "idle"
 
 
 def summary(values):
@@ -92,7 +95,8 @@ def footprint(row):
 
 class Comparison:
     def __init__(self, key, row):
-        self.trace, self.mode, self.threads, self.limit_bytes = key
+        (self.trace, self.mode, self.lag, self.threads,
+         self.limit_bytes) = key
         self.about = row["trace"]
         self.subjects = {}
 
@@ -117,6 +121,8 @@ class Comparison:
             said.append(words.counted(self.threads, "thread"))
         if self.limit_bytes:
             said.append(f"limit {words.as_bytes(self.limit_bytes)}")
+        if self.lag != IDLE:
+            said.append(f"device {self.lag}")
         return ", ".join(said)
 
 
@@ -124,7 +130,7 @@ def compare(rows):
     """The comparisons of (where, row), in the order in which they come."""
     found = {}
     for where, row in rows:
-        key = (row["trace"]["file"], row["mode"],
+        key = (row["trace"]["file"], row["mode"], row.get("lag", IDLE),
                *(number(where, row, (name,))
                  for name in ("threads", "limit_bytes")))
         if key not in found:

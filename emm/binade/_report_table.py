@@ -20,7 +20,10 @@ COLUMNS = (
     ("smallest_limit_bytes", "smallest limit", words.as_bytes),
     ("driver_calls", "driver calls", words.as_count),
     ("ooms", "out of memory", words.as_count),
+    ("releases", "streams let go", words.as_count),
 )
+# Shown only where something is known of it.
+RARE = {"releases"}
 MARKED = {"mean_ns", "median_ns", "p99_ns", "footprint",
           "smallest_limit_bytes", "driver_calls"}
 # What several comparisons are laid beside each other by.
@@ -64,8 +67,9 @@ def head(first, headings):
 
 def known_columns(comparison):
     """A column in which nothing is known would only take room."""
-    return [one for one in COLUMNS if comparison.mode == "serial" or any(
-        subject.values[one[0]] for subject in comparison.ran)]
+    return [one for one in COLUMNS
+            if (comparison.mode == "serial" and one[0] not in RARE)
+            or any(subject.values[one[0]] for subject in comparison.ran)]
 
 
 def rounded(comparison):

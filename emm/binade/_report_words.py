@@ -142,6 +142,13 @@ GLOSSARY = {
     "driver calls": "Calls that take memory of the driver or return it. They "
                     "are slow, and some wait for the device.",
     "out of memory": "How many allocations failed.",
+    "device": "How far the device lagged. work:N: what takes N microseconds "
+              "was queued behind each call; fill:N: each block was filled N "
+              "times; sync:N: threads waited for their stream at every N-th "
+              "call; held: no stream began any work. Where nothing is said, "
+              "nothing was queued.",
+    "streams let go": "How often streams that were held had to go on, because "
+                      "an allocation failed or a call did not return.",
     "stand-in": "A driver for machines without a GPU. It keeps the books as "
                 "a driver does, but has none of a device's times.",
 }

@@ -37,6 +37,8 @@ static void lay_out(struct binadei_buddy *buddy, struct layout *layout)
     buddy->pages = place(layout, pages, sizeof(*buddy->pages));
     buddy->groups = place(layout, groups, sizeof(*buddy->groups));
     buddy->classes = place(layout, pages * BINADEI_PAGE_GRAINS, 1);
+    buddy->run_grains =
+        place(layout, pages * BINADEI_PAGE_CHUNKS, sizeof(*buddy->run_grains));
 }
 
 static void *reserve(size_t bytes)
@@ -101,16 +103,25 @@ const _Atomic uint8_t *binadei_buddy_classes(const struct binadei_buddy *buddy)
     return buddy->classes;
 }
 
-uint32_t binadei_buddy_run_chunks(const struct binadei_buddy *buddy,
-                                  binadei_page first)
+uint8_t binadei_buddy_end_class(struct binadei_buddy *buddy,
+                                binadei_grain start)
 {
-    return atomic_load_explicit(&buddy->pages[first.index].run_chunks,
+    return atomic_exchange_explicit(&buddy->classes[start.index], 0,
+                                    memory_order_relaxed);
+}
+
+uint64_t binadei_buddy_run_grains(const struct binadei_buddy *buddy,
+                                  binadei_grain start)
+{
+    binadei_chunk chunk = binadei_chunk_of_grain(start);
+    return atomic_load_explicit(&buddy->run_grains[chunk.index],
                                 memory_order_relaxed);
 }
 
-void binadei_buddy_set_run_chunks(struct binadei_buddy *buddy,
-                                  binadei_page first, uint32_t chunks)
+void binadei_buddy_set_run_grains(struct binadei_buddy *buddy,
+                                  binadei_grain start, uint64_t grains)
 {
-    atomic_store_explicit(&buddy->pages[first.index].run_chunks, chunks,
+    binadei_chunk chunk = binadei_chunk_of_grain(start);
+    atomic_store_explicit(&buddy->run_grains[chunk.index], (uint32_t)grains,
                           memory_order_relaxed);
 }

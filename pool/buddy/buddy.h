@@ -124,11 +124,16 @@ void binadei_buddy_set_class(struct binadei_buddy *buddy, binadei_grain start,
                              uint8_t class_byte);
 /* All metadata bytes, by grain: what a look-up on a hot path reads. */
 const _Atomic uint8_t *binadei_buddy_classes(const struct binadei_buddy *buddy);
-/* Length of a run, in chunks, kept for its first page. */
-uint32_t binadei_buddy_run_chunks(const struct binadei_buddy *buddy,
-                                  binadei_page first);
-void binadei_buddy_set_run_chunks(struct binadei_buddy *buddy,
-                                  binadei_page first, uint32_t chunks);
+/* Ends an interval: its byte becomes 0. Returns what it was; of two that end
+ * it, one gets 0. */
+uint8_t binadei_buddy_end_class(struct binadei_buddy *buddy,
+                                binadei_grain start);
+/* Length of a run, which is above a chunk and below 2^32 grains, kept for the
+ * chunk in which it starts. */
+uint64_t binadei_buddy_run_grains(const struct binadei_buddy *buddy,
+                                  binadei_grain start);
+void binadei_buddy_set_run_grains(struct binadei_buddy *buddy,
+                                  binadei_grain start, uint64_t grains);
 
 /* At rest: checks the numbered invariants. NULL, or which one is broken;
  * `out_at` is then the grain where. */

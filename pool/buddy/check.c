@@ -4,7 +4,7 @@
  * The verifier: the numbered invariants of docs/invariants.md, at rest. Relaxed
  * loads throughout: nobody else is at work.
  */
-#include "pool/buddy/state.h"
+#include "pool/buddy/map_state.h"
 
 static bool page_is_free(const struct binadei_buddy *buddy, binadei_page page)
 {
@@ -131,4 +131,133 @@ uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy)
                 &buddy->chunk_words[binadei_chunk_in_page(page, i).index]));
     }
     return grains;
+}
+
+/* What one map's words say of a chunk, or the buddy's. */
+struct words {
+    bool is_page_free;
+    bool is_chunk_free;
+    uint64_t grains;
+};
+
+static struct words done_words(const struct binadei_buddy *buddy,
+                               binadei_chunk chunk)
+{
+    binadei_page page = binadei_page_of_chunk(chunk);
+    uint64_t chunks = binadei_load_relaxed(&buddy->pages[page.index].word);
+    return (struct words){
+        binadei_load_relaxed(&binadei_group_of(buddy, page)->free_pages) &
+            binadei_page_bit(page),
+        chunks >> binadei_chunk_bit(chunk) & 1,
+        binadei_load_relaxed(&buddy->chunk_words[chunk.index])};
+}
+
+static struct words map_words(const struct binadei_maps_group *group,
+                              unsigned age, binadei_chunk chunk)
+{
+    binadei_page page = binadei_page_of_chunk(chunk);
+    unsigned page_bit = page.index % BINADEI_WORD_BITS;
+    unsigned chunk_bit = binadei_chunk_bit(chunk);
+    const struct binadei_map_group *map = &group->ages[age];
+    const struct binadei_maps_page *parts =
+        binadei_maps_page_at(group, page_bit);
+    uint64_t chunks = binadei_load_relaxed(&map->chunks[page_bit]);
+    return (struct words){
+        binadei_load_relaxed(&map->pages) & binadei_page_bit(page),
+        chunks >> chunk_bit & 1,
+        parts ? binadei_load_relaxed(&parts->grains[age][chunk_bit]) : 0};
+}
+
+static bool is_free_twice(const struct words *words)
+{
+    return words->is_page_free + words->is_chunk_free + (words->grains != 0) >
+           1;
+}
+
+static uint64_t free_grains(const struct words *words)
+{
+    return words->is_page_free || words->is_chunk_free ? BINADEI_WORD_FULL
+                                                       : words->grains;
+}
+
+/* M3 for what a map has of one chunk. */
+static bool is_hinted(const struct binadei_map_group *map, binadei_chunk chunk,
+                      const struct words *words)
+{
+    binadei_page page = binadei_page_of_chunk(chunk);
+    uint64_t cut =
+        binadei_load_relaxed(&map->cut[page.index % BINADEI_WORD_BITS]);
+    bool is_open = binadei_load_relaxed(&map->open) & binadei_page_bit(page);
+    bool is_cut = cut >> binadei_chunk_bit(chunk) & 1;
+    return (!words->is_chunk_free || is_open) &&
+           (!words->grains || (is_open && is_cut));
+}
+
+static bool is_map_full(const struct binadei_map_group *map,
+                        binadei_chunk chunk, const struct words *words)
+{
+    binadei_page page = binadei_page_of_chunk(chunk);
+    uint64_t chunks =
+        binadei_load_relaxed(&map->chunks[page.index % BINADEI_WORD_BITS]);
+    return words->grains == BINADEI_WORD_FULL || chunks == BINADEI_WORD_FULL;
+}
+
+/* M1, M3 and M4 for what one stream has of a chunk, which is added to `seen`. */
+static const char *check_own(const struct binadei_maps *maps,
+                             binadei_chunk chunk, uint64_t *seen)
+{
+    const struct binadei_maps_group *group = binadei_maps_group_at(
+        maps, binadei_page_of_chunk(chunk).index / BINADEI_WORD_BITS);
+    for (unsigned age = 0; group && age < BINADEI_AGES; age++) {
+        const struct binadei_map_group *map = &group->ages[age];
+        struct words words = map_words(group, age, chunk);
+        uint64_t grains = free_grains(&words);
+        if (is_free_twice(&words))
+            return "M1: a unit is free at two levels of a map";
+        if (grains & *seen)
+            return "M1: a grain is free in two maps";
+        *seen |= grains;
+        if (!is_hinted(map, chunk, &words))
+            return "M3: a word is not in its hints";
+        if (age == BINADEI_FRESH && is_map_full(map, chunk, &words))
+            return "M4: a full word of a fresh map is open";
+    }
+    return NULL;
+}
+
+/* M2. */
+static bool is_sum_right(const struct binadei_maps *maps, unsigned age)
+{
+    uint64_t grains = 0;
+    uint64_t chunks =
+        (uint64_t)binadei_page_limit(maps->buddy) * BINADEI_PAGE_CHUNKS;
+    for (binadei_chunk chunk = {0}; chunk.index < chunks; chunk.index++) {
+        const struct binadei_maps_group *group = binadei_maps_group_at(
+            maps, binadei_page_of_chunk(chunk).index / BINADEI_WORD_BITS);
+        if (!group)
+            continue;
+        struct words words = map_words(group, age, chunk);
+        grains += binadei_word_count(free_grains(&words));
+    }
+    return grains == binadei_maps_grains(maps, age);
+}
+
+const char *binadei_maps_check(const struct binadei_maps *const *maps,
+                               uint32_t count, binadei_grain *out_at)
+{
+    const char *broken = NULL;
+    const struct binadei_buddy *buddy = maps[0]->buddy;
+    uint64_t chunks = (uint64_t)binadei_page_limit(buddy) * BINADEI_PAGE_CHUNKS;
+    for (binadei_chunk chunk = {0}; !broken && chunk.index < chunks;
+         chunk.index++) {
+        *out_at = binadei_grain_in_chunk(chunk, 0);
+        struct words done = done_words(buddy, chunk);
+        uint64_t seen = free_grains(&done);
+        for (uint32_t i = 0; !broken && i < count; i++)
+            broken = check_own(maps[i], chunk, &seen);
+    }
+    for (uint32_t i = 0; !broken && i < count * BINADEI_AGES; i++)
+        if (!is_sum_right(maps[i / BINADEI_AGES], i % BINADEI_AGES))
+            broken = "M2: a map has another number of grains than it says";
+    return broken;
 }

@@ -96,6 +96,15 @@ static bool give_grains(struct binadei_buddy *buddy,
     return filling.is_given;
 }
 
+bool binadei_give_grains(struct binadei_buddy *buddy, binadei_chunk chunk,
+                         uint64_t mask)
+{
+    uint64_t retired = 0;
+    binadei_page page = binadei_page_of_chunk(chunk);
+    return give_grains(buddy, NULL, chunk, mask, &retired) &&
+           (!retired || binadei_give_chunks(buddy, NULL, page, retired));
+}
+
 /* Chunks of one page: none, some, or the page. */
 static bool give_mask(struct binadei_buddy *buddy,
                       const struct binadei_home *home, binadei_page page,

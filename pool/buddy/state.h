@@ -26,9 +26,6 @@ struct binadei_page_state {
     alignas(64) binadei_atomic_word word; /* chunks of the page */
     /* Edge BS: see below. A word a plane: chunks that may have such a run. */
     binadei_atomic_word chunk_summary[BINADEI_PLANE_COUNT];
-    /* Edge: none; relaxed. Written by the holder of the run that starts here.
-     */
-    _Atomic uint32_t run_chunks;
     /* Edge: none; relaxed. Whose home the page is; 0: nobody's, or it was and
      * has been forgotten. A hint. */
     _Atomic uint32_t home_id;
@@ -74,6 +71,9 @@ struct binadei_buddy {
     /* Edge: none; relaxed. Written by the holder of the interval, which got it
      * over BW and gives it back over BW. */
     _Atomic uint8_t *classes; /* a byte a grain */
+    /* The same, of the run that starts in a chunk: there is one at most, as a
+     * run is longer than a chunk. */
+    _Atomic uint32_t *run_grains;
 
     /* Edge: none; relaxed. Homes that were given an id. */
     _Atomic uint32_t home_count;
@@ -81,6 +81,11 @@ struct binadei_buddy {
     /* Guards no data: one searcher for runs of pages at a time, so that two do
      * not each take half of what the other needs. */
     pthread_mutex_t run_lock;
+    /* Edge: none; relaxed, advice. Searches of a view that have, or wait for,
+     * the run lock. */
+    atomic_uint contended_runs;
+    /* Edge: none; relaxed, advice. Searches of views that are under way. */
+    atomic_uint searches;
 };
 
 static inline struct binadei_group_state *
@@ -155,6 +160,8 @@ bool binadei_give_chunks(struct binadei_buddy *buddy,
                          uint64_t mask);
 bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
                         uint64_t mask);
+bool binadei_give_grains(struct binadei_buddy *buddy, binadei_chunk chunk,
+                         uint64_t mask);
 
 /* trim.c: retire a word if it is full. */
 void binadei_close_chunk(struct binadei_buddy *buddy,

@@ -27,6 +27,7 @@ struct binadei_engine_options {
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
     uint64_t history_entries; /* of each thread; 0: none */
+    bool has_maps;            /* streams have maps, not batches */
 };
 
 /* BINADE_OK or BINADE_E_NO_HOST_MEMORY. */
@@ -61,6 +62,8 @@ struct binadei_call {
     struct binadei_cache *push;
     bool is_capturing; /* the stream; known only while a guard is held */
     bool has_missed;   /* the thread's magazines; counted once */
+    bool is_pressed;   /* the pool may not grow: others' memory is wanted */
+    int cancel_state;  /* the thread's, held meanwhile: see cancel.h */
     struct binadei_capture capture; /* if it is */
 };
 
@@ -135,6 +138,11 @@ bool binadei_reclaim_idle(struct binadei_call *call);
 bool binadei_hand_over(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out);
+/* At a call that may wait: what its stream freed becomes everybody's after an
+ * event, if somebody asked for that. */
+void binadei_reclaim_own_stream(struct binadei_call *call);
+/* A stream that is asked whether it is idle, before an allocation fails. */
+bool binadei_reclaim_idle_streams(struct binadei_call *call);
 /* An old driver: waits for all work, if memory waits for that. */
 bool binadei_reclaim_synchronise(struct binadei_call *call);
 bool binadei_is_any_retiring(const struct binadei_engine *engine);

@@ -4,6 +4,7 @@
  * The beginning of a call that is no hit: which caches serve it. The rule table
  * of docs/streams.md is decided here, by the choice of slots.
  */
+#include "pool/base/cancel.h"
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
@@ -173,7 +174,9 @@ static binade_status look_for_capture(struct binadei_call *call,
         binadei_look_for_capture(call, stream, &call->capture);
     if (status != BINADE_OK)
         return status;
-    call->is_capturing = call->capture.kind != BINADEI_CAPTURE_NONE;
+    /* The legacy stream is no part of a blocking stream's capture. Nothing can
+     * be put on it meanwhile, so events for what it frees come later. */
+    call->is_capturing = call->capture.kind >= BINADEI_CAPTURE_BROKEN;
     /* A graph may run at any time: nothing may be pending on its memory. */
     if (call->is_capturing)
         call->pop = call->member->done;
@@ -228,6 +231,12 @@ static binade_status begin(struct binadei_call *call, binade_stream stream)
     return status;
 }
 
+static void end(const struct binadei_call *call)
+{
+    binadei_thread_leave(call->thread);
+    binadei_cancel_restore(call->cancel_state);
+}
+
 binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
                                  struct binadei_call *out)
 {
@@ -237,6 +246,7 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
     binade_status status = binadei_thread_enter(&out->thread);
     if (status != BINADE_OK)
         return status;
+    out->cancel_state = binadei_cancel_hold();
     if (binadei_thread_serving(out->thread) == pool)
         status = BINADE_E_BUSY;
     else if (binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
@@ -244,14 +254,14 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
     else
         status = begin(out, stream);
     if (status != BINADE_OK)
-        binadei_thread_leave(out->thread);
+        end(out);
     return status;
 }
 
 void binadei_call_leave(struct binadei_call *call)
 {
     binadei_operation_end(call->member);
-    binadei_thread_leave(call->thread);
+    end(call);
 }
 
 void binadei_call_end(struct binadei_call *call)

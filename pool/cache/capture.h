@@ -11,7 +11,8 @@
 /* Whether a stream captures a graph. */
 enum binadei_capture_kind {
     BINADEI_CAPTURE_NONE,
-    BINADEI_CAPTURE_IMPLICIT, /* the legacy stream, while a blocking one does */
+    BINADEI_CAPTURE_IMPLICIT, /* none: the legacy stream's, while a blocking one
+                               * does and nothing can be put on this */
     BINADEI_CAPTURE_BROKEN,   /* but its capture is invalid */
     BINADEI_CAPTURE_ACTIVE
 };

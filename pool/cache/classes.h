@@ -3,7 +3,7 @@
  *
  * Size classes: eight per doubling. Up to 1 MiB a class is a size, in grains,
  * and blocks of it are all alike. Above, blocks are runs of any number of
- * chunks, and a class is a bucket of lengths within 12.5 % of each other, up to
+ * grains, and a class is a bucket of lengths within 12.5 % of each other, up to
  * 128 MiB; longer runs have no class and are not cached.
  *
  * With g = grains - 1 and s = max(0, floor(log2 g) - 3), the class is
@@ -56,7 +56,7 @@ static inline size_t binadei_class_bytes(uint32_t class_index)
 /* What a request becomes. */
 struct binadei_size {
     uint32_t class_index; /* BINADEI_CLASSES: not cached */
-    uint32_t chunks;      /* of a run; 0: small */
+    uint32_t chunks;      /* of a run, the last in part; 0: small */
     uint64_t grains;
 };
 
@@ -71,7 +71,7 @@ static inline struct binadei_size binadei_size_of_bytes(size_t size_bytes)
         return size;
     }
     size.chunks = (uint32_t)(less_one / BINADEI_CHUNK_GRAINS + 1);
-    size.grains = (uint64_t)size.chunks * BINADEI_CHUNK_GRAINS;
+    size.grains = less_one + 1;
     size.class_index = size.grains > binadei_class_grains(BINADEI_CLASSES - 1)
                            ? BINADEI_CLASSES
                            : binadei_class_of(size.grains - 1);

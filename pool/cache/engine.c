@@ -11,6 +11,7 @@
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
 #include "pool/cache/bundle.h"
+#include "pool/cache/epoch.h"
 #include "pool/cache/guard.h"
 #include "pool/cache/history.h"
 #include "pool/cache/magazine.h"
@@ -18,6 +19,7 @@
 #include "pool/cache/registry.h"
 #include "pool/cache/slot.h"
 #include "pool/cache/uses.h"
+#include "pool/driver/section.h"
 
 /* Events that a pool begins with. */
 #define FIRST_BATCHES 128U
@@ -59,6 +61,7 @@ static void fill(struct binadei_engine *engine,
     engine->lookup = binadei_segments_lookup(options->segments);
     engine->thread_cache_bytes = options->thread_cache_bytes;
     engine->cache_bytes = options->cache_bytes;
+    engine->has_maps = options->has_maps;
     engine->home = options->home;
     engine->contexts[0] = options->home->handle;
     atomic_init(&engine->context_count, 1);
@@ -78,6 +81,15 @@ static bool keep_history(struct binadei_engine *engine,
     atomic_fetch_or_explicit(&options->pool->attention,
                              BINADEI_ATTENTION_RECORDED, memory_order_relaxed);
     return true;
+}
+
+static void prepare_events(struct binadei_engine *engine, unsigned context)
+{
+    struct binadei_section section;
+    if (binadei_context_enter(engine->home, &section) != BINADE_OK)
+        return;
+    binadei_context_epochs_prepare(engine, context);
+    (void)binadei_section_leave(&section);
 }
 
 binade_status
@@ -102,7 +114,10 @@ binadei_engine_create(const struct binadei_engine_options *options,
     /* The kernel takes milliseconds for the first of a process with several
      * threads: not in somebody's allocation. */
     (void)binadei_barrier_is_there();
-    binadei_record_stock(engine, FIRST_BATCHES);
+    if (engine->has_maps)
+        prepare_events(engine, 0);
+    else
+        binadei_record_stock(engine, FIRST_BATCHES);
     announce(engine);
     *out = engine;
     return BINADE_OK;
@@ -124,6 +139,8 @@ binade_status binadei_engine_add_context(struct binadei_engine *engine,
                               BINADEI_CONTEXTS_MAX - 1);
     } else if (at == count) {
         engine->contexts[at] = context;
+        if (engine->has_maps)
+            prepare_events(engine, at);
         /* Release: who sees the count sees the context. */
         atomic_store_explicit(&engine->context_count, count + 1,
                               memory_order_release);
@@ -183,6 +200,7 @@ static void give_slot(struct binadei_member *by, struct binadei_slot *slot)
     /* relaxed: nobody else is left. */
     struct binadei_batch *batch =
         atomic_exchange_explicit(&slot->retired, NULL, memory_order_relaxed);
+    binadei_epoch_finish(slot);
     while (batch) {
         struct binadei_batch *next = batch->next;
         give_all(by, batch->bundles);
@@ -237,6 +255,7 @@ void binadei_engine_destroy(struct binadei_engine *engine)
     binadei_slots_destroy(engine);
     binadei_spares_destroy(engine);
     destroy_helpers(engine);
+    binadei_context_epochs_destroy(engine);
     binadei_history_destroy(engine->history);
     binadei_tags_destroy(binadei_tags(engine));
     pthread_mutex_destroy(&engine->slots_lock);
@@ -299,6 +318,28 @@ static uint64_t count_streams(struct binadei_engine *engine)
     return streams;
 }
 
+/* Counters are read one after another while threads go on, so the sum of a part
+ * may be newer than that of its whole, by blocks that came and went between. A
+ * part is never more than its whole, so no difference of the two wraps. */
+static void keep_parts_within(uint64_t *counts)
+{
+    static const struct {
+        enum binadei_count part, whole;
+    } pairs[] = {
+        {BINADEI_COUNT_FREES, BINADEI_COUNT_ALLOCS},
+        {BINADEI_COUNT_FREE_BYTES, BINADEI_COUNT_ALLOC_BYTES},
+        {BINADEI_COUNT_REQUESTED_BYTES, BINADEI_COUNT_ALLOC_BYTES},
+        {BINADEI_COUNT_DEPOT_OUT_BYTES, BINADEI_COUNT_DEPOT_IN_BYTES},
+        {BINADEI_COUNT_RETIRING_OUT_BYTES, BINADEI_COUNT_RETIRING_IN_BYTES},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        if (counts[pairs[i].part] > counts[pairs[i].whole])
+            counts[pairs[i].part] = counts[pairs[i].whole];
+    /* A miss may be taken back by another member than the one that had it. */
+    if (counts[BINADEI_COUNT_MISSES] > INT64_MAX)
+        counts[BINADEI_COUNT_MISSES] = 0;
+}
+
 void binadei_engine_sums(struct binadei_engine *engine,
                          const struct binadei_member *own,
                          struct binadei_sums *out)
@@ -313,9 +354,11 @@ void binadei_engine_sums(struct binadei_engine *engine,
     pthread_mutex_lock(&engine->slots_lock);
     out->stream_count = count_streams(engine);
     pthread_mutex_unlock(&engine->slots_lock);
+    keep_parts_within(out->counts);
     out->depot_bytes = out->counts[BINADEI_COUNT_DEPOT_IN_BYTES] -
                        out->counts[BINADEI_COUNT_DEPOT_OUT_BYTES];
     out->cached_bytes += out->depot_bytes;
     out->retiring_bytes = out->counts[BINADEI_COUNT_RETIRING_IN_BYTES] -
-                          out->counts[BINADEI_COUNT_RETIRING_OUT_BYTES];
+                          out->counts[BINADEI_COUNT_RETIRING_OUT_BYTES] +
+                          binadei_epochs_bytes(engine);
 }

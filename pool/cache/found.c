@@ -6,6 +6,7 @@
  */
 #include "pool/cache/found.h"
 
+#include "pool/cache/epoch.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 
@@ -119,4 +120,29 @@ void binadei_find_blocks(struct binadei_engine *engine,
         add_batches(list, slot);
     }
     pthread_mutex_unlock(&engine->slots_lock);
+}
+
+uint64_t binadei_find_waiting(const struct binadei_engine *engine,
+                              binadei_grain start, binadei_grain end,
+                              struct binadei_found *out)
+{
+    unsigned count =
+        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        const struct binadei_slot *slot =
+            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
+        uint64_t grains = binadei_epoch_bytes(slot)
+                              ? binadei_maps_free_from(slot->maps, start, end)
+                              : 0;
+        if (!grains)
+            continue;
+        *out = (struct binadei_found){
+            .stream = stream_of(slot),
+            /* relaxed: the pool is stopped. */
+            .since_ns = atomic_load_explicit(&slot->epoch.closed_ns,
+                                             memory_order_relaxed),
+            .kind = BINADE_HEAP_RETIRING};
+        return grains;
+    }
+    return 0;
 }

@@ -29,6 +29,13 @@ struct binadei_found_list {
 void binadei_find_blocks(struct binadei_engine *engine,
                          struct binadei_found_list *list);
 
+/* How many grains from `start` on, up to `end`, wait in the maps of one stream,
+ * without a gap; 0: none. `out` says of which, but no address. The pool is
+ * stopped. */
+uint64_t binadei_find_waiting(const struct binadei_engine *engine,
+                              binadei_grain start, binadei_grain end,
+                              struct binadei_found *out);
+
 static inline void binadei_found_add(struct binadei_found_list *list,
                                      const struct binadei_found *found)
 {

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "pool/base/failure.h"
+#include "pool/cache/epoch.h"
 #include "pool/cache/registry.h"
 
 static atomic_uint guards;    /* GU */
@@ -40,9 +41,20 @@ bool binadei_guard_is_held(void)
     return atomic_load(&guards) != 0;
 }
 
+/* Registry's lock held, so that no pool ends. Recording on a context blocks
+ * nobody, and nobody can block it. */
+static void close_epochs(void)
+{
+    for (struct binadei_engine *engine = binadei_engines; engine;
+         engine = engine->next)
+        binadei_epochs_close_before_guard(engine);
+}
+
 void binadei_guard_begin(void)
 {
     binadei_registry_lock();
+    if (!binadei_guard_is_held())
+        close_epochs();
     atomic_fetch_add(&guards, 1);
     mark_pools();
     binadei_registry_unlock();

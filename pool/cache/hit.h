@@ -14,45 +14,59 @@
 
 #define BINADEI_LIKELY(condition) __builtin_expect(!!(condition), 1)
 
-/* Whether a route leads there, and still is right; no call of this thread is
- * inside. */
-static inline bool binadei_hit_is_right(const struct binadei_thread *thread,
-                                        const struct binadei_route *route,
+/* Begins a hit, which binadei_thread_leave() ends. Nothing of the thread's is
+ * read before: a signal handler that interrupts it there makes calls of its own,
+ * which move routes and caches; from here on it is refused. False: a call of
+ * this thread is inside. */
+static inline bool binadei_hit_begin(struct binadei_thread *thread)
+{
+    if (!BINADEI_LIKELY(!binadei_thread_is_inside(thread)))
+        return false;
+    binadei_thread_go_inside(thread);
+    return true;
+}
+
+/* Inside: whether a route leads there, and still is right. */
+static inline bool binadei_hit_is_right(const struct binadei_route *route,
                                         const struct binade_pool *pool,
                                         binade_stream stream)
 {
     return BINADEI_LIKELY(route && route->pool == pool &&
                           route->stream == stream) &&
-           BINADEI_LIKELY(route->attention == binadei_attention(pool) &&
-                          !binadei_thread_is_inside(thread));
+           BINADEI_LIKELY(route->attention == binadei_attention(pool));
 }
 
-/* The route for a stream that is not the last one, or NULL. `pool` may be
- * NULL. */
+/* Inside: the route found last, if it leads there and nobody asks for the
+ * caches; or NULL. There is no call in it, or the compiler would save registers
+ * for each hit. */
+static inline struct binadei_route *
+binadei_hit_last(const struct binadei_thread *thread,
+                 const struct binade_pool *pool, binade_stream stream)
+{
+    struct binadei_route *route = thread->last;
+    return binadei_hit_is_right(route, pool, stream) &&
+                   BINADEI_LIKELY(!binadei_thread_claim(thread))
+               ? route
+               : NULL;
+}
+
+/* Inside: whether others ask for the caches, also where it takes a fence to
+ * know. */
+static inline bool binadei_hit_is_claimed(struct binadei_thread *thread)
+{
+    return binadei_thread_claim(thread) && binadei_thread_is_claimed(thread);
+}
+
+/* Inside: the route for any stream, likewise. `pool` may be NULL. */
 static inline struct binadei_route *
 binadei_hit_find(struct binadei_thread *thread, const struct binade_pool *pool,
                  binade_stream stream)
 {
-    if (binadei_thread_is_inside(thread))
-        return NULL;
     struct binadei_route *route = binadei_thread_find(thread, pool, stream);
-    return binadei_hit_is_right(thread, route, pool, stream) ? route : NULL;
-}
-
-/* Which of the two ways of a call is at it. The first has no call in it, or the
- * compiler would save registers for each hit. */
-enum binadei_hit_way { BINADEI_HIT_FIRST, BINADEI_HIT_OTHER };
-
-/* False: others asked for the caches, or it takes a fence to know. */
-static inline bool binadei_hit_enter(struct binadei_thread *thread,
-                                     enum binadei_hit_way way)
-{
-    binadei_thread_go_inside(thread);
-    if (BINADEI_LIKELY(!binadei_thread_claim(thread)) ||
-        (way == BINADEI_HIT_OTHER && !binadei_thread_is_claimed(thread)))
-        return true;
-    binadei_thread_leave(thread);
-    return false;
+    return binadei_hit_is_right(route, pool, stream) &&
+                   !binadei_hit_is_claimed(thread)
+               ? route
+               : NULL;
 }
 
 /* Inside: takes the block on top, or returns 0. */
@@ -69,24 +83,17 @@ static inline binade_devptr binadei_hit_pop(struct binadei_magazine *magazine,
     return address;
 }
 
-/* Pops a block of at least `size_bytes`, or returns 0. */
-static inline binade_devptr binadei_hit_alloc(struct binadei_thread *thread,
-                                              struct binadei_route *route,
-                                              size_t size_bytes,
-                                              enum binadei_hit_way way)
+/* Inside: pops a block of at least `size_bytes`, or returns 0. */
+static inline binade_devptr binadei_hit_alloc(const struct binadei_route *route,
+                                              size_t size_bytes)
 {
     /* Size 0 wraps around and is too large. */
     uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
     if (!BINADEI_LIKELY(less_one <
                         BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES))
         return 0;
-    struct binadei_magazine *magazine =
-        &route->pop->magazines[binadei_class_of(less_one)];
-    if (!binadei_hit_enter(thread, way))
-        return 0;
-    binade_devptr address = binadei_hit_pop(magazine, size_bytes);
-    binadei_thread_leave(thread);
-    return address;
+    return binadei_hit_pop(&route->pop->magazines[binadei_class_of(less_one)],
+                           size_bytes);
 }
 
 /* The metadata byte of a block's start, 0 where none starts. */
@@ -117,18 +124,11 @@ static inline bool binadei_hit_push(struct binadei_magazine *magazine,
     return true;
 }
 
-/* Pushes a block of a small class, or returns false. */
-static inline bool binadei_hit_free(struct binadei_thread *thread,
-                                    struct binadei_route *route,
-                                    uint32_t class_index, binade_devptr address,
-                                    enum binadei_hit_way way)
+/* Inside: pushes a block of a small class, or returns false. */
+static inline bool binadei_hit_free(const struct binadei_route *route,
+                                    uint32_t class_index, binade_devptr address)
 {
-    struct binadei_magazine *magazine = &route->push->magazines[class_index];
-    if (!binadei_hit_enter(thread, way))
-        return false;
-    bool is_pushed = binadei_hit_push(magazine, address);
-    binadei_thread_leave(thread);
-    return is_pushed;
+    return binadei_hit_push(&route->push->magazines[class_index], address);
 }
 
 #endif

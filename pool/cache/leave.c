@@ -12,6 +12,7 @@
 #include "pool/base/step.h"
 #include "pool/cache/bounds.h"
 #include "pool/cache/bundle.h"
+#include "pool/cache/epoch.h"
 #include "pool/cache/record.h"
 #include "pool/cache/retired.h"
 #include "pool/cache/slot.h"
@@ -26,9 +27,7 @@ uint64_t binadei_block_grains(const struct binadei_engine *engine,
 {
     if ((byte & ~BINADEI_BYTE_SPECIAL) != BINADEI_BYTE_RUN)
         return binadei_class_grains((byte & ~BINADEI_BYTE_SPECIAL) - 1);
-    return (uint64_t)binadei_buddy_run_chunks(engine->buddy,
-                                              binadei_page_of_grain(start)) *
-           BINADEI_CHUNK_GRAINS;
+    return binadei_buddy_run_grains(engine->buddy, start);
 }
 
 static uint32_t class_of(uint8_t byte, uint64_t grains)
@@ -89,56 +88,76 @@ struct range {
     uint64_t grains;
 };
 
-static void give_range(struct binadei_member *by, const struct range *range)
+/* To the buddy where `slot` is NULL, else to the slot's maps. */
+static void give_range(struct binadei_member *by, struct binadei_slot *slot,
+                       const struct range *range)
 {
-    by->given_bytes += range->grains * BINADEI_GRAIN_BYTES;
-    if (range->grains &&
-        !binadei_buddy_give(by->engine->buddy, &by->home,
-                            binadei_grain_at(range->start), range->grains))
+    struct binadei_engine *engine = by->engine;
+    binadei_grain start = binadei_grain_at(range->start);
+    if (!range->grains)
+        return;
+    if (!slot)
+        by->given_bytes += range->grains * BINADEI_GRAIN_BYTES;
+    bool is_given = slot
+                        ? binadei_epoch_give(engine, slot, start, range->grains)
+                        : binadei_buddy_give(engine->buddy, &by->home, start,
+                                             range->grains);
+    if (!is_given)
         binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
 }
 
 /* Joins the block to the range, or gives the range and begins another. */
-static void give_next(struct binadei_member *by, struct range *range,
-                      binade_devptr address)
+static void give_next(struct binadei_member *by, struct binadei_slot *slot,
+                      struct range *range, binade_devptr address)
 {
     struct binadei_engine *engine = by->engine;
     binadei_grain start;
     uint8_t byte = 0;
     if (binadei_grain_of(engine->lookup, address, &start))
-        byte = binadei_buddy_class(engine->buddy, start);
+        byte = binadei_buddy_end_class(engine->buddy, start);
     if (!byte) {
         binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
         return;
     }
     uint64_t grains = binadei_block_grains(engine, start, byte);
-    binadei_buddy_set_class(engine->buddy, start, 0);
     if (start.index == range->start + range->grains) {
         range->grains += grains;
     } else if (start.index + grains == range->start) {
         *range = (struct range){start.index, range->grains + grains};
     } else {
-        give_range(by, range);
+        give_range(by, slot, range);
         *range = (struct range){start.index, grains};
     }
+}
+
+static void give_bundle_to(struct binadei_member *by, struct binadei_slot *slot,
+                           struct binadei_bundle *bundle)
+{
+    struct range range = {0, 0};
+    for (uint32_t i = 0; i < bundle->count; i++)
+        give_next(by, slot, &range, bundle->addresses[i]);
+    give_range(by, slot, &range);
+    BINADEI_STEP("flush.given");
+    binadei_bundle_spare(by, bundle);
 }
 
 void binadei_give_bundle(struct binadei_member *by,
                          struct binadei_bundle *bundle)
 {
+    give_bundle_to(by, NULL, bundle);
+}
+
+static void give_block_to(struct binadei_member *by, struct binadei_slot *slot,
+                          binade_devptr address)
+{
     struct range range = {0, 0};
-    for (uint32_t i = 0; i < bundle->count; i++)
-        give_next(by, &range, bundle->addresses[i]);
-    give_range(by, &range);
-    BINADEI_STEP("flush.given");
-    binadei_bundle_spare(by, bundle);
+    give_next(by, slot, &range, address);
+    give_range(by, slot, &range);
 }
 
 void binadei_give_block(struct binadei_member *by, binade_devptr address)
 {
-    struct range range = {0, 0};
-    give_next(by, &range, address);
-    give_range(by, &range);
+    give_block_to(by, NULL, address);
 }
 
 /* How many places a class has: what threads leave each other is not in any
@@ -288,8 +307,8 @@ void binadei_leave_bundle(struct binadei_member *by,
     if (may_share && bundle->class_index < BINADEI_CLASSES && has_depot(slot) &&
         binadei_depot_put(by, slot, bundle))
         return;
-    if (slot->kind == BINADEI_SLOT_DONE) {
-        binadei_give_bundle(by, bundle);
+    if (slot->kind == BINADEI_SLOT_DONE || slot->maps) {
+        give_bundle_to(by, slot->maps ? slot : NULL, bundle);
         return;
     }
     bundle->next = cache->leaving;
@@ -319,8 +338,9 @@ bool binadei_is_leaving_last(const struct binadei_cache *cache,
 bool binadei_leave_block(struct binadei_member *by, struct binadei_cache *cache,
                          uint32_t class_index, binade_devptr address)
 {
-    if (cache->slot->kind == BINADEI_SLOT_DONE) {
-        binadei_give_block(by, address);
+    struct binadei_slot *slot = cache->slot;
+    if (slot->maps || slot->kind == BINADEI_SLOT_DONE) {
+        give_block_to(by, slot->maps ? slot : NULL, address);
         return true;
     }
     struct binadei_bundle *bundle = open_bundle(cache, class_index);

@@ -9,6 +9,7 @@
 #include "pool/base/step.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/epoch.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/poll.h"
 #include "pool/cache/registry.h"
@@ -24,8 +25,33 @@ static struct binadei_poll poll_of(const struct binadei_call *call)
 
 /* An event on a stream that has nothing to do is over in some microseconds:
  * that is worth waiting for before the driver is asked for more memory. */
+/* While the pool may grow, what streams freed is left to them: closing their
+ * epochs takes it from them all, and they would take it back. Unless that is more
+ * than half of the pool. */
+static bool is_worth_closing(const struct binadei_call *call)
+{
+    return call->is_pressed ||
+           2 * binadei_epochs_bytes(call->engine) >
+               binadei_segments_reserved_bytes(call->engine->segments);
+}
+
+static bool advance_epochs(struct binadei_call *call)
+{
+    bool is_any = binadei_epochs_poll(call);
+    if (!is_worth_closing(call) || !binadei_epochs_close_all(call))
+        return is_any;
+    bool is_more = binadei_epochs_poll(call);
+    if (!is_any && !is_more) {
+        binadei_nap(RECORD_NS);
+        is_more = binadei_epochs_poll(call);
+    }
+    return is_any || is_more;
+}
+
 bool binadei_reclaim_done(struct binadei_call *call)
 {
+    if (call->engine->has_maps)
+        return advance_epochs(call);
     struct binadei_poll poll = poll_of(call);
     binadei_poll_all(&poll);
     if (poll.has_recorded && !poll.disposed) {
@@ -35,8 +61,21 @@ bool binadei_reclaim_done(struct binadei_call *call)
     return poll.disposed != 0;
 }
 
+void binadei_reclaim_own_stream(struct binadei_call *call)
+{
+    if (call->engine->has_maps)
+        binadei_epochs_close_own(call);
+}
+
+bool binadei_reclaim_idle_streams(struct binadei_call *call)
+{
+    return binadei_epochs_ask_streams(call);
+}
+
 bool binadei_reclaim_synchronise(struct binadei_call *call)
 {
+    if (call->engine->has_maps)
+        return binadei_epochs_synchronise(call);
     struct binadei_poll poll = poll_of(call);
     binadei_poll_synchronise(&poll);
     return poll.disposed != 0;
@@ -44,7 +83,8 @@ bool binadei_reclaim_synchronise(struct binadei_call *call)
 
 bool binadei_is_any_retiring(const struct binadei_engine *engine)
 {
-    return binadei_poll_is_any_out(engine);
+    return engine->has_maps ? binadei_epochs_are_pending(engine)
+                            : binadei_poll_is_any_out(engine);
 }
 
 /* Depots are all threads', so also the caller's. */
@@ -176,8 +216,11 @@ uint32_t binadei_survey(struct binadei_call *call, struct binadei_waiting *out,
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
-        const struct binadei_waiting waiting = binadei_poll_survey(
-            atomic_load_explicit(&engine->slots[i], memory_order_relaxed));
+        struct binadei_slot *slot =
+            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
+        const struct binadei_waiting waiting = engine->has_maps
+                                                   ? binadei_epoch_survey(slot)
+                                                   : binadei_poll_survey(slot);
         if (waiting.batch_count)
             insert(out, capacity, found++, &waiting);
     }
@@ -189,9 +232,11 @@ bool binadei_hand_over(struct binadei_call *call,
                        binade_devptr *out)
 {
     struct binadei_poll poll = poll_of(call);
-    if (call->pop != call->push ||
-        call->pop->slot->kind < BINADEI_SLOT_STREAM ||
-        request->size.class_index >= BINADEI_CLASSES)
+    if (call->pop != call->push || call->pop->slot->kind < BINADEI_SLOT_STREAM)
+        return false;
+    if (call->engine->has_maps)
+        return binadei_epochs_hand_over(call, request, out);
+    if (request->size.class_index >= BINADEI_CLASSES)
         return false;
     poll.class_index = request->size.class_index;
     return binadei_poll_hand_over(&poll, call->pop) &&

@@ -20,8 +20,8 @@ static binade_status no_memory(void)
                         "no memory for the pool's events");
 }
 
-static binade_status create_event(const struct binadei_engine *engine,
-                                  CUcontext context, CUevent *out)
+binade_status binadei_event_create(const struct binadei_engine *engine,
+                                   CUcontext context, CUevent *out)
 {
     const struct binadei_driver *driver = engine->driver;
     CUcontext popped;
@@ -54,7 +54,7 @@ static struct binadei_event *next_event(const struct binadei_engine *engine,
         event->event = NULL;
     }
     if (!event->event) {
-        *out_status = create_event(engine, context, &event->event);
+        *out_status = binadei_event_create(engine, context, &event->event);
         if (*out_status != BINADE_OK)
             return NULL;
         event->context = context;
@@ -132,26 +132,34 @@ static void report_disturbed(struct binadei_member *member)
                     stderr);
 }
 
-static binade_status record_context(struct binadei_member *member,
-                                    CUcontext context,
-                                    struct binadei_batch *batch)
+binade_status binadei_event_record_context(struct binadei_member *member,
+                                           CUcontext context, CUevent event)
 {
-    struct binadei_engine *engine = member->engine;
-    binade_status status;
-    struct binadei_event *event = next_event(engine, context, batch, &status);
-    if (!event)
-        return status;
-    CUresult code = engine->driver->cuCtxRecordEvent(context, event->event);
+    CUresult code = member->engine->driver->cuCtxRecordEvent(context, event);
     if (is_capture_error(code)) {
         report_disturbed(member);
         return BINADE_E_BUSY;
     }
-    status = binadei_driver_status(BINADEI_ENTRY_cuCtxRecordEvent, code);
-    if (status != BINADE_OK)
+    binade_status status =
+        binadei_driver_status(BINADEI_ENTRY_cuCtxRecordEvent, code);
+    if (status == BINADE_OK)
+        binadei_count(member, BINADEI_COUNT_CONTEXT_EVENTS, 1);
+    return status;
+}
+
+static binade_status record_context(struct binadei_member *member,
+                                    CUcontext context,
+                                    struct binadei_batch *batch)
+{
+    binade_status status;
+    struct binadei_event *event =
+        next_event(member->engine, context, batch, &status);
+    if (!event)
         return status;
-    batch->event_count++;
-    binadei_count(member, BINADEI_COUNT_CONTEXT_EVENTS, 1);
-    return BINADE_OK;
+    status = binadei_event_record_context(member, context, event->event);
+    if (status == BINADE_OK)
+        batch->event_count++;
+    return status;
 }
 
 /* Between the guard's two calls. */
@@ -275,8 +283,8 @@ static struct binadei_batch *make_batch(const struct binadei_engine *engine)
         return NULL;
     }
     batch->events[0].context = engine->contexts[0];
-    if (create_event(engine, engine->contexts[0], &batch->events[0].event) ==
-        BINADE_OK)
+    if (binadei_event_create(engine, engine->contexts[0],
+                             &batch->events[0].event) == BINADE_OK)
         return batch;
     free(batch->events);
     free(batch);
@@ -306,7 +314,7 @@ binade_status binadei_record_final(struct binadei_engine *engine,
     CUevent event;
     if (binadei_is_capturing(engine, slot->stream))
         return BINADE_E_BUSY;
-    binade_status status = create_event(engine, slot->context, &event);
+    binade_status status = binadei_event_create(engine, slot->context, &event);
     if (status != BINADE_OK)
         return status;
     status = BINADEI_CALL(engine->driver, cuEventRecord, (event, slot->stream));

@@ -39,6 +39,15 @@ void binadei_record_stock(struct binadei_engine *engine, unsigned count);
 binade_status binadei_record_final(struct binadei_engine *engine,
                                    struct binadei_slot *slot);
 
+/* An event of the pool's, in that context. In a section. BINADE_OK, or what the
+ * driver said. */
+BINADE_MUST_USE binade_status binadei_event_create(
+    const struct binadei_engine *engine, CUcontext context, CUevent *out);
+/* Records it behind all work of the context. Between the guard's two calls.
+ * BINADE_OK; BINADE_E_BUSY: a capture was in the way, and is lost; or what the
+ * driver said. */
+BINADE_MUST_USE binade_status binadei_event_record_context(
+    struct binadei_member *member, CUcontext context, CUevent event);
 /* NULL is fine. An event of a context that is lost went with it. */
 void binadei_event_destroy(const struct binadei_engine *engine, CUevent event);
 

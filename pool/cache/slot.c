@@ -12,6 +12,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
+#include "pool/cache/epoch.h"
 #include "pool/cache/record.h"
 
 static struct binadei_slot **bucket_of(struct binadei_engine *engine,
@@ -48,7 +49,9 @@ static bool is_unused(const struct binadei_slot *slot)
     return binadei_slot_is_closed(slot) &&
            atomic_load_explicit(&slot->cache_count, memory_order_acquire) ==
                0 &&
-           atomic_load_explicit(&slot->batch_count, memory_order_acquire) == 0;
+           atomic_load_explicit(&slot->batch_count, memory_order_acquire) ==
+               0 &&
+           !binadei_epoch_bytes(slot);
 }
 
 /* Slots' lock held. */
@@ -73,7 +76,8 @@ static struct binadei_slot *find_unused(struct binadei_engine *engine)
 }
 
 /* Slots' lock held. NULL: no memory, or the table is full. */
-static struct binadei_slot *append(struct binadei_engine *engine)
+static struct binadei_slot *append(struct binadei_engine *engine,
+                                   enum binadei_slot_kind kind)
 {
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
@@ -85,6 +89,14 @@ static struct binadei_slot *append(struct binadei_engine *engine)
         return NULL;
     memset(slot, 0, sizeof(*slot));
     slot->index = count;
+    if (engine->has_maps && kind != BINADEI_SLOT_DONE) {
+        slot->maps = binadei_maps_create(engine->buddy);
+        if (!slot->maps) {
+            free(slot);
+            return NULL;
+        }
+    }
+    slot->kind = kind;
     atomic_store_explicit(&engine->slots[count], slot, memory_order_relaxed);
     /* Release: pollers that see the count see the slot. */
     atomic_store_explicit(&engine->slot_count, count + 1, memory_order_release);
@@ -95,10 +107,8 @@ struct binadei_slot *binadei_slot_make(struct binadei_engine *engine,
                                        enum binadei_slot_kind kind)
 {
     pthread_mutex_lock(&engine->slots_lock);
-    struct binadei_slot *slot = append(engine);
+    struct binadei_slot *slot = append(engine, kind);
     pthread_mutex_unlock(&engine->slots_lock);
-    if (slot)
-        slot->kind = kind;
     return slot;
 }
 
@@ -108,11 +118,13 @@ static struct binadei_slot *open_slot(struct binadei_engine *engine,
                                       const struct binadei_member *member)
 {
     struct binadei_slot *slot = find_unused(engine);
+    enum binadei_slot_kind kind =
+        member ? BINADEI_SLOT_PER_THREAD : BINADEI_SLOT_STREAM;
     if (!slot)
-        slot = append(engine);
+        slot = append(engine, kind);
     if (!slot)
         return NULL;
-    slot->kind = member ? BINADEI_SLOT_PER_THREAD : BINADEI_SLOT_STREAM;
+    slot->kind = kind;
     slot->stream = stream;
     slot->context = context;
     slot->member = member;
@@ -256,6 +268,7 @@ void binadei_slots_destroy(struct binadei_engine *engine)
         binadei_event_destroy(
             engine,
             atomic_load_explicit(&slot->final_event, memory_order_relaxed));
+        binadei_epoch_destroy(engine, slot);
         free(slot);
     }
 }

@@ -24,6 +24,7 @@
 #include "binade/status.h"
 #include "binade/types.h"
 #include "pool/base/atomics.h"
+#include "pool/buddy/map.h"
 #include "pool/cache/classes.h"
 #include "pool/cache/handle.h"
 #include "pool/driver/context.h"
@@ -79,6 +80,30 @@ enum binadei_slot_kind {
     BINADEI_SLOT_PER_THREAD /* the default stream of one thread */
 };
 
+/* Where the ageing map of a stream is: see epoch.h. */
+enum binadei_epoch_state {
+    BINADEI_EPOCH_IDLE,       /* it is empty */
+    BINADEI_EPOCH_UNRECORDED, /* closed, and no event says when it is done */
+    BINADEI_EPOCH_OWN,        /* behind the event of the stream */
+    BINADEI_EPOCH_CONTEXT     /* behind an event of all contexts */
+};
+
+struct binadei_epoch {
+    /* Edge RO: released (release) -> taken (acquire), by compare-and-swap and
+     * never waited for. Its holder alone closes and drains the maps, and reads
+     * and writes what is below. */
+    atomic_bool is_taken;
+    enum binadei_epoch_state state;
+    uint64_t number;   /* CONTEXT: of the event */
+    CUevent event;     /* of the stream's own; made when first needed */
+    CUcontext context; /* of the event */
+    /* Closed for the next event of all contexts, whose role's holder has this
+     * one's as well; that one's alone to read and write. */
+    bool is_joining;
+    /* Edge: none; relaxed, for reports. CLOCK_MONOTONIC. */
+    _Atomic uint64_t closed_ns;
+};
+
 struct binadei_slot {
     enum binadei_slot_kind kind;
     uint32_t index; /* in the engine's table */
@@ -98,6 +123,11 @@ struct binadei_slot {
      * event that stands for a stream that is retired; NULL: none yet, and all
      * work of the context stands for it. */
     _Atomic(CUevent) final_event;
+
+    /* What was freed on it and is no other stream's yet; constant. NULL: what is
+     * freed becomes batches. */
+    struct binadei_maps *maps;
+    struct binadei_epoch epoch;
 
     /* Edge RS: publish (release) -> take (acquire). Whole stacks are taken, so
      * there is no ABA. */
@@ -225,6 +255,21 @@ struct binadei_use {
 
 #define BINADEI_USE_BUCKETS 64U
 
+/* Events of all contexts that may be in flight. */
+#define BINADEI_CONTEXT_EPOCHS 4U
+
+/* Numbers go up from 1; a later event is over no earlier than one before. */
+struct binadei_context_epochs {
+    /* Edge RO, as of a stream's: its holder alone records and asks. */
+    atomic_bool is_taken;
+    /* Edge CE: recorded and passed (release) -> who finds that its number has
+     * (acquire). */
+    _Atomic uint64_t recorded;
+    _Atomic uint64_t passed;
+    CUevent events[BINADEI_CONTEXT_EPOCHS][BINADEI_CONTEXTS_MAX];
+    unsigned counts[BINADEI_CONTEXT_EPOCHS]; /* of contexts */
+};
+
 struct binadei_engine {
     struct binade_pool *pool;
     const struct binadei_driver *driver;
@@ -233,6 +278,11 @@ struct binadei_engine {
     const struct binadei_lookup *lookup;
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
+    bool has_maps; /* constant: streams have maps, and no batches */
+    struct binadei_context_epochs context_epochs;
+    /* Edge: none; relaxed, advice. Somebody needed what streams freed and a
+     * capture guard was held: calls that name a stream record on it. */
+    atomic_bool wants_own_epochs;
     struct binadei_engine *next; /* of all engines; the registry's lock */
 
     /* The pool's own first; only appended to. Edge: context_count (release) ->

@@ -12,6 +12,7 @@
 #include "pool/cache/own.h"
 #include "pool/cache/poll.h"
 #include "pool/cache/registry.h"
+#include "pool/cache/slot.h"
 
 static uint32_t class_of(const struct binadei_request *request)
 {
@@ -100,8 +101,8 @@ static void mark(struct binadei_engine *engine, binadei_grain start,
     uint8_t byte = (uint8_t)(class_of(request) + 1);
     if (is_run(request)) {
         byte = BINADEI_BYTE_RUN;
-        binadei_buddy_set_run_chunks(
-            engine->buddy, binadei_page_of_grain(start), request->size.chunks);
+        binadei_buddy_set_run_grains(engine->buddy, start,
+                                     request->size.grains);
     }
     binadei_buddy_set_class(engine->buddy, start, byte);
 }
@@ -117,6 +118,26 @@ static void hand_out(struct binadei_call *call,
     *out = binadei_address_of(call->engine->lookup, start);
 }
 
+/* Blocks that begin at `starts` go into the cache's magazine, but for the first,
+ * which the caller gets. */
+static void share_out(struct binadei_call *call, struct binadei_cache *cache,
+                      const struct binadei_request *request,
+                      const binadei_grain *starts, uint32_t taken,
+                      binade_devptr *out)
+{
+    struct binadei_engine *engine = call->engine;
+    struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
+    uint32_t count = binadei_magazine_count(magazine);
+    /* The lowest is on top. The magazine has room: see its refill. */
+    for (uint32_t i = taken; i-- > 1;) {
+        mark(engine, starts[i], request);
+        magazine->addresses[count++] =
+            binadei_address_of(engine->lookup, starts[i]);
+    }
+    binadei_magazine_set(magazine, count);
+    hand_out(call, request, starts[0], out);
+}
+
 /* Several blocks by one claim; all but one stay in the DONE magazine. */
 static bool take_small(struct binadei_call *call,
                        const struct binadei_request *request,
@@ -124,7 +145,6 @@ static bool take_small(struct binadei_call *call,
 {
     struct binadei_engine *engine = call->engine;
     struct binadei_cache *done = call->member->done;
-    struct binadei_magazine *magazine = &done->magazines[class_of(request)];
     bool is_plain = request->alignment_grains == 1;
     const struct binadei_take what = {
         (uint32_t)request->size.grains,
@@ -136,15 +156,7 @@ static bool take_small(struct binadei_call *call,
     if (!taken)
         return false;
     BINADEI_STEP("refill.taken");
-    uint32_t count = binadei_magazine_count(magazine);
-    /* The lowest is on top. The magazine has room: see its refill. */
-    for (uint32_t i = taken; i-- > 1;) {
-        mark(engine, starts[i], request);
-        magazine->addresses[count++] =
-            binadei_address_of(engine->lookup, starts[i]);
-    }
-    binadei_magazine_set(magazine, count);
-    hand_out(call, request, starts[0], out);
+    share_out(call, done, request, starts, taken, out);
     return true;
 }
 
@@ -155,6 +167,13 @@ static bool take_run(struct binadei_call *call,
     if (!binadei_buddy_take_run(call->engine->buddy, &call->member->home,
                                 request->size.chunks, &start))
         return false;
+    uint64_t grains = request->size.grains;
+    uint64_t rest =
+        (uint64_t)request->size.chunks * BINADEI_CHUNK_GRAINS - grains;
+    /* It is ours, so giving it back cannot contradict. */
+    if (rest)
+        (void)binadei_buddy_give(call->engine->buddy, &call->member->home,
+                                 binadei_grain_at(start.index + grains), rest);
     hand_out(call, request, start, out);
     return true;
 }
@@ -228,6 +247,72 @@ static bool take_retired(struct binadei_call *call,
                           pop(call->member->done, request, out));
 }
 
+/* The maps from which the call may take, beside what is done. */
+static struct binadei_maps *maps_of(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->pop->slot;
+    struct binadei_maps *maps =
+        slot->kind >= BINADEI_SLOT_STREAM && !binadei_slot_is_closed(slot)
+            ? slot->maps
+            : NULL;
+    return binadei_maps_grains(maps, BINADEI_FRESH) ||
+                   binadei_maps_grains(maps, BINADEI_AGEING)
+               ? maps
+               : NULL;
+}
+
+/* Small blocks: the stream's own first, which nobody else can use; then what is
+ * done; then a run that is put together from both. */
+static bool take_small_of_maps(struct binadei_call *call,
+                               const struct binadei_request *request,
+                               binade_devptr *out)
+{
+    struct binadei_maps *maps = maps_of(call);
+    const struct binadei_view view = {call->engine->buddy, maps, false};
+    binadei_grain starts[BINADEI_REFILL_BLOCKS];
+    struct binadei_take what = {(uint32_t)request->size.grains, 1,
+                                request->alignment_grains};
+    uint32_t taken = 0;
+    if (maps && request->alignment_grains == 1)
+        what.count = binadei_magazine_refill(call->pop, class_of(request));
+    if (maps)
+        taken = binadei_maps_take(maps, &what, starts);
+    if (!taken && take_small(call, request, out))
+        return true;
+    if (!taken)
+        taken = binadei_view_take(&view, what.grains, what.alignment, false,
+                                  starts);
+    if (taken)
+        share_out(call, call->pop, request, starts, taken, out);
+    return taken != 0;
+}
+
+/* One block from all that the call may take from. */
+static bool take_of_view(struct binadei_call *call,
+                         const struct binadei_request *request,
+                         bool is_thorough, binade_devptr *out)
+{
+    const struct binadei_view view = {call->engine->buddy, maps_of(call),
+                                      false};
+    binadei_grain start;
+    if (!binadei_view_take(&view, request->size.grains,
+                           request->alignment_grains, is_thorough, &start))
+        return false;
+    hand_out(call, request, start, out);
+    return true;
+}
+
+static bool take_of_maps(struct binadei_call *call,
+                         const struct binadei_request *request,
+                         binade_devptr *out)
+{
+    struct binadei_cache *done = call->member->done;
+    return take_depot(call, call->pop, request, out) ||
+           (call->pop != done && take_depot(call, done, request, out)) ||
+           (is_run(request) ? take_of_view(call, request, false, out)
+                            : take_small_of_maps(call, request, out));
+}
+
 static bool take_shared(struct binadei_call *call,
                         const struct binadei_request *request,
                         binade_devptr *out)
@@ -236,6 +321,8 @@ static bool take_shared(struct binadei_call *call,
     if (!call->has_missed)
         binadei_count(call->member, BINADEI_COUNT_MISSES, 1);
     call->has_missed = true;
+    if (call->engine->has_maps)
+        return take_of_maps(call, request, out);
     return take_leaving(call, request, out) ||
            take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
@@ -267,6 +354,8 @@ bool binadei_take_last(struct binadei_call *call,
     binadei_buddy_trim(call->engine->buddy);
     if (binadei_take(call, request, out))
         return true;
+    if (call->engine->has_maps)
+        return take_of_view(call, request, true, out);
     if (is_run(request) ||
         !binadei_buddy_take_last_resort(call->engine->buddy, &what, &start))
         return false;

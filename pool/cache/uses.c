@@ -197,9 +197,21 @@ static binade_status record_free(struct binadei_call *call, CUevent event,
 static bool is_freed_in_capture(const struct binadei_call *call, CUevent event)
 {
     const struct binadei_slot *freed = call->push->slot;
-    return !event && freed->kind >= BINADEI_SLOT_STREAM &&
-           !binadei_slot_is_closed(freed) &&
-           binadei_is_capturing(call->engine, freed->stream);
+    struct binadei_capture capture;
+    if (event || freed->kind < BINADEI_SLOT_STREAM ||
+        binadei_slot_is_closed(freed))
+        return false;
+    /* Whatever else the driver refuses, it refuses once more at the record. */
+    if (binadei_capture_of(call->engine, freed->stream, &capture) != BINADE_OK)
+        return capture.kind != BINADEI_CAPTURE_NONE;
+    return capture.kind >= BINADEI_CAPTURE_BROKEN;
+}
+
+static binade_status refuse_capture(void)
+{
+    return binadei_fail(BINADE_E_BUSY,
+                        "the stream is capturing a graph, which may use the "
+                        "block whenever it runs");
 }
 
 /* One event for each stream. `out_is_later`: a capture is in the way of some.
@@ -210,9 +222,7 @@ static binade_status record_all(struct binadei_call *call,
 {
     struct binadei_slot *freed = call->push->slot;
     if (is_freed_in_capture(call, event))
-        return binadei_fail(BINADE_E_BUSY,
-                            "the stream is capturing a graph, which may use "
-                            "the block whenever it runs");
+        return refuse_capture();
     binade_status status = record_free(call, event, batch);
     for (uint32_t i = 0; use && i < use->slot_count && status == BINADE_OK; i++)
         if (use->slots[i] != freed || event)
@@ -304,12 +314,41 @@ static binade_status put_behind(struct binadei_call *call,
     return is_later ? leave_to_any(call, block, address) : status;
 }
 
+/* Where streams have maps: the block waits for all work, as if it was freed with
+ * ANY, unless nobody else uses it and its event is over. */
+static binade_status put_on_any(struct binadei_call *call,
+                                const struct binadei_use *use,
+                                const struct binadei_block *block,
+                                binade_devptr address, CUevent event)
+{
+    const struct binadei_engine *engine = call->engine;
+    struct binadei_section section;
+    binade_status status = binadei_context_enter(engine->home, &section);
+    if (status != BINADE_OK)
+        return status;
+    bool is_captured = is_freed_in_capture(call, event);
+    CUresult code = event ? engine->driver->cuEventQuery(event) : CUDA_SUCCESS;
+    (void)binadei_section_leave(&section);
+    if (is_captured)
+        return refuse_capture();
+    if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
+        return binadei_driver_status(BINADEI_ENTRY_cuEventQuery, code);
+    if (use || code != CUDA_SUCCESS ||
+        (!event && call->push->slot->kind != BINADEI_SLOT_DONE))
+        return leave_to_any(call, block, address);
+    clear_special(engine, block);
+    binadei_give_block(call->member, address);
+    return BINADE_OK;
+}
+
 binade_status binadei_put_used(struct binadei_call *call,
                                const struct binadei_block *block,
                                binade_devptr address, CUevent event)
 {
     struct binadei_use *use = take_use(call->engine, address);
-    binade_status status = put_behind(call, use, block, address, event);
+    binade_status status = call->engine->has_maps
+                               ? put_on_any(call, use, block, address, event)
+                               : put_behind(call, use, block, address, event);
     if (status == BINADE_OK)
         free_use(use);
     else

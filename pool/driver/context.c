@@ -1,7 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
+#define _DEFAULT_SOURCE
 #include "pool/driver/context.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
@@ -55,6 +59,35 @@ static binade_status end_of(CUresult code)
     default:
         return BINADE_OK;
     }
+}
+
+static bool is_mapped(const void *address)
+{
+    unsigned char residence;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)address & ~(page - 1);
+    return mincore((void *)start, 1, &residence) == 0;
+}
+
+binade_status binadei_context_check(const struct binadei_driver *driver,
+                                    CUcontext handle)
+{
+    unsigned long long id = 0;
+    unsigned version = 0;
+    if (!is_mapped(handle))
+        return binadei_fail(BINADE_E_INVALID,
+                            "%p is no CUDA context: nothing is mapped there",
+                            (void *)handle);
+    bool has_ids = driver->cuCtxGetId != NULL;
+    CUresult code = has_ids ? driver->cuCtxGetId(handle, &id)
+                            : driver->cuCtxGetApiVersion(handle, &version);
+    if (end_of(code) == BINADE_E_CONTEXT_DESTROYED)
+        return binadei_fail(BINADE_E_CONTEXT_DESTROYED,
+                            "the CUDA context %p was destroyed, or is none",
+                            (void *)handle);
+    return binadei_driver_status(has_ids ? BINADEI_ENTRY_cuCtxGetId
+                                         : BINADEI_ENTRY_cuCtxGetApiVersion,
+                                 code);
 }
 
 /* An old driver tells the dead from the living, but not one that took the place

@@ -36,6 +36,14 @@ BINADE_MUST_USE binade_status binadei_context_init(
     struct binadei_context *context, const struct binadei_driver *driver,
     CUcontext handle, _Atomic uint64_t *mark, uint64_t mark_bit);
 
+/* Whether a context that the caller names can be used, as far as that can be
+ * known without a crash: the driver looks into whatever it is given, so what is
+ * not mapped is not passed on. BINADE_OK, BINADE_E_INVALID (nothing is mapped
+ * there, or NULL), BINADE_E_CONTEXT_DESTROYED (or never was one), or what the
+ * driver said. */
+BINADE_MUST_USE binade_status
+binadei_context_check(const struct binadei_driver *driver, CUcontext handle);
+
 /* Asks the driver, in a process that has not forked, whether `handle` is the
  * context that had `id`. BINADE_OK, BINADE_E_CONTEXT_DESTROYED or
  * BINADE_E_DEINITIALIZED, without a message. */

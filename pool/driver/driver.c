@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/driver/driver_table.h"
@@ -100,10 +101,13 @@ binade_status binadei_driver_open(const struct binadei_driver **out)
     if (binadei_is_forked())
         return binadei_refuse_child();
     if (!binadei_driver_opened()) {
+        int cancel_state = binadei_cancel_hold();
         struct binadei_driver *driver = make(&status);
+        if (driver)
+            publish(driver);
+        binadei_cancel_restore(cancel_state);
         if (!driver)
             return status;
-        publish(driver);
     }
     *out = binadei_driver_opened();
     return BINADE_OK;

@@ -24,6 +24,7 @@ enum begun {
 
 /* What growth is for. */
 struct aim {
+    uint64_t needed_bytes;
     uint32_t needed;      /* pages in a row */
     uint64_t total_bytes; /* 0, or what shall be reserved, used or not */
     bool may_wait;
@@ -145,9 +146,43 @@ static uint64_t shared_pages(const struct binadei_segments *segments)
     return bytes / BINADEI_PAGE_BYTES;
 }
 
+/* Steps of PyTorch's allocator: what is small shares 2 MiB, what is below 10 MiB
+ * shares 20 MiB, and the rest has its own. */
+#define SMALL_BYTES (UINT64_C(1) << 20)
+#define SHARED_BYTES (UINT64_C(10) << 20)
+#define SHARED_PAGES 10U
+
+/* The steps, or a quarter of what is reserved where the request is at most an
+ * eighth of that: the simulation's best rule for fixed segments, with an eighth
+ * of the steps' calls of the source (docs/adr/0020-stream-maps.md). */
+static uint64_t step_pages(const struct binadei_segments *segments,
+                           const struct aim *aim)
+{
+    uint64_t quarter = binadei_segments_reserved_bytes(segments) / 4;
+    if (quarter > segments->largest_bytes)
+        quarter = segments->largest_bytes;
+    if (aim->needed_bytes <= quarter / OWN_SEGMENT_PART &&
+        quarter / BINADEI_PAGE_BYTES > aim->needed)
+        return quarter / BINADEI_PAGE_BYTES;
+    if (aim->needed_bytes > SMALL_BYTES && aim->needed_bytes < SHARED_BYTES)
+        return SHARED_PAGES;
+    return aim->needed;
+}
+
+/* Never below the first size that the program asked for. */
+static uint64_t stepped_pages(const struct binadei_segments *segments,
+                              const struct aim *aim)
+{
+    uint64_t pages = step_pages(segments, aim);
+    uint64_t first = segments->first_bytes / BINADEI_PAGE_BYTES;
+    return pages > first ? pages : first;
+}
+
 static uint64_t wanted_pages(const struct binadei_segments *segments,
                              const struct aim *aim)
 {
+    if (segments->is_stepped)
+        return aim->total_bytes ? aim->needed : stepped_pages(segments, aim);
     uint64_t pages = shared_pages(segments);
     bool needs_its_own =
         aim->needed > 1 && aim->needed > pages / OWN_SEGMENT_PART;
@@ -271,7 +306,9 @@ static binade_status grow_for(struct binadei_segments *segments,
     uint64_t needed = pages_of(needed_bytes);
     if (!may_have(segments, needed))
         return refuse_size(needed_bytes);
-    const struct aim aim = {.needed = (uint32_t)needed, .may_wait = may_wait};
+    const struct aim aim = {.needed_bytes = needed_bytes,
+                            .needed = (uint32_t)needed,
+                            .may_wait = may_wait};
     return grow(segments, &aim);
 }
 

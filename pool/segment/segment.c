@@ -84,7 +84,10 @@ static void fill(struct binadei_segments *segments,
         options->limit_bytes ? options->limit_bytes : UINT64_MAX;
     segments->watermark_bytes = options->watermark_bytes;
     segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
-    segments->first_bytes = first ? first : BINADEI_SEGMENT_FIRST_BYTES;
+    segments->is_stepped = options->is_stepped;
+    segments->first_bytes = first                 ? first
+                            : options->is_stepped ? 0
+                                                  : BINADEI_SEGMENT_FIRST_BYTES;
     segments->granularity_bytes = source->granularity_bytes;
     if (segments->granularity_bytes < BINADEI_PAGE_BYTES)
         segments->granularity_bytes = BINADEI_PAGE_BYTES;
@@ -178,6 +181,10 @@ void binadei_segments_stats(struct binadei_segments *segments,
         .failed_grow_count = segments->failed_grow_count,
         .trim_count = segments->trim_count,
     };
+    /* What the source is being asked for is not there yet, and may be refused:
+     * a peak never goes down. */
+    if (out->reserved_bytes > out->peak_bytes)
+        out->reserved_bytes = out->peak_bytes;
     for (segment = segments->listed; segment; segment = segment->next)
         out->segment_count++;
     for (segment = segments->unreleased; segment; segment = segment->next)

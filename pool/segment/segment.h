@@ -42,6 +42,9 @@ struct binadei_segments_options {
     uint64_t largest_bytes;
     /* Growth that begins below it ends there if the need does; 0: none. */
     uint64_t watermark_bytes;
+    /* Segments begin as small as PyTorch's, or as `first_bytes` where that is not
+     * 0, and grow to a quarter of what is reserved; see grow.c. */
+    bool is_stepped;
 };
 
 /* No memory is reserved yet. BINADE_OK, BINADE_E_INVALID,
@@ -91,6 +94,10 @@ BINADE_MUST_USE binade_status binadei_segments_grow_to(
  * in the source. BINADE_OK, or the first thing that the source refused. */
 binade_status binadei_segments_trim(struct binadei_segments *segments,
                                     uint64_t keep_bytes, uint64_t *out_bytes);
+
+/* Whether a segment that is not pinned is wholly free, so that a trim would give
+ * it back. Any thread; blocks on the lock. */
+bool binadei_segments_can_trim(struct binadei_segments *segments);
 
 /* Bytes that the source has given and not taken back, and those it is being
  * asked for. Wait-free; exact at rest. */

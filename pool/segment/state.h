@@ -25,6 +25,7 @@ struct binadei_segments {
     uint32_t page_capacity;
     uint64_t limit_bytes;
     uint64_t watermark_bytes;
+    bool is_stepped;
     uint64_t first_bytes; /* of segments that requests share, as the next */
     uint64_t largest_bytes;
     size_t granularity_bytes; /* at least a page */

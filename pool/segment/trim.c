@@ -82,3 +82,21 @@ binade_status binadei_segments_trim(struct binadei_segments *segments,
     }
     return first;
 }
+
+bool binadei_segments_can_trim(struct binadei_segments *segments)
+{
+    bool is_any = false;
+    pthread_mutex_lock(&segments->lock);
+    for (const struct binadei_segment *segment = segments->listed;
+         segment && !is_any; segment = segment->next) {
+        const struct binadei_segment_info *info = &segment->info;
+        uint64_t start = (uint64_t)info->first.index * BINADEI_PAGE_GRAINS;
+        uint64_t grains = (uint64_t)info->page_count * BINADEI_PAGE_GRAINS;
+        is_any =
+            !segment->pin_count &&
+            binadei_buddy_free_from(segments->buddy, binadei_grain_at(start),
+                                    binadei_grain_at(start + grains)) == grains;
+    }
+    pthread_mutex_unlock(&segments->lock);
+    return is_any;
+}

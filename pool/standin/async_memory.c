@@ -127,6 +127,7 @@ static CUresult free_async(CUdeviceptr address, CUstream stream,
     CUresult code;
     struct CUstream_st *found;
     standin_lock();
+    engine_await_room(stream, is_per_thread);
     if (!check_stream(stream, is_per_thread, &found, &code) || address == 0)
         return standin_leave(code);
     struct address_range *range = find_freeable(address);

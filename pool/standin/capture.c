@@ -83,18 +83,23 @@ static bool conflicts(const struct capture *capture,
            caller->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-CUresult capture_gate(void)
+CUresult capture_break_unsafe(void)
 {
     CUresult code = CUDA_SUCCESS;
     const struct thread_state *caller = thread_state();
-    standin_lock();
     for (struct capture *c = captures; c; c = c->next) {
         if (!conflicts(c, caller))
             continue;
         c->is_invalid = true;
         code = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
-    return standin_leave(code);
+    return code;
+}
+
+CUresult capture_gate(void)
+{
+    standin_lock();
+    return standin_leave(capture_break_unsafe());
 }
 
 CUresult capture_add(struct CUstream_st *stream, const struct work *work)
@@ -126,6 +131,15 @@ static struct capture *find(uint64_t id)
     while (capture && capture->id != id)
         capture = capture->next;
     return capture;
+}
+
+CUresult capture_query(const struct CUevent_st *event)
+{
+    struct capture *capture = find(event->capture_id);
+    if (!capture)
+        return CUDA_ERROR_INVALID_VALUE;
+    capture->is_invalid = true;
+    return CUDA_ERROR_CAPTURED_EVENT;
 }
 
 /* A capturing stream waits for an event from outside its capture. */

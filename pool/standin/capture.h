@@ -36,10 +36,16 @@ CUresult capture_refuse(const struct CUstream_st *stream);
 /* `work` becomes a node; the stream captures and the capture is valid. */
 CUresult capture_add(struct CUstream_st *stream, const struct work *work);
 void capture_record(const struct CUstream_st *stream, struct CUevent_st *event);
+/* What a query says of an event that a capture recorded: the question loses a
+ * capture that is under way, and after it the event is none. */
+CUresult capture_query(const struct CUevent_st *event);
 /* cuStreamWaitEvent where the stream or the event is in a capture. */
 CUresult capture_wait(struct CUstream_st *stream,
                       const struct CUevent_st *event);
 
+/* A potentially unsafe call by this thread: breaks the captures that do not
+ * allow one; UNSUPPORTED when there was one. */
+CUresult capture_break_unsafe(void);
 /* Breaks all captures in `context`, whatever their mode; UNSUPPORTED when
  * there was one. */
 CUresult capture_break_context(const struct CUctx_st *context);

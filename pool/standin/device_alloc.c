@@ -4,6 +4,7 @@
  * cuMemAlloc and its family: device memory that a context owns.
  */
 #include "pool/standin/device_memory.h"
+#include "pool/standin/engine.h"
 #include "pool/standin/entry.h"
 #include "pool/standin/memory_api.h"
 #include "pool/standin/release.h"
@@ -13,7 +14,7 @@
 static CUresult allocate(CUdeviceptr *out, size_t size_bytes)
 {
     CUresult code;
-    struct CUctx_st *context = context_current(&code);
+    struct CUctx_st *context = engine_await_launchers(&code);
     uint64_t address = 0;
     if (!context)
         return code;

@@ -27,6 +27,16 @@ void engine_context_fini(struct CUctx_st *context);
 struct CUstream_st *engine_stream(struct CUctx_st *context, CUstream handle,
                                   bool is_per_thread, CUresult *why);
 
+/* Waits while the stream that `handle` names is full of queued work, as every
+ * call that queues some does. Releases the lock while it waits: look the stream
+ * up afterwards. */
+void engine_await_room(CUstream handle, bool is_per_thread);
+
+/* The current context, as context_current() has it, after a wait for the
+ * threads that are blocked on full streams of it: what cuEventCreate and
+ * cuMemAlloc wait for. Releases the lock while it waits. */
+struct CUctx_st *engine_await_launchers(CUresult *why);
+
 /* Waits until everything queued in `context` so far is done, and holds back
  * every other thread's launches meanwhile: what cuMemFree, cuMemFreeHost and
  * cuMemHostUnregister do. Releases the lock while it waits. */

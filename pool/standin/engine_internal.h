@@ -66,9 +66,10 @@ struct CUstream_st {
     uint64_t id;            /* never used again */
     uint64_t thread_serial; /* of whom it is the default stream; or 0 */
     unsigned hold_count;
-    struct op *tail;   /* referenced; NULL: idle */
-    struct op *late;   /* referenced; its last event that the plan delays */
-    struct op *parked; /* ready but for the hold */
+    unsigned queued_count; /* operations not done that take a place */
+    struct op *tail;       /* referenced; NULL: idle */
+    struct op *late;       /* referenced; its last event that the plan delays */
+    struct op *parked;     /* ready but for the hold */
     struct capture *capture;
     struct node_set capture_tail; /* what the next captured node follows */
 };
@@ -121,6 +122,8 @@ void op_cancel(struct op *op);
 void op_unpark(struct CUstream_st *stream);
 /* Blocks until `op` is done; releases the lock meanwhile. NULL is done. */
 void op_wait(const struct op *op);
+/* Blocks until some operation ends, or for no reason; the same. */
+void op_wait_for_any(void);
 bool op_is_done(const struct op *op);
 
 /* --- worker.c, watcher.c ---------------------------------------------- */
@@ -155,7 +158,8 @@ struct op *engine_delay_event(struct engine *engine, struct CUstream_st *stream,
 struct CUstream_st *launch_stream(CUstream handle, bool is_per_thread,
                                   CUresult *why);
 /* The same for a call that queues work: first waits while launches are held
- * back, then applies sticky errors and the capture rules. */
+ * back or the stream's queue is full, then applies sticky errors and the
+ * capture rules. */
 struct CUstream_st *launch_begin(CUstream handle, bool is_per_thread,
                                  CUresult *why);
 /* What launch_begin() applies after the wait. */
@@ -168,6 +172,14 @@ CUresult launch(struct CUstream_st *stream, const struct work *work,
 /* Queues on `stream` by the rules of streams; one reference is the caller's. */
 struct op *enqueue(struct CUstream_st *stream, const struct work *work,
                    struct op *also_after);
+
+/* --- queue.c ---------------------------------------------------------- */
+
+/* The stream takes no further operation before one of its own is over. */
+bool queue_is_full(const struct CUstream_st *stream);
+/* Waits until the launchers that are blocked on `stream` now have gone on.
+ * True: it has waited, and the stream may be gone. */
+bool queue_await_launchers(const struct CUstream_st *stream);
 
 /* --- stream.c --------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "pool/standin/capture.h"
 #include "pool/standin/engine_api.h"
 #include "pool/standin/engine_internal.h"
 #include "pool/standin/graph.h"
@@ -29,7 +30,7 @@ static CUresult create(CUevent *out, unsigned flags)
     CUresult why;
     if (!out || !flags_are_good(flags))
         return CUDA_ERROR_INVALID_VALUE;
-    struct CUctx_st *context = context_current(&why);
+    struct CUctx_st *context = engine_await_launchers(&why);
     if (!context)
         return why;
     struct CUevent_st *event = calloc(1, sizeof(*event));
@@ -107,15 +108,20 @@ static struct CUevent_st *find(CUevent handle, CUresult *why)
     return *why == CUDA_SUCCESS ? event : NULL;
 }
 
+static CUresult query(CUevent handle)
+{
+    CUresult why;
+    const struct CUevent_st *event = find(handle, &why);
+    if (why == CUDA_ERROR_CAPTURED_EVENT)
+        return capture_query(handle_object(HANDLE_EVENT, handle, &why));
+    return event && !op_is_done(event->op) ? CUDA_ERROR_NOT_READY : why;
+}
+
 STANDIN_EXPORT CUresult cuEventQuery(CUevent handle)
 {
     ENTER(cuEventQuery, NEEDS_INIT | BREAKS_CAPTURE);
-    CUresult why;
     standin_lock();
-    const struct CUevent_st *event = find(handle, &why);
-    if (event && !op_is_done(event->op))
-        why = CUDA_ERROR_NOT_READY;
-    return standin_leave(why);
+    return standin_leave(query(handle));
 }
 
 STANDIN_EXPORT CUresult cuEventSynchronize(CUevent handle)

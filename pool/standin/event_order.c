@@ -8,6 +8,10 @@
 #include "pool/standin/engine_internal.h"
 #include "pool/standin/handle.h"
 
+/* Thousands of records were put on a held stream of an H200, and none waited. */
+static const struct work recording = {.node_type = CU_GRAPH_NODE_TYPE_EMPTY,
+                                      .takes_no_place = true};
+
 /* `event` now stands for `op`; takes over its reference. */
 static void name(struct CUevent_st *event, struct op *op)
 {
@@ -43,7 +47,7 @@ static CUresult record(bool is_per_thread, CUevent handle,
         return record_captured(stream, event, flags);
     if (flags) /* external means something to a capture only */
         return CUDA_ERROR_ILLEGAL_STATE;
-    struct op *op = enqueue(stream, &op_marker, NULL);
+    struct op *op = enqueue(stream, &recording, NULL);
     name(event, engine_delay_event(stream->engine, stream, op));
     return CUDA_SUCCESS;
 }

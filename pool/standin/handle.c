@@ -6,7 +6,6 @@
  */
 #include "pool/standin/handle.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
@@ -77,6 +76,12 @@ void *handle_object(enum handle_kind kind, const void *handle, CUresult *why)
     *why = slot && slot->is_orphan ? CUDA_ERROR_CONTEXT_IS_DESTROYED
                                    : CUDA_ERROR_INVALID_HANDLE;
     return NULL;
+}
+
+bool handle_was_freed(enum handle_kind kind, const void *handle)
+{
+    const struct slot *slot = slot_of(kind, handle);
+    return slot && !slot->object && !slot->is_orphan;
 }
 
 void handle_free(enum handle_kind kind, void *handle)

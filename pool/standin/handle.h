@@ -12,6 +12,7 @@
 #ifndef BINADE_POOL_STANDIN_HANDLE_H_
 #define BINADE_POOL_STANDIN_HANDLE_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pool/driver/cuda_abi.h"
@@ -36,6 +37,9 @@ void *handle_object(enum handle_kind kind, const void *handle, CUresult *why);
 void handle_free(enum handle_kind kind, void *handle);
 /* The object is gone with its context; the slot keeps saying so. */
 void handle_orphan(enum handle_kind kind, void *handle);
+
+/* `handle` named an object that handle_free() took, and names no other since. */
+bool handle_was_freed(enum handle_kind kind, const void *handle);
 
 /* The next live object after `*cursor` (0 at first), NULL after the last. */
 void *handle_next(enum handle_kind kind, uint32_t *cursor);

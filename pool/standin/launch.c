@@ -46,8 +46,12 @@ struct CUstream_st *launch_begin(CUstream handle, bool is_per_thread,
     struct CUstream_st *stream = launch_stream(handle, is_per_thread, why);
     /* After each wait the stream may be gone: look again. What is captured is
      * no launch. */
-    while (stream && stream->engine->stalls && !stream->capture) {
-        standin_wait();
+    while (stream && !stream->capture &&
+           (stream->engine->stalls || queue_is_full(stream))) {
+        if (stream->engine->stalls)
+            standin_wait();
+        else
+            engine_await_room(handle, is_per_thread);
         stream = launch_stream(handle, is_per_thread, why);
     }
     if (stream)
@@ -76,6 +80,7 @@ struct op *enqueue(struct CUstream_st *stream, const struct work *work,
     struct op *op = op_make(stream->engine, work);
     op->stream = stream;
     stream->references++;
+    stream->queued_count += !work->takes_no_place;
     op_depend(op, stream->tail);
     op_depend(op, also_after);
     depend_on_neighbours(op, stream);

@@ -12,7 +12,7 @@
 
 static struct op *settle_first, **settle_last = &settle_first;
 static bool is_settling;
-/* Threads in op_wait(): without any, an end need not wake all waiters. */
+/* Threads that wait for ends: without any, an end need not wake all waiters. */
 static unsigned waiter_count;
 
 bool op_is_done(const struct op *op)
@@ -47,6 +47,7 @@ static void leave_stream(struct op *op)
     op->stream = NULL;
     if (!stream)
         return;
+    stream->queued_count -= !op->work.takes_no_place;
     if (stream->parked == op)
         stream->parked = NULL;
     if (stream->tail == op) {
@@ -159,10 +160,15 @@ void op_unpark(struct CUstream_st *stream)
     settle();
 }
 
-void op_wait(const struct op *op)
+void op_wait_for_any(void)
 {
     waiter_count++;
-    while (!op_is_done(op))
-        standin_wait();
+    standin_wait();
     waiter_count--;
+}
+
+void op_wait(const struct op *op)
+{
+    while (!op_is_done(op))
+        op_wait_for_any();
 }

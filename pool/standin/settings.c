@@ -18,6 +18,8 @@
 #define GIB ((size_t)1 << 30)
 #define MEMORY_MIN_BYTES ((size_t)2 << 20)
 #define MEMORY_MAX_BYTES ((size_t)1 << 40)
+#define QUEUE_DEFAULT 1020 /* what a stream of an H200 took */
+#define QUEUE_MAX 1000000
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct settings settings;
@@ -106,6 +108,7 @@ static void set_defaults(void)
     settings.memory_bytes = 8 * GIB;
     settings.device_count = 1;
     settings.driver_version = 13000;
+    settings.queue_limit = QUEUE_DEFAULT;
     for (int i = 0; i < STANDIN_DEVICE_MAX; i++)
         settings.pci[i] = (struct pci_address){0, 0x20 + i, 0};
 }
@@ -148,6 +151,10 @@ static void read_driver_settings(void)
     settings.is_cost_h200 = value && strcmp(value, "h200") == 0;
     if (value && !settings.is_cost_h200 && strcmp(value, "none") != 0)
         refuse("BINADE_STANDIN_COST", value, "none or h200");
+    value = getenv("BINADE_STANDIN_QUEUE");
+    if (value && !parse_integer(value, 1, QUEUE_MAX, &settings.queue_limit))
+        refuse("BINADE_STANDIN_QUEUE", value,
+               "operations from 1 to 1000000 per stream (default 1020)");
     value = getenv("BINADE_STANDIN_FAULTS");
     if (value && !fault_set_plan(value))
         refuse("BINADE_STANDIN_FAULTS", value, fault_error());

@@ -23,6 +23,7 @@ struct settings {
     bool has_memory_pools; /* device attribute 115 */
     bool has_no_peers;     /* devices cannot access each other */
     bool is_cost_h200;     /* charge an H200 driver's times */
+    int queue_limit;       /* operations that a stream takes */
     struct pci_address pci[STANDIN_DEVICE_MAX];
 };
 

@@ -3,6 +3,7 @@
  *
  * The entries about streams themselves.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "pool/standin/capture.h"
@@ -79,13 +80,31 @@ STANDIN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
     return standin_leave(destroy(stream));
 }
 
+/* The real driver crashes here. Whoever asks streams whether they are idle must
+ * find out on the stand-in, and not read an answer that no GPU gives. */
+static void refuse_destroyed(CUstream handle)
+{
+    if (!handle_was_freed(HANDLE_STREAM, handle))
+        return;
+    (void)fprintf(stderr, "binade stand-in: cuStreamQuery of a stream that was "
+                          "destroyed; the real driver crashes\n");
+    abort();
+}
+
+/* A stream that captures loses its capture by the question, whatever the mode;
+ * of any other stream the question is a potentially unsafe call. */
 static CUresult query(bool is_per_thread, CUstream handle)
 {
     CUresult why;
+    refuse_destroyed(handle);
     struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    if (stream && queue_await_launchers(stream))
+        stream = launch_stream(handle, is_per_thread, &why);
     if (!stream)
         return why;
     why = capture_check_wait(stream);
+    if (why == CUDA_SUCCESS)
+        why = capture_break_unsafe();
     if (why != CUDA_SUCCESS)
         return why;
     if (stream->engine->error != CUDA_SUCCESS)

@@ -61,8 +61,9 @@ struct work {
     void (*keep)(struct work *work);
     void (*drop)(struct work *work);
     CUgraphNodeType node_type;
-    bool may_block; /* runs for as long as a user likes */
-    bool must_run;  /* even when its context is destroyed first */
+    bool may_block;      /* runs for as long as a user likes */
+    bool must_run;       /* even when its context is destroyed first */
+    bool takes_no_place; /* of its stream's launch queue */
     union {
         struct copy copy;
         struct fill fill;

@@ -227,6 +227,9 @@ void binadei_account_sum(const struct binadei_account *account,
 {
     out->live_bytes = binadei_account_live_bytes(account);
     out->peak_bytes = read(&account->peak_bytes);
+    /* A charge is seen before the peak that it makes. */
+    if (out->peak_bytes < out->live_bytes)
+        out->peak_bytes = out->live_bytes;
     out->refusal_count = read(&account->refusal_count);
     for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++)
         out->allocation_count += read(&account->stripes[i].charge_count);

@@ -101,6 +101,18 @@ expect 0 "$results/here.json: 1 measurements, 0 failures" bash -c \
     python3 "$2" "$3" 1 pair -- null' "$PWD/$bench" "$results" \
     "$PWD/$check" "$results/here.json" "${one[@]}" --subject=null
 
+# A device that lags, in subjects that keep the order of streams.
+for lag in work:5 fill:1+sync:8 held; do
+    expect 0 "\"lag\":\"$lag\"" "$bench" --driver=standin --lag="$lag" \
+        --subject=binade --workload=pair,mixed,rmm-random --threads=2 \
+        --repeats=1 --cell-us=2000
+done
+expect 0 '"lag":"idle"' "$bench" "${one[@]}" --subject=null
+expect 3 "null cannot run here: it keeps no order of streams" "$bench" \
+    "${one[@]}" --subject=null --lag=held
+expect 2 "--lag=busy: accepted is one of idle, held" "$bench" --lag=busy
+expect 2 "--lag=idle,held: accepted is one of idle" "$bench" --lag=idle,held
+
 # Names and numbers that there are not, each with those that there are.
 expect 2 "no workload is called \"pear\"; there are: ${workloads[*]}" \
     "$bench" --workload=pair,pear

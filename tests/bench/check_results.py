@@ -18,7 +18,7 @@ NUMBERS = ("ns_per_op_median", "ns_per_op_mean", "ns_per_op_median_min",
 COUNTS = ("preempted_repetitions_discarded", "ns_per_call_p99",
           "ns_per_call_p999")
 FLAGS = ("clean", "pinned", "is_standin", "simulated_costs", "host_memory")
-TEXTS = ("workload", "subject", "driver", "cpu", "commit")
+TEXTS = ("workload", "subject", "driver", "cpu", "commit", "lag")
 RATES = ("cache_hit_rate",)
 ORDERS = (("ns_per_op_median", "ns_per_op_p99", "ns_per_op_p999"),
           ("ns_per_call_p99", "ns_per_call_p999"),

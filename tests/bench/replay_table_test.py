@@ -189,6 +189,53 @@ class Limits(TableTest):
         self.refuses("has a smallest limit", ["limits"], serial("torch", 12))
 
 
+class Lags(TableTest):
+    OTHER = {**TRACE, "file": "b.btrace"}
+
+    def lags(self, *rows):
+        return self.table(["lags"], *rows)
+
+    def test_shows_traces_and_subjects_by_lag(self):
+        output = self.lags(
+            serial("binade", 11), serial("binade", 45, lag="held", ooms=2),
+            serial("best-fit", 12, lag="idle"),
+            serial("best-fit", 12, lag="held"))
+        self.assertIn("| trace | subject | idle | held |", output)
+        self.assertIn("| a | binade | 1.10 | 4.50, 2 failed |", output)
+        self.assertIn("| a | best-fit | 1.20 | 1.20 |", output)
+        self.assertNotIn("mean", output)
+
+    def test_compares_over_all_traces(self):
+        output = self.lags(
+            serial("binade", 12, lag="held"), serial("best-fit", 10, lag="held"),
+            serial("binade", 20, lag="held", trace=self.OTHER),
+            serial("best-fit", 10, lag="held", trace=self.OTHER))
+        self.assertIn("| mean over 2 | binade ÷ best-fit | 1.60 |", output)
+        self.assertIn("| worst over 2 | binade ÷ best-fit | 2.00 |", output)
+
+    def test_leaves_gaps_and_says_who_was_refused(self):
+        output = self.lags(
+            serial("binade", 12, lag="held"), serial("best-fit", 10),
+            {**refused("cuda-malloc", "serial"), "lag": "held"})
+        self.assertIn("| a | binade | 1.20 | – |", output)
+        self.assertIn("| a | best-fit | – | 1.00 |", output)
+        self.assertIn("- cuda-malloc was not run: no library", output)
+
+    def test_other_tables_tell_lags_apart(self):
+        rows = [serial("binade", 11, 11), serial("best-fit", 11, 11),
+                serial("binade", 22, 22, lag="held"),
+                serial("best-fit", 11, 11, lag="held")]
+        footprint = self.table(["footprint"], *rows)
+        self.assertIn("10 GiB live, device held", footprint)
+        self.assertIn("| binade | 2.200 ▲ | 2.000 ▲ |", footprint)
+        self.assertIn("| binade | 1.100 | 1.000 |", footprint)
+        self.assertIn("; 1 process each*", footprint)
+        self.assertIn("| a.btrace, device held | 10.00 | 1.200 | 2.200 ▲ |",
+                      self.table(["limits"], *rows))
+        self.assertIn("10 GiB live, device held; ns", self.table(
+            ["latency"], timed("binade", 1, lag="held")))
+
+
 class Latency(TableTest):
     def test_shows_median_and_spread_of_repeats(self):
         output = self.table(["latency"], timed("torch", 40),

@@ -31,6 +31,8 @@ static _Atomic(struct record *) records;
 static _Atomic uint64_t live_count;
 static _Atomic uint64_t alloc_count;
 static _Atomic uint64_t wrong_count;
+/* Calls of follow() that are to come; all wrap around together. */
+static _Atomic uint64_t unfollowed_count;
 static uint64_t alloc_limit;  /* beyond it there is no memory */
 static unsigned stream_count; /* that the workload may name */
 
@@ -57,6 +59,7 @@ static uint64_t alloc(unsigned thread, size_t size_bytes, unsigned stream)
     if (size_bytes == 0 || stream >= stream_count)
         atomic_fetch_add(&wrong_count, 1);
     atomic_fetch_add(&live_count, 1);
+    atomic_fetch_add(&unfollowed_count, 1);
     return (uintptr_t)record;
 }
 
@@ -69,6 +72,19 @@ static void free_block(unsigned thread, uint64_t address, size_t size_bytes,
         record->size_bytes != size_bytes || record->stream != stream)
         atomic_fetch_add(&wrong_count, 1);
     atomic_fetch_sub(&live_count, 1);
+    atomic_fetch_add(&unfollowed_count, 1);
+}
+
+/* Behind an allocation the block is there, on its stream. */
+static void follow(unsigned thread, unsigned stream, uint64_t address,
+                   size_t size_bytes)
+{
+    (void)thread;
+    const struct record *record = (const struct record *)(uintptr_t)address;
+    if (record &&
+        (record->stream != stream || record->size_bytes != size_bytes))
+        atomic_fetch_add(&wrong_count, 1);
+    atomic_fetch_sub(&unfollowed_count, 1);
 }
 
 /* As if half of what was asked for had been in a cache. */
@@ -86,6 +102,7 @@ static const struct subject bookkeeper = {
     .start = start,
     .alloc = alloc,
     .free = free_block,
+    .follow = follow,
     .count = count,
     .stop = stop,
 };
@@ -143,6 +160,8 @@ static int run(const struct plan_cell *cell, uint64_t limit, const char *wanted)
         failures += complain(cell, "not all blocks were freed");
     if (atomic_exchange(&wrong_count, 0) != 0)
         failures += complain(cell, "blocks freed twice or as others");
+    if (atomic_exchange(&unfollowed_count, 0) != 0)
+        failures += complain(cell, "a call was not followed by the device");
     forget_records();
     return failures;
 }

@@ -598,11 +598,19 @@ TEST(BuddyClass, ARunKeepsItsLength)
 {
     BuddyUnderTest buddy(4);
     ASSERT_EQ(buddy.TakeRun(100), 0U);
-    buddy_probe_set_run_chunks(buddy.get(), 0, 100);
-    buddy_probe_set_run_chunks(buddy.get(), 3, UINT32_MAX);
-    EXPECT_EQ(buddy_probe_run_chunks(buddy.get(), 0), 100U);
-    EXPECT_EQ(buddy_probe_run_chunks(buddy.get(), 1), 0U);
-    EXPECT_EQ(buddy_probe_run_chunks(buddy.get(), 3), UINT32_MAX);
+    buddy_probe_set_run_grains(buddy.get(), 0, 6400);
+    buddy_probe_set_run_grains(buddy.get(), 3 * kPage + 70, UINT32_MAX);
+    EXPECT_EQ(buddy_probe_run_grains(buddy.get(), 0), 6400U);
+    EXPECT_EQ(buddy_probe_run_grains(buddy.get(), 64), 0U);
+    EXPECT_EQ(buddy_probe_run_grains(buddy.get(), 3 * kPage + 70), UINT32_MAX);
+}
+
+TEST(BuddyClass, OfTwoThatEndABlockOneSeesItsByte)
+{
+    BuddyUnderTest buddy(1);
+    buddy_probe_set_class(buddy.get(), 5, 9);
+    EXPECT_EQ(buddy_probe_end_class(buddy.get(), 5), 9U);
+    EXPECT_EQ(buddy_probe_end_class(buddy.get(), 5), 0U);
 }
 
 class BuddyCapacity : public ::testing::TestWithParam<uint32_t>

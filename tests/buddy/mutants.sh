@@ -1,20 +1,29 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Changes the buddy for the worse, one place at a time, in a copy of its
-# sources, and expects the model or a race to notice. A mutant that survives
-# fails this test; so does a change that no longer applies to the sources.
+# mutants.sh buddy|maps
+#
+# Changes the buddy, or the maps of streams, for the worse, one place at a time,
+# in a copy of their sources, and expects a model, a race or a meeting of two
+# threads to notice. A mutant that survives fails this test; so does a change
+# that no longer applies to the sources.
 set -uo pipefail
 
 cc=${CC:-cc}
 work=${TEST_TMPDIR:?}
-flags=(-std=c11 -O1 -pthread -I. -Ipool/include)
+flags=(-std=c11 -O1 -pthread -I. -Ipool/include -DBINADEI_STEPS=1)
+wraps=(-Wl,--wrap={malloc,calloc,realloc,aligned_alloc,mmap})
 tsan=(-g -fsanitize=thread)
 product=(pool/buddy/{buddy,check,give,home,runs,summary,take,trim}.c
-    tests/support/buddy_probe.c)
-drivers=(tests/buddy/{byte_map,model,mutant_driver,race,race_arena}.c
+    pool/buddy/{claim,fit,map,map_take}.c
+    tests/support/{buddy_probe,map_probe}.c)
+drivers=(tests/buddy/{byte_map,map_model,map_race,map_steps,model}.c
+    tests/buddy/{mutant_driver,race,race_arena,race_match,race_streams}.c
+    tests/progress/freeze.c tests/support/failing_memory.c
     tests/oracle/mutex_buddy.c)
 more=()
+part=() # of the driver: all, or "maps"
+wanted=${1:?usage: mutants.sh buddy|maps}
 failures=0
 export TSAN_OPTIONS="halt_on_error=1 exitcode=66"
 
@@ -29,7 +38,7 @@ copy_sources() {
     rm -rf "$1"
     mkdir -p "$1/pool" "$1/tests/support"
     cp -rL pool/base pool/buddy pool/include "$1/pool/"
-    cp -L tests/support/buddy_probe.[ch] "$1/tests/support/"
+    cp -L tests/support/{buddy,map}_probe.[ch] "$1/tests/support/"
     chmod -R u+w "$1"
     sed -i -e 's|^{$|{ perturb();|' \
         -e 's|^typedef _Atomic|void perturb(void);\n&|' \
@@ -39,8 +48,8 @@ copy_sources() {
 # $1: folder with sources; $2...: those to compile. Makes its driver.
 build() {
     (cd "$1" && "$cc" "${flags[@]}" "${more[@]}" -c "${@:2}") &&
-        "$cc" "${flags[@]}" "${more[@]}" "$work"/drivers/*.o "$1"/*.o \
-            -o "$1/driver"
+        "$cc" "${flags[@]}" "${more[@]}" "${wraps[@]}" "$work"/drivers/*.o \
+            "$1"/*.o -o "$1/driver"
 }
 
 build_drivers() {
@@ -72,6 +81,7 @@ with_flags() {
 # the other files it has the objects that nothing was changed in.
 mutant() {
     local folder=$work/mutant changed=("$2") result
+    [ "${part[*]:-buddy}" = "$wanted" ] || return 0
     [[ $2 == *.c ]] || changed=("${product[@]}")
     copy_sources "$folder"
     cp "$folder/$2" "$work/before"
@@ -86,7 +96,7 @@ mutant() {
         cat "$work/log"
         return
     fi
-    timeout 100 "$folder/driver" 8 >"$work/log" 2>&1
+    timeout 100 "$folder/driver" 8 "${part[@]}" >"$work/log" 2>&1
     result=$?
     case $result in
     1 | 66) # the driver's own verdict, or the sanitizer's
@@ -103,6 +113,11 @@ home=pool/buddy/home.c
 take=pool/buddy/take.c
 runs=pool/buddy/runs.c
 summary=pool/buddy/summary.c
+map=pool/buddy/map.c
+map_state=pool/buddy/map_state.h
+map_take=pool/buddy/map_take.c
+claim=pool/buddy/claim.c
+fit=pool/buddy/fit.c
 trim=pool/buddy/trim.c
 word=pool/buddy/word.h
 base=pool/base/atomics.h
@@ -184,6 +199,96 @@ mutant "a closed chunk is given to nobody" $trim \
 mutant "a word is closed by a store" $trim \
     's/if \(binadei_cas_acq_rel\(word, &full, 0\)\)/if (binadei_store_release(word, 0), true)/'
 
+# What only a stream's maps and views do. That a search respects who has the run
+# lock is about progress: a mutant that does not would lose nothing.
+part=(maps)
+
+# Giving to a stream.
+mutant "a full word of a map is never retired" $map \
+    's/after == BINADEI_WORD_FULL && retires/0/'
+mutant "a word of a map is retired without setting the bit above" $map \
+    's/^        \*retired \|= bit;/        ;/'
+mutant "a chunk is retired and the page's word refuses" $map \
+    's/^    if \(retired\)$/    if (0)/;
+     s/if \(give_chunks\(map, page_bit, cut.chunks \| retired\)\)/if (0)/'
+mutant "what is free on a stream may be given again" $map \
+    's/if \(seen & mask\)/if (0)/'
+mutant "a give to a stream is a load and a store" $map \
+    's/while \(!binadei_cas_seq_cst\(word, &seen, after\)\);/while (binadei_store_release(word, after), 0);/'
+mutant "a hint is looked at before the word is set" $map \
+    '/^static unsigned give_part/,/^}/{
+        s/^    enum filling filling =$/    binadei_map_hint(\&map->cut[page_bit], bit);\n    binadei_map_hint(\&map->open, UINT64_C(1) << page_bit);\n&/
+        s/^        binadei_map_hint.*/        ;/ }'
+mutant "a hint that is clear is taken for set" $map_state \
+    's/if \(!\(binadei_load_seq_cst\(hint\) & bit\)\)/if (0)/'
+mutant "a give counts nothing" $map \
+    '/^enum binadei_map_give binadei_maps_give/,/^}/s/^    add_grains\(.*, grains\);/    ;/'
+
+# Moving on.
+mutant "a move copies a word and then clears it" $map \
+    's/uint64_t mask = atomic_exchange_explicit\(word, 0, memory_order_seq_cst\);/uint64_t mask = binadei_load_relaxed(word); binadei_store_relaxed(word, 0);/'
+mutant "a move clears a word after it has given its bits" $map \
+    's/uint64_t mask = atomic_exchange_explicit\(word, 0, memory_order_seq_cst\);/uint64_t mask = binadei_load_relaxed(word);/
+     s/^        move->pages\((.*)\);/(move->pages(\1), binadei_and_seq_cst(\&map->pages, ~mask));/
+     s/^        move->chunks\((.*)\);/(move->chunks(\1), binadei_and_seq_cst(\&map->chunks[page_bit], ~mask));/
+     s/^            move->grains\((.*)\);/(move->grains(\1), binadei_and_seq_cst(\&parts->grains[move->from][chunk], ~mask));/'
+mutant "hints are cleared after the words are taken" $map \
+    '/^static void move_group/,/^}/{
+        s/take_hints\(&map->open\)/binadei_load_relaxed(\&map->open)/
+        s/^}/    binadei_store_relaxed(\&map->open, 0);\n}/ }'
+mutant "what ages is counted when all of it has" $map \
+    '/^static void add_aged/,/^}/s/binadei_word_count\(mask\)/0 * mask/
+     /^uint64_t binadei_maps_close/,/^}/s/return move_all\(&move\);/uint64_t moved = move_all(\&move); add_grains(maps, BINADEI_AGEING, moved); return moved;/'
+mutant "what has aged has no hint" $map \
+    '/^static void age_grains/,/^}/s/^    binadei_map_hint\(&map->cut.*/    (void)map;/'
+mutant "an ageing page is not done" $map \
+    's/\(void\)binadei_give_pages\(.*/(void)move; (void)group; (void)mask;/'
+
+# Taking from a stream's words.
+mutant "a word is lowered without another look" $map_take \
+    's/if \(binadei_load_seq_cst\(word\)\)/if (0)/'
+mutant "a take from a stream counts nothing" $map_take \
+    's/binadei_word_count\(picked\), memory/0, memory/'
+mutant "alignment above a chunk is ignored" $map_take \
+    's/base & \(alignment - 1\) \?/0 * base ?/'
+
+# Claims.
+mutant "a claim has bits that it did not clear" $map_state \
+    's/return atomic_fetch_and_explicit\((.*)\) & mask;/(void)atomic_fetch_and_explicit(\1); return mask;/'
+mutant "a claim takes what is done first" $claim \
+    '/^static uint64_t claim_bits/,/^}/{
+        s/^\{/{ uint64_t first = level->done ? binadei_word_claim(level->done, mask) : 0; note_bits(claim, true, level->base, level->unit, first); mask \&= ~first; BINADEI_STEP("claim.done");/
+        s/level->done && mask \?/0 \&\& mask ?/ }'
+mutant "a claim goes on without what is gone" $claim \
+    's/claim->is_failed \|= (.*) != 0;/(void)(\1);/'
+mutant "a claim gives all back as done" $claim \
+    '/^static void give_back/,/^}/s/if \(is_done\)/if (1)/'
+mutant "a claim gives all back as the stream's" $claim \
+    '/^static void give_back/,/^}/s/if \(is_done\)/if (!view->maps)/'
+mutant "a claim gives back into the ageing map" $claim \
+    's/return !claim\.is_failed;/if (claim.is_failed \&\& view->maps) (void)binadei_maps_close(view->maps); return !claim.is_failed;/'
+mutant "a claim that fails keeps what it has" $claim \
+    's/claim\.is_failed && i < claim\.count/0 \&\& i < claim.count/'
+mutant "the rest of a unit is not given back" $claim \
+    's/^        give_back\(claim, is_done, end,.*/        ;/'
+mutant "a unit is cut without words for its rest" $claim \
+    's/!is_done && !binadei_maps_prepare/!is_done \&\& 0 \&\& !binadei_maps_prepare/'
+mutant "a claim of a unit counts nothing" $claim \
+    's/^            count_off\(claim, age, level->unit\);/            ;/'
+
+# Searches of a view.
+mutant "the first run that fits is taken, not the best" $fit \
+    's/run->grains < scan->best\.grains/0/'
+mutant "a search ignores alignment" $fit \
+    's/needed \+ skipped;/needed + 0 * skipped;/'
+mutant "a search sees no ends of cut chunks" $fit \
+    's/\? ends_of\(grains\)/? 0 * ends_of(grains)/'
+mutant "a search passes pages that go on in the next" $fit \
+    's/others >> \(bit \+ 1\) & 1;/0 * others;/'
+mutant "a search sees no chunks of the stream" $fit \
+    's/free_chunks\(scan, page\);/free_chunks(\&(struct scan){.view = scan->view}, page);/'
+part=()
+
 # Memory orders. This machine may keep them anyway; a sanitizer can tell.
 with_flags "${tsan[@]}"
 mutant "a take does not acquire" $base \
@@ -194,6 +299,14 @@ mutant "a give does not release" $base \
     's/memory_order_seq_cst, memory_order_relaxed/memory_order_acquire, memory_order_relaxed/'
 mutant "an opened word is not released" $base \
     's/value, memory_order_seq_cst\)/value, memory_order_relaxed)/'
+part=(maps)
+mutant "a claim does not acquire" $map_state \
+    's/~mask, memory_order_acquire/~mask, memory_order_relaxed/'
+mutant "a move does not pass on what givers released" $map \
+    '/^static uint64_t take_word/,/^}/s/binadei_load_seq_cst/binadei_load_relaxed/
+     s/atomic_exchange_explicit\(word, 0, memory_order_seq_cst\)/atomic_exchange_explicit(word, 0, memory_order_relaxed)/'
+mutant "new words of a map are not released" $map \
+    's/memory_order_release,/memory_order_relaxed,/'
 
 printf '%d failed\n' "$failures"
 ((failures == 0))

@@ -21,7 +21,9 @@ extern "C" {
 
 #define BUDDY_RACE_MESSAGE_BYTES 256U
 
+/* Of all; and of those of the buddy alone, which come first. */
 size_t buddy_race_count(void);
+size_t buddy_race_count_of_buddy(void);
 const char *buddy_race_name(size_t index);
 
 /* False: `message` says in which round what went wrong, or that there is no

@@ -16,13 +16,15 @@ bool race_arena_init(struct race_arena *arena, uint32_t first_page,
                                  .added_pages = pages};
     arena->is_held = calloc(grains, sizeof(*arena->is_held));
     arena->payload = calloc(grains, sizeof(*arena->payload));
+    arena->freed = calloc(grains, sizeof(*arena->freed));
     for (unsigned i = 0; i < RACE_PLAYERS_MAX; i++)
         arena->players[i] = (struct race_player){
             .arena = arena, .index = i, .random = seed * 31 + i};
     arena->dealer = (struct race_player){
         .arena = arena, .index = RACE_PLAYERS_MAX, .random = seed};
-    if (!arena->is_held || !arena->payload ||
-        buddy_probe_create(page_capacity, &arena->buddy) != 0)
+    if (!arena->is_held || !arena->payload || !arena->freed ||
+        buddy_probe_create(page_capacity, &arena->buddy) != 0 ||
+        !race_streams_init(arena))
         return false;
     buddy_probe_add(arena->buddy, first_page, pages);
     return true;
@@ -30,7 +32,9 @@ bool race_arena_init(struct race_arena *arena, uint32_t first_page,
 
 void race_arena_fini(struct race_arena *arena)
 {
+    race_streams_fini(arena);
     buddy_probe_destroy(arena->buddy);
+    free(arena->freed);
     free(arena->payload);
     free((void *)arena->is_held);
 }
@@ -75,10 +79,29 @@ void race_unmark(struct race_player *player, uint64_t start, uint64_t grains)
                               memory_order_relaxed);
 }
 
-static void put_into_hand(struct race_player *player, uint64_t start,
-                          uint64_t grains)
+/* Whether a search for this stream may have found what was freed so. */
+static bool may_have(const struct race_arena *arena, unsigned stream,
+                     uint32_t freed)
 {
+    unsigned other = freed >> RACE_EPOCH_BITS;
+    if (!other || other == stream + 1 || arena->are_ordered)
+        return true;
+    /* relaxed: the memory came over the edges that are tested. */
+    return (freed & RACE_EPOCH_MASK) <
+           atomic_load_explicit(&arena->streams[other - 1].drained,
+                                memory_order_relaxed);
+}
+
+void race_put_into_hand(struct race_player *player, unsigned stream,
+                        uint64_t start, uint64_t grains)
+{
+    struct race_arena *arena = player->arena;
     race_mark(player, start, grains);
+    for (uint64_t i = start; i < start + grains; i++) {
+        if (!may_have(arena, stream, arena->freed[i]))
+            race_fail(arena, "another stream got what is not done", i);
+        arena->freed[i] = 0;
+    }
     player->hand[player->hand_count++] = (struct race_interval){start, grains};
 }
 
@@ -91,7 +114,7 @@ bool race_take(struct race_player *player, struct buddy_probe_home *home,
     uint32_t taken =
         buddy_probe_take(player->arena->buddy, home, grains, count, 1, starts);
     for (uint32_t i = 0; i < taken; i++)
-        put_into_hand(player, starts[i], grains);
+        race_put_into_hand(player, RACE_DONE, starts[i], grains);
     return taken != 0;
 }
 
@@ -101,7 +124,7 @@ bool race_take_last_resort(struct race_player *player, uint32_t grains)
     if (player->hand_count == RACE_HAND_MAX ||
         !buddy_probe_take_last_resort(player->arena->buddy, grains, 1, &start))
         return false;
-    put_into_hand(player, start, grains);
+    race_put_into_hand(player, RACE_DONE, start, grains);
     return true;
 }
 
@@ -112,7 +135,8 @@ bool race_take_run(struct race_player *player, uint32_t chunks)
         !buddy_probe_take_run(player->arena->buddy, &player->home, chunks,
                               &start))
         return false;
-    put_into_hand(player, start, (uint64_t)chunks * PROBE_CHUNK_GRAINS);
+    race_put_into_hand(player, RACE_DONE, start,
+                       (uint64_t)chunks * PROBE_CHUNK_GRAINS);
     return true;
 }
 
@@ -160,7 +184,7 @@ void race_deal(struct race_arena *arena, unsigned player, uint64_t start,
                uint64_t grains)
 {
     race_unmark(&arena->dealer, start, grains);
-    put_into_hand(&arena->players[player], start, grains);
+    race_put_into_hand(&arena->players[player], RACE_DONE, start, grains);
 }
 
 void race_narrow(struct race_arena *arena, uint32_t chunks)
@@ -184,9 +208,10 @@ static void verify(struct race_arena *arena)
     if (broken)
         race_fail(arena, broken, at);
     uint64_t grains = (uint64_t)arena->added_pages * PROBE_PAGE_GRAINS;
-    uint64_t free_grains = buddy_probe_free_grains(arena->buddy);
+    uint64_t free_grains =
+        buddy_probe_free_grains(arena->buddy) + race_streams_verify(arena);
     if (free_grains + arena->held_grains != grains)
-        race_fail(arena, "B6: grains are lost or doubled", free_grains);
+        race_fail(arena, "B6, M5: grains are lost or doubled", free_grains);
 }
 
 void race_settle(struct race_arena *arena)
@@ -197,6 +222,7 @@ void race_settle(struct race_arena *arena)
         race_give_all(&arena->players[i], NULL);
         buddy_probe_leave_home(arena->buddy, &arena->players[i].home);
     }
+    race_streams_drain(arena);
     verify(arena);
     uint64_t at;
     const char *broken = buddy_probe_check_merged(arena->buddy, &at);

@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What the races of race.c are played on: one buddy, and players who take,
- * give and notice when two of them hold the same grain.
+ * What races are played on: one buddy with two streams' maps, and players who
+ * take, give and notice when two of them hold the same grain, or when one gets
+ * what was freed on another stream and is not done.
  */
 #ifndef BINADE_TESTS_BUDDY_RACE_ARENA_H_
 #define BINADE_TESTS_BUDDY_RACE_ARENA_H_
@@ -13,9 +14,16 @@
 
 #include "tests/buddy/race.h"
 #include "tests/support/buddy_probe.h"
+#include "tests/support/map_probe.h"
 
 #define RACE_PLAYERS_MAX 3U
 #define RACE_HAND_MAX 256U
+#define RACE_STREAMS 2U
+/* In place of a stream: memory that is done. */
+#define RACE_DONE RACE_STREAMS
+
+#define RACE_EPOCH_BITS 24U
+#define RACE_EPOCH_MASK ((UINT32_C(1) << RACE_EPOCH_BITS) - 1)
 
 struct race_arena;
 
@@ -33,8 +41,19 @@ struct race_player {
     uint32_t hand_count;
 };
 
+/* Epochs are numbered from 0, in the order in which they are closed. */
+struct race_stream {
+    struct binadei_maps *maps;
+    _Atomic bool has_role;    /* somebody closes, drains or hands over */
+    bool is_in_flight;        /* the role's holder's: an epoch is ageing */
+    _Atomic uint32_t closed;  /* epochs, counted when they are */
+    _Atomic uint32_t drained; /* epochs, counted before they are */
+};
+
 struct race_arena {
     struct binadei_buddy *buddy;
+    struct race_stream streams[RACE_STREAMS];
+    bool are_ordered; /* the streams: each may have what the other freed */
     uint32_t page_capacity;
     uint32_t first_page; /* pages below it are never added */
     uint32_t added_pages;
@@ -42,6 +61,9 @@ struct race_arena {
     /* Of each grain: whether somebody holds it, and what the holder wrote. */
     _Atomic uint8_t *is_held;
     uint32_t *payload;
+    /* 0, or on which stream, from 1, and in which epoch or a later one it was
+     * freed last. The holder's. */
+    uint32_t *freed;
     _Atomic uint64_t held_grains;
     struct race_player players[RACE_PLAYERS_MAX];
     /* Held back for the round, so that the rest is contended. */
@@ -66,6 +88,9 @@ void race_unmark(struct race_player *player, uint64_t start, uint64_t grains);
 /* Up to `count` intervals into the hand, as far as there is room. */
 bool race_take(struct race_player *player, struct buddy_probe_home *home,
                uint32_t grains, uint32_t count);
+/* One, which a search for this stream, or for RACE_DONE, has found. */
+void race_put_into_hand(struct race_player *player, unsigned stream,
+                        uint64_t start, uint64_t grains);
 bool race_take_last_resort(struct race_player *player, uint32_t grains);
 bool race_take_run(struct race_player *player, uint32_t chunks);
 
@@ -82,6 +107,27 @@ void race_deal(struct race_arena *arena, unsigned player, uint64_t start,
                uint64_t grains);
 /* The dealer takes a page and leaves its first chunks to the players. */
 void race_narrow(struct race_arena *arena, uint32_t chunks);
+
+/* race_streams.c: by a view of the stream, or of RACE_DONE, with or without what
+ * is done; exactly one interval; several out of a stream's words. */
+bool race_take_view(struct race_player *player, unsigned stream,
+                    bool is_own_only, uint64_t grains);
+bool race_claim(struct race_player *player, unsigned stream, uint64_t start,
+                uint64_t grains);
+bool race_take_words(struct race_player *player, unsigned stream,
+                     uint32_t grains, uint32_t count);
+/* The top of the hand, on a stream, in pieces of up to `piece` grains. */
+void race_free(struct race_player *player, unsigned stream, uint64_t piece);
+/* Under the stream's role, which is not waited for: closes an epoch, or drains
+ * the one that is ageing; and gives all to the other stream. */
+void race_move(struct race_arena *arena, unsigned stream);
+void race_hand(struct race_arena *arena, unsigned stream);
+bool race_streams_init(struct race_arena *arena);
+void race_streams_fini(struct race_arena *arena);
+/* At rest: the verifier of maps, and how many grains they have; everything is
+ * done now. */
+uint64_t race_streams_verify(struct race_arena *arena);
+void race_streams_drain(struct race_arena *arena);
 
 /* At rest: the verifier and conservation; then everything back, and whole. */
 void race_settle(struct race_arena *arena);

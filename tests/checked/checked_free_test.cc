@@ -3,7 +3,9 @@
 // Calls that are wrong: each has a status and a message, is counted, and leaves
 // all as it was.
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/checked/checked_under_test.h"
@@ -53,6 +55,69 @@ TEST_F(CheckedFree, TwiceIsRefusedWhenTheMemoryIsThePoolsAgain)
     EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream));
     EXPECT_TRUE(MessageHas("was freed before"));
     EXPECT_EQ(2u, Check(pool).double_frees);
+}
+
+// An ordinary pool would have it in the middle of another thread's magazine.
+TEST_F(CheckedFree, TwiceIsRefusedByAnyThreadOnAnyStreamInAnyWay)
+{
+    Pool pool(Quiet());
+    Stream stream;
+    binade_devptr blocks[16], block = 0;
+    for (binade_devptr &one : blocks)
+        one = pool.Alloc(100, stream);
+    std::thread([&] {
+        for (binade_devptr one : blocks)
+            pool.Free(one, stream);
+    }).join();
+    block = blocks[7];
+    binade_event event = pool_test::NewEvent();
+    const std::function<binade_status()> ways[] = {
+        [&] { return binade_free(pool, block, stream); },
+        [&] { return binade_free(pool, block, BINADE_STREAM_LEGACY); },
+        [&] { return binade_free(pool, block, BINADE_STREAM_PER_THREAD); },
+        [&] { return binade_free(pool, block, BINADE_STREAM_ANY); },
+        [&] { return binade_free(pool, block, BINADE_STREAM_DONE); },
+        [&] { return binade_free_sized(pool, block, 100, stream); },
+        [&] { return binade_free_batch(pool, &block, 1, stream, nullptr); },
+        [&] { return binade_free_after(pool, block, event); },
+    };
+    uint64_t found = 0;
+    for (const auto &way : ways) {
+        EXPECT_EQ(BINADE_E_INVALID, way()) << "way " << found;
+        EXPECT_TRUE(MessageHas("was freed before"));
+        std::thread([&] { EXPECT_EQ(BINADE_E_INVALID, way()); }).join();
+        found += 2;
+        EXPECT_EQ(found, Check(pool).double_frees);
+    }
+    pool_test::DestroyEvent(event);
+    EXPECT_EQ(16u, pool.Stats().allocation_freed);
+}
+
+// Also when nothing is known of it any more but that it is nobody's block.
+TEST_F(CheckedFree, TwiceIsRefusedHoweverLate)
+{
+    binade_pool_options options = Quiet();
+    options.quarantine_bytes = 0;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(3 * kMiB);
+    pool.Free(block, BINADE_STREAM_DONE);
+    for (int i = 0; i < 10000; i++) {
+        binade_devptr other = pool.Alloc(100);
+        ASSERT_NE(block, other);
+        pool.Free(other, BINADE_STREAM_DONE);
+        if (i % 1000)
+            continue;
+        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, kStream)) << i;
+        std::thread([&] {
+            EXPECT_EQ(BINADE_E_INVALID,
+                      binade_free(pool, block, BINADE_STREAM_ANY))
+                << i;
+        }).join();
+    }
+    binade_checked_counts counts = Check(pool);
+    EXPECT_GE(counts.double_frees, 8u);
+    EXPECT_EQ(20u, counts.double_frees + counts.foreign_frees);
+    EXPECT_EQ(10001u, pool.Stats().allocation_freed);
 }
 
 TEST_F(CheckedFree, OfABlockThatServesAgainIsAccepted)

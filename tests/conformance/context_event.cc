@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // cuCtxRecordEvent and cuCtxWaitEvent: all streams of a context at once.
+#include <future>
+#include <memory>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "tests/conformance/checks.h"
@@ -47,6 +51,94 @@ TEST_F(ContextEvent, WaitsForTheDefaultStreams)
         hold.Release();
         EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
     }
+}
+
+TEST_F(ContextEvent, WaitsForStreamsThatWereDestroyed)
+{
+    const struct {
+        const char *name;
+        unsigned flags;
+    } rows[] = {{"non-blocking", CU_STREAM_NON_BLOCKING},
+                {"blocking", CU_STREAM_DEFAULT}};
+    for (const auto &row : rows) {
+        std::string name =
+            std::string("context-event.destroyed-") + row.name + "-stream";
+        Event event;
+        PinnedBlock word(4096);
+        CUstream stream = nullptr;
+        MUST(cu.StreamCreate(&stream, row.flags));
+        StreamHold hold(stream);
+        MUST(cu.MemsetD8Async(word.address, 1, 4096, stream));
+        MUST(cu.StreamDestroy(stream));
+        EXPECT_CU(name + ".record", cu.CtxRecordEvent(PrimaryContext(), event),
+                  CUDA_SUCCESS);
+        EXPECT_CU(name + ".waits", StillHeld(event), CUDA_ERROR_NOT_READY);
+        EXPECT_SAME(name + ".its-work-has-not-run", int{word.bytes[0]}, 0);
+        hold.Release();
+        EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
+        EXPECT_SAME(name + ".its-work-is-done", int{word.bytes[0]}, 1);
+    }
+}
+
+namespace
+{
+
+/* Puts a hold and, behind it, work on the calling thread's own stream. */
+CUresult QueueOnOwnStream(std::unique_ptr<StreamHold> *out_hold,
+                          const PinnedBlock &word)
+{
+    out_hold->reset(new StreamHold(CU_STREAM_PER_THREAD));
+    return cu.MemsetD8Async(word.address, 1, 4096, CU_STREAM_PER_THREAD);
+}
+
+void ExpectContextEventWaits(const std::string &name, StreamHold *hold,
+                             const PinnedBlock &word)
+{
+    Event event;
+    EXPECT_CU(name + ".record", cu.CtxRecordEvent(PrimaryContext(), event),
+              CUDA_SUCCESS);
+    EXPECT_CU(name + ".waits", StillHeld(event), CUDA_ERROR_NOT_READY);
+    EXPECT_SAME(name + ".its-work-has-not-run", int{word.bytes[0]}, 0);
+    hold->Release();
+    EXPECT_CU(name + ".completes", Settled(event.handle), CUDA_SUCCESS);
+    EXPECT_SAME(name + ".its-work-is-done", int{word.bytes[0]}, 1);
+}
+
+} // namespace
+
+TEST_F(ContextEvent, WaitsForTheStreamOfAnotherThread)
+{
+    PinnedBlock word(4096);
+    std::promise<CUresult> queued;
+    std::promise<void> over;
+    std::future<CUresult> is_queued = queued.get_future();
+    std::future<void> is_over = over.get_future();
+    Background other;
+    std::unique_ptr<StreamHold> hold;
+    other.Start([&] {
+        queued.set_value(QueueOnOwnStream(&hold, word));
+        is_over.wait();
+        return CUDA_SUCCESS;
+    });
+    EXPECT_CU("context-event.live-thread.launch", is_queued.get(),
+              CUDA_SUCCESS);
+    ExpectContextEventWaits("context-event.live-thread", hold.get(), word);
+    over.set_value();
+    MUST(other.Result());
+}
+
+TEST_F(ContextEvent, WaitsForTheStreamOfAThreadThatHasEnded)
+{
+    PinnedBlock word(4096);
+    Background other, joiner;
+    std::unique_ptr<StreamHold> hold;
+    other.Start([&] { return QueueOnOwnStream(&hold, word); });
+    joiner.Start([&] { return other.Result(); }); /* joins */
+    EXPECT_YES("context-event.ended-thread.join-does-not-wait",
+               joiner.ReturnsWithin(kRequiredMs));
+    EXPECT_CU("context-event.ended-thread.launch", joiner.Result(),
+              CUDA_SUCCESS);
+    ExpectContextEventWaits("context-event.ended-thread", hold.get(), word);
 }
 
 TEST_F(ContextEvent, HoldsNobodyUp)

@@ -74,10 +74,10 @@ TEST_F(HeapTest, HasTheTailOfARunFree)
     Pool pool;
     binade_devptr run = pool.Alloc(3 * kMiB + 1);
     Heap heap(pool);
-    EXPECT_EQ(3 * kMiB + 32 * kKiB, heap.At(run).size_bytes);
-    binade_heap_interval tail = heap.At(run + 3 * kMiB + 32 * kKiB);
+    EXPECT_EQ(3 * kMiB + 512, heap.At(run).size_bytes);
+    binade_heap_interval tail = heap.At(run + 3 * kMiB + 512);
     EXPECT_EQ(static_cast<uint32_t>(BINADE_HEAP_FREE), tail.kind);
-    EXPECT_EQ(29 * kMiB - 32 * kKiB, tail.size_bytes);
+    EXPECT_EQ(29 * kMiB - 512, tail.size_bytes);
     heap.ExpectStatsOf(pool);
     pool.Free(run);
 }

@@ -24,6 +24,8 @@ holds batches.pml -DTHREADS=3 -DROUNDS=1 -DLAST_SLOT=0
 holds batches.pml -DTHREADS=2 -DROUNDS=3 -DLAST_SLOT=0
 holds depot.pml -DROUNDS=4
 holds guards.pml -DRECORDERS=3 -DROUNDS=2
+holds maps.pml -DTURNS=3
+holds maps.pml -DCLAIMERS=2 -DROUNDS=1 -DTURNS=2
 holds orphans.pml -DEXITS=3 -DADOPTERS=3
 holds segment.pml -DHOLDERS=2 -DGROWERS=1 -DROUNDS=4
 finish

@@ -85,6 +85,23 @@ MODELS = {
         "BACK_BLINDLY",
         "KEEP_ROUTES",
     ]),
+    "maps": [
+        "holds",
+        "holds:-DROUNDS=1,-DTURNS=3",
+        "holds:-DCLAIMERS=2,-DROUNDS=1,-DTURNS=1",
+    ] + _broken([
+        "DONE_FIRST",
+        "AGEING_FIRST",
+        "UNDO_AGEING",
+        "UNDO_DONE",
+        "NO_ROLE",
+        "LATE_DRAIN",
+        "EMPTY_IS_IDLE",
+        "PUBLISH_FIRST",
+        "RECORD_FIRST",
+        "CLOSE_BY_COPY",
+        "CLEAR_LATE",
+    ]),
     "orphans": [
         "holds:-DEXITS=3",
         "holds:-DEXITS=2,-DADOPTERS=3",

@@ -293,16 +293,76 @@ TEST_F(Alloc, OfABatchGivesAllOrNone)
     options.wait_ms = 0;
     Pool pool(options);
     for (size_t size_bytes : {size_t{512}, 64 * kKiB, kMiB, 2 * kMiB}) {
-        size_t count = 8 * kMiB / size_bytes + 1;
+        size_t count = 8 * kMiB / size_bytes;
         std::vector<binade_devptr> all(count, 0);
+        binade_devptr other = pool.Alloc(512);
         EXPECT_EQ(
             BINADE_E_NO_DEVICE_MEMORY,
             binade_alloc_batch(pool, size_bytes, kStream, count, all.data()))
             << size_bytes;
-        EXPECT_EQ(0u, pool.Stats().allocation_current);
-        EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
+        EXPECT_EQ(1u, pool.Stats().allocation_current);
+        EXPECT_EQ(512u, pool.Stats().allocated_bytes_current);
+        pool.Free(other);
     }
     pool.Free(pool.Alloc(8 * kMiB));
+}
+
+// `address` has room for one: a batch that began would write past it.
+TEST_F(Alloc, OfABatchRefusesWhatNoLimitHoldsBeforeItTakesABlock)
+{
+    binade_pool_options options = Defaults();
+    options.limit_bytes = 8 * kMiB;
+    Pool limited(options);
+    Pool unlimited;
+    struct {
+        size_t size_bytes, count;
+    } const wishes[] = {
+        {512, SIZE_MAX},
+        {1, 8 * kMiB / 512 + 1},
+        {513, 8 * kMiB / 1024 + 1},
+        {8 * kMiB, 2},
+        {8 * kMiB - 511, 2},
+        {4096, SIZE_MAX / 4096 + 2}, // the product overflows to a page
+        {size_t{1} << 20, size_t{1} << 44},
+        {SIZE_MAX, 2},
+        {SIZE_MAX, SIZE_MAX},
+    };
+    for (const auto &wish : wishes) {
+        EXPECT_EQ(BINADE_E_TOO_LARGE,
+                  binade_alloc_batch(limited, wish.size_bytes, kStream,
+                                     wish.count, &address))
+            << wish.size_bytes << " bytes, " << wish.count << " blocks";
+        EXPECT_EQ(77u, address);
+    }
+    EXPECT_EQ(BINADE_E_TOO_LARGE,
+              binade_alloc_batch(unlimited, 512, kStream, SIZE_MAX, &address));
+    EXPECT_EQ(77u, address);
+    EXPECT_EQ(0u, limited.Stats().reserved_bytes_current);
+    EXPECT_EQ(0u, unlimited.Stats().reserved_bytes_current);
+}
+
+TEST_F(Alloc, OfABatchOfNothingRefusesWhatNoArrayHolds)
+{
+    Pool pool;
+    for (size_t count : {SIZE_MAX, SIZE_MAX / 8, SIZE_MAX / 16 + 1}) {
+        EXPECT_EQ(BINADE_E_INVALID,
+                  binade_alloc_batch(pool, 0, kStream, count, &address));
+        EXPECT_EQ(77u, address);
+    }
+}
+
+TEST_F(Alloc, OfABatchThatFillsTheLimitIsServed)
+{
+    binade_pool_options options = Defaults();
+    options.limit_bytes = 8 * kMiB;
+    options.first_segment_bytes = 8 * kMiB;
+    Pool pool(options);
+    std::vector<binade_devptr> all(8, 0);
+    ASSERT_EQ(BINADE_OK,
+              binade_alloc_batch(pool, kMiB, kStream, all.size(), all.data()))
+        << binade_last_error_message();
+    for (binade_devptr block : all)
+        pool.Free(block);
 }
 
 TEST_F(Alloc, OfABatchOfNoneDoesNothing)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tests/support/buddy_probe.h"
+#include "tests/support/map_probe.h"
 
 #define PAGES 8U
 /* Pages behind them that come and go. */
@@ -31,6 +32,7 @@ struct player {
 
 struct game {
     struct binadei_buddy *buddy;
+    struct binadei_maps *maps; /* of the stream that all threads use */
     struct player players[PROGRESS_THREADS];
     bool is_guest_here; /* the roaming thread's alone */
 };
@@ -46,6 +48,12 @@ static void *create_game(void)
 {
     struct game *game = calloc(1, sizeof(*game));
     if (!game || buddy_probe_create(PAGES + GUEST_PAGES, &game->buddy)) {
+        free(game);
+        return NULL;
+    }
+    game->maps = map_probe_create(game->buddy);
+    if (!game->maps) {
+        buddy_probe_destroy(game->buddy);
         free(game);
         return NULL;
     }
@@ -67,6 +75,8 @@ static bool give_one(struct game *game, struct player *player)
     struct interval one = player->hand[index];
     player->hand[index] = player->hand[--player->hand_count];
     player->held_grains -= one.grains;
+    if (choose(player, 2))
+        return map_probe_give(game->maps, one.start, one.grains) == PROBE_GIVEN;
     const struct buddy_probe_home *home =
         choose(player, 4) ? &player->home : NULL;
     return buddy_probe_give(game->buddy, home, one.start, one.grains);
@@ -84,6 +94,31 @@ static bool take_some(struct game *game, struct player *player)
     for (uint32_t i = 0; i < taken; i++)
         hold(player, starts[i], grains);
     return taken != 0;
+}
+
+static bool take_from_words(struct game *game, struct player *player)
+{
+    uint32_t grains = 1 + choose(player, SMALL_GRAINS_MAX / 4);
+    uint64_t starts[BATCH_MAX];
+    uint32_t taken = map_probe_take(game->maps, grains,
+                                    1 + choose(player, BATCH_MAX), 1, starts);
+    for (uint32_t i = 0; i < taken; i++)
+        hold(player, starts[i], grains);
+    return taken != 0;
+}
+
+/* What is free there, of the stream's memory or done. A search for it may wait
+ * for the run lock; a claim does not. */
+static bool claim_some(struct game *game, struct player *player)
+{
+    const struct map_probe_view view = {game->buddy, game->maps, false};
+    uint64_t start = choose(player, PAGES * PROBE_PAGE_GRAINS);
+    uint64_t grains = 1 + choose(player, 3 * SMALL_GRAINS_MAX);
+    if (start + grains > PAGES * PROBE_PAGE_GRAINS ||
+        !map_probe_view_claim(&view, start, grains))
+        return false;
+    hold(player, start, grains);
+    return true;
 }
 
 static bool may_take(const struct player *player)
@@ -104,7 +139,14 @@ static bool work(void *state, unsigned worker, bool is_locked)
         buddy_probe_trim(game->buddy);
     if (player->hand_count && (!may_take(player) || choose(player, 2)))
         return give_one(game, player);
-    return take_some(game, player);
+    switch (choose(player, 4)) {
+    case 0:
+        return take_from_words(game, player);
+    case 1:
+        return claim_some(game, player);
+    default:
+        return take_some(game, player);
+    }
 }
 
 static void move_guest(struct game *game)
@@ -136,6 +178,29 @@ static void take_a_last_one(struct game *game, struct player *player)
         hold(player, start, grains);
 }
 
+/* By the best fit; at times as if others had failed to get theirs, so that it is
+ * searched for under the lock. */
+static void take_a_view(struct game *game, struct player *player)
+{
+    const struct map_probe_view view = {game->buddy, game->maps, false};
+    uint64_t grains = 1 + choose(player, PROBE_PAGE_GRAINS / 2);
+    bool is_contended = choose(player, 2);
+    uint64_t start;
+    map_probe_contend(game->buddy, is_contended);
+    if (map_probe_view_take(&view, grains, 1, choose(player, 2), &start))
+        hold(player, start, grains);
+    map_probe_contend(game->buddy, false);
+}
+
+/* The roaming thread alone has the stream's role. */
+static void move_epoch(struct game *game)
+{
+    if (map_probe_grains(game->maps, PROBE_AGEING))
+        map_probe_drain(game->maps, PROBE_AGEING);
+    else
+        map_probe_close(game->maps);
+}
+
 static void roam(void *state, unsigned thread, bool is_locked)
 {
     (void)is_locked;
@@ -148,6 +213,10 @@ static void roam(void *state, unsigned thread, bool is_locked)
         take_a_run(game, player);
     else if (choice == 2 && may_take(player))
         take_a_last_one(game, player);
+    else if (choice == 3 && may_take(player))
+        take_a_view(game, player);
+    else if (choice < 8)
+        move_epoch(game);
     else
         (void)work(game, thread, false);
 }
@@ -169,8 +238,13 @@ static void leave(void *state, unsigned thread)
 static const char *find_damage(const struct game *game)
 {
     uint32_t pages = PAGES + (game->is_guest_here ? GUEST_PAGES : 0);
+    const struct binadei_maps *maps[] = {game->maps};
     uint64_t at;
-    const char *broken = buddy_probe_check(game->buddy, &at);
+    const char *broken = map_probe_check(maps, 1, &at);
+    map_probe_drain(game->maps, PROBE_AGEING);
+    map_probe_drain(game->maps, PROBE_FRESH);
+    if (!broken)
+        broken = buddy_probe_check(game->buddy, &at);
     if (!broken)
         broken = buddy_probe_check_merged(game->buddy, &at);
     if (broken)
@@ -184,6 +258,7 @@ static const char *destroy_game(void *state)
 {
     struct game *game = state;
     const char *damage = find_damage(game);
+    map_probe_destroy(game->maps);
     buddy_probe_destroy(game->buddy);
     free(game);
     return damage;

@@ -26,7 +26,10 @@ struct freeze_wish *freeze_followed(void);
 /* Whether a thread stands still now. Any thread. */
 bool freeze_is_on(void);
 
-/* Lets it go on. */
+/* Lets it go on, until it has visited its step so many more times; 0: for
+ * good. */
+void freeze_release_until(uint32_t visits);
+/* For good. */
 void freeze_release(void);
 
 #endif

@@ -27,7 +27,7 @@ class SubjectStreams : public testing::TestWithParam<Subject>
     }
     void SetUp() override
     {
-        const replay_setup setup = {1, 2, 0};
+        const replay_setup setup = {1, 2, 0, false};
         subject_ = SubjectNamed(GetParam().name);
         ASSERT_EQ(subject_->start(&setup), nullptr);
         ASSERT_TRUE(subject_->attach(0));

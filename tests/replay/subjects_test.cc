@@ -203,7 +203,7 @@ TEST_P(Subjects, GiveEverythingBack)
 
 TEST_P(Subjects, SayWhyATraceHasTooManyStreams)
 {
-    const replay_setup setup = {1, SUBJECT_STREAMS_MAX + 1, 0};
+    const replay_setup setup = {1, SUBJECT_STREAMS_MAX + 1, 0, false};
     const replay_subject *subject = SubjectNamed(GetParam().name);
     const char *why = subject->start(&setup);
     if (GetParam().does_make_streams)
@@ -224,7 +224,7 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
     EXPECT_EQ(count, std::size(kSubjects) + 1);
     unsetenv("BINADE_TORCH_SHIM");
     UseStandinWithPools();
-    const replay_setup setup = {1, 1, 0};
+    const replay_setup setup = {1, 1, 0, false};
     EXPECT_STREQ(SubjectNamed("torch")->start(&setup),
                  "BINADE_TORCH_SHIM names no library; "
                  "bench/build_torch_shim.sh makes one where PyTorch is");
@@ -241,7 +241,7 @@ TEST(WatchedSubject, IsFoundOutWhereItHandsOutABlockTwice)
     planted.alloc = [](uint32_t, size_t, uint32_t) { return uint64_t{4096}; };
     planted.free = [](uint32_t, uint64_t, size_t, uint32_t) {};
     const replay_subject *watched = Watched(&planted);
-    const replay_setup setup = {1, 1, 1};
+    const replay_setup setup = {1, 1, 1, false};
     ASSERT_EQ(watched->start(&setup), nullptr);
     watched->alloc(0, 512, 0);
     watched->alloc(0, 512, 0);

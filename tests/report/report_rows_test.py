@@ -76,6 +76,18 @@ def test_what_differs_in_mode_threads_or_limit_is_not_a_repeat(out):
     assert [len(one["subjects"]) for one in numbers_of(out)] == [1] * 4
 
 
+def test_what_differs_in_the_devices_lag_is_not_a_repeat(out):
+    _report.write([small(), small(lag="held", releases=7),
+                   small(lag="idle")], out)
+    found = numbers_of(out)
+    assert [one["lag"] for one in found] == ["idle", "held"]
+    assert found[0]["subjects"][0]["median_ns"]["count"] == 2
+    assert found[1]["subjects"][0]["releases"]["median"] == 7
+    page = out.read_text()
+    assert "1 thread, device held<" in page
+    assert page.count('data-field="releases"') == 2  # rounded and exact
+
+
 def test_who_ran_out_of_memory_is_not_the_best(out):
     _report.write([small(), small(subject="naive", ooms=3,
                                   peak_reserved_bytes=1)], out)
@@ -170,6 +182,7 @@ def test_no_row_is_an_error(tmp_path, out):
     ('{"kind": "replay"}', "trace.file is no text"),
     (line_of(small(subject=None)), "subject is no text"),
     (line_of(small(mode=3)), "mode is no text"),
+    (line_of(small(lag=3)), "lag is no text"),
     (line_of(small(trace=[])), "trace: [] is no object"),
     (line_of(small(driver_calls=-1)), "driver_calls: -1 is no number"),
     (line_of(small(driver_calls="1")), "driver_calls: '1' is no number"),

@@ -280,8 +280,8 @@ TEST_F(BlockOfAScope, IsFreedInABatch)
 // All or none.
 TEST_F(BlockOfAScope, IsNotServedInABatchThatIsTooLarge)
 {
-    binade_devptr blocks[8] = {};
-    EXPECT_EQ(binade_alloc_batch(pool_, pool_.size_bytes(), stream_, 8, blocks),
+    binade_devptr blocks[4] = {};
+    EXPECT_EQ(binade_alloc_batch(pool_, pool_.size_bytes(), stream_, 4, blocks),
               BINADE_E_NO_DEVICE_MEMORY);
     while (pool_.Take(stream_) == BINADE_OK) {
     }

@@ -72,15 +72,14 @@ struct Objects {
             << binade_last_error_message();
     }
 
-    // Which cannot be named while a blocking stream captures.
+    // Also while a blocking stream captures.
     void FreeOnTheLegacyStream()
     {
         std::vector<binade_devptr> blocks;
         for (int i = 0; i < enough; i++)
             blocks.push_back(Take(kSmall, BINADE_STREAM_ANY));
         for (binade_devptr block : blocks)
-            if (binade_free(pool, block, BINADE_STREAM_LEGACY) == BINADE_E_BUSY)
-                Free(block, BINADE_STREAM_ANY);
+            Free(block, BINADE_STREAM_LEGACY);
     }
 
     // Frees more than caches hold on one stream, and asks for it on another.

@@ -98,4 +98,28 @@ TEST_F(Process, ACpuThatFollowsADevicePointerCrashes)
     EXPECT_DEATH(ReadDeviceMemory(), "");
 }
 
+[[noreturn]] void QueryADestroyedStream()
+{
+    standin::StartOnDevice0();
+    CUstream stream = nullptr;
+    standin::Get<CUresult(CUstream *, unsigned)>("cuStreamCreate")(&stream, 0);
+    standin::Get<CUresult(CUstream)>("cuStreamDestroy_v2")(stream);
+    _exit(standin::Get<CUresult(CUstream)>("cuStreamQuery")(stream));
+}
+
+TEST_F(Process, AQueryOfADestroyedStreamEndsItAsWithARealDriver)
+{
+    EXPECT_DEATH(QueryADestroyedStream(),
+                 "cuStreamQuery of a stream that was destroyed");
+}
+
+TEST_F(Process, AQueryOfWhatNeverWasAStreamIsRefused)
+{
+    standin::StartOnDevice0();
+    auto *query = standin::Get<CUresult(CUstream)>("cuStreamQuery");
+    int no_stream = 0;
+    EXPECT_EQ(query(reinterpret_cast<CUstream>(&no_stream)),
+              CUDA_ERROR_INVALID_HANDLE);
+}
+
 } // namespace

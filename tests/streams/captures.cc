@@ -11,6 +11,7 @@
 
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
+#include "tests/support/pool_maker.h"
 
 namespace streams_test
 {
@@ -134,6 +135,66 @@ TEST_P(DuringACapture, StreamsAreRetired)
     EXPECT_EQ(End(), CUDA_SUCCESS);
 }
 
+// A stream that waits for the legacy stream, and makes that wait for its own
+// capture: nothing can be put on the legacy stream until the capture ends.
+struct BlockingStream {
+    BlockingStream()
+    {
+        MUST(cu.StreamCreate(&handle, CU_STREAM_DEFAULT));
+    }
+    ~BlockingStream()
+    {
+        MUST(cu.StreamDestroy(handle));
+    }
+    BlockingStream(const BlockingStream &) = delete;
+    BlockingStream &operator=(const BlockingStream &) = delete;
+    CUstream handle = nullptr;
+};
+
+// While that captures.
+class LegacyStream : public RuleTest
+{
+  protected:
+    // It serves the legacy stream again, and nobody else before the end.
+    void ExpectToTakeAFree(binade_stream legacy)
+    {
+        Guard guard;
+        Capture capture(captured_.handle);
+        EXPECT_EQ(pool_.TryToFree(legacy), BINADE_OK);
+        EXPECT_TRUE(pool_.ServesAtOnce(legacy));
+        EXPECT_EQ(pool_.FreeLast(legacy), BINADE_OK);
+        EXPECT_TRUE(pool_.ServesNothing(next_));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+        guard.End();
+        EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+    }
+
+    BlockingStream captured_;
+};
+FOR_EACH_LOAD(LegacyStream);
+
+TEST_P(LegacyStream, TakesAFreeWhileABlockingStreamCaptures)
+{
+    ExpectToTakeAFree(BINADE_STREAM_LEGACY);
+}
+
+TEST_P(LegacyStream, TakesAFreeByItsOtherName)
+{
+    ExpectToTakeAFree(nullptr);
+}
+
+TEST_P(LegacyStream, TakesAFreeOfWhatAnotherStreamUses)
+{
+    Guard guard;
+    Capture capture(captured_.handle);
+    pool_.RecordUse(other_);
+    EXPECT_EQ(pool_.TryToFree(BINADE_STREAM_LEGACY), BINADE_OK);
+    EXPECT_TRUE(pool_.ServesNothing(next_));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    guard.End();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
 // The capture is lost, the memory is not.
 TEST_P(DuringACapture, AMissingGuardIsNoticed)
 {
@@ -218,7 +279,7 @@ TEST_P(CaptureGuard, HoldsForPoolsThatAreMadeMeanwhile)
 TEST_P(CaptureGuard, KeepsAPoolFromBeingDestroyed)
 {
     Guard guard;
-    EXPECT_EQ(binade_pool_destroy(pool_, nullptr), BINADE_E_BUSY);
+    EXPECT_EQ(pool_maker.destroy(pool_, nullptr), BINADE_E_BUSY);
 }
 
 // What was cached before the guard is still cached after it.

@@ -107,8 +107,10 @@ void LookForDriver()
 int main(int count, char **arguments)
 {
     ::testing::InitGoogleTest(&count, arguments);
-    // The options of the rules are the tests' own.
-    unsetenv("BINADE_CONF");
+    // The options of the rules are the tests' own, but for pools of another
+    // kind.
+    const char *conf = std::getenv("BINADE_TEST_CONF");
+    conf != nullptr ? setenv("BINADE_CONF", conf, 1) : unsetenv("BINADE_CONF");
     if (!ReadArguments(count, arguments)) {
         std::fprintf(stderr, "usage: [--driver=FILE] "
                              "[--standin-driver-version=N] [--conf=TEXT] "

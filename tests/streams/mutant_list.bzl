@@ -84,13 +84,26 @@ MUTANTS = {
     # Freed on F, for ANY, a capturing stream, the buddy, trim.
     "own_caches_enter_the_buddy": (
         "pool/cache/leave.c",
-        "s/if \\(slot->kind == BINADEI_SLOT_DONE\\)/if (!may_share)/",
+        "s/if \\(slot->kind == BINADEI_SLOT_DONE \\|\\| slot->maps\\)/" +
+        "if (!may_share)/",
         "Blocks/FreedOnAStream.EntersTheBuddyOnlyWhenDone/Few",
     ),
     "captures_are_not_looked_for": (
         "pool/cache/call.c",
         "s/if \\(call->is_capturing\\)/if (0)/",
         "Blocks/FreedOnAStream.ServesTheSameOnlyWhenDoneIfItCaptures/Few",
+    ),
+    "the_legacy_stream_captures_too": (
+        "pool/cache/call.c",
+        "s/capture.kind >= BINADEI_CAPTURE_BROKEN/" +
+        "capture.kind != BINADEI_CAPTURE_NONE/",
+        "Blocks/LegacyStream.TakesAFreeWhileABlockingStreamCaptures/Few",
+    ),
+    "the_legacy_stream_captures_what_is_used": (
+        "pool/cache/uses.c",
+        "s/return capture.kind >= BINADEI_CAPTURE_BROKEN/" +
+        "return capture.kind != BINADEI_CAPTURE_NONE/",
+        "Blocks/LegacyStream.TakesAFreeOfWhatAnotherStreamUses/Few",
     ),
     "hits_go_on_under_a_guard": (
         "pool/cache/guard.c",
@@ -133,8 +146,8 @@ MUTANTS = {
     # Freed with ANY.
     "any_waits_for_the_legacy_stream": (
         "pool/cache/record.c",
-        "s/cuCtxRecordEvent\\(context, event->event\\)/" +
-        "cuEventRecord(event->event, BINADE_STREAM_LEGACY)/",
+        "s/cuCtxRecordEvent\\(context, event\\)/" +
+        "cuEventRecord(event, BINADE_STREAM_LEGACY)/",
         "Blocks/FreedWithoutAStream.ServesAStreamOnlyWhenAllAreDone/Few",
     ),
     "any_waits_for_one_context": (

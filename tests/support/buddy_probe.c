@@ -148,16 +148,21 @@ void buddy_probe_set_class(struct binadei_buddy *buddy, uint64_t start,
     binadei_buddy_set_class(buddy, binadei_grain_at(start), class_byte);
 }
 
-uint32_t buddy_probe_run_chunks(const struct binadei_buddy *buddy,
-                                uint32_t first_page)
+uint8_t buddy_probe_end_class(struct binadei_buddy *buddy, uint64_t start)
 {
-    return binadei_buddy_run_chunks(buddy, (binadei_page){first_page});
+    return binadei_buddy_end_class(buddy, binadei_grain_at(start));
 }
 
-void buddy_probe_set_run_chunks(struct binadei_buddy *buddy,
-                                uint32_t first_page, uint32_t chunks)
+uint64_t buddy_probe_run_grains(const struct binadei_buddy *buddy,
+                                uint64_t start)
 {
-    binadei_buddy_set_run_chunks(buddy, (binadei_page){first_page}, chunks);
+    return binadei_buddy_run_grains(buddy, binadei_grain_at(start));
+}
+
+void buddy_probe_set_run_grains(struct binadei_buddy *buddy, uint64_t start,
+                                uint64_t grains)
+{
+    binadei_buddy_set_run_grains(buddy, binadei_grain_at(start), grains);
 }
 
 const char *buddy_probe_check(const struct binadei_buddy *buddy,

@@ -62,10 +62,12 @@ uint32_t buddy_probe_longest_page_run(const struct binadei_buddy *buddy);
 uint8_t buddy_probe_class(const struct binadei_buddy *buddy, uint64_t start);
 void buddy_probe_set_class(struct binadei_buddy *buddy, uint64_t start,
                            uint8_t class_byte);
-uint32_t buddy_probe_run_chunks(const struct binadei_buddy *buddy,
-                                uint32_t first_page);
-void buddy_probe_set_run_chunks(struct binadei_buddy *buddy,
-                                uint32_t first_page, uint32_t chunks);
+/* What the byte was; it is 0 now. */
+uint8_t buddy_probe_end_class(struct binadei_buddy *buddy, uint64_t start);
+uint64_t buddy_probe_run_grains(const struct binadei_buddy *buddy,
+                                uint64_t start);
+void buddy_probe_set_run_grains(struct binadei_buddy *buddy, uint64_t start,
+                                uint64_t grains);
 
 /* The verifiers. NULL, or which invariant is broken, and at which grain. */
 const char *buddy_probe_check(const struct binadei_buddy *buddy,

@@ -39,7 +39,7 @@ const std::vector<std::pair<size_t, uint64_t>> kCharges = {
     {513, 1024},
     {100000, 106496},
     {kMiB, kMiB},
-    {kMiB + 1, kMiB + 32 * kKiB},
+    {kMiB + 1, kMiB + 512},
     {200 * kMiB, 200 * kMiB},
 };
 

@@ -148,14 +148,17 @@ binade_host_create(const binade_host_options *options, binade_host **out);
 
 /**
  * Destroys an arena and unpins its memory, also what was never freed: as
- * binade_pool_destroy(). Its pool's handle ends with it.
+ * binade_pool_destroy(). Its pool ends with it. Both handles stay recognisable:
+ * later calls with them return BINADE_E_INVALID.
  *
  * @param host       NULL does nothing.
  * @param out_leaks  [out] As binade_pool_destroy().
  *
  * @return as binade_pool_destroy()
+ * @return BINADE_E_INVALID  also when `host` was destroyed before.
  *
- * Ownership: ends, unless BINADE_E_BUSY is returned.
+ * Ownership: ends, unless BINADE_E_BUSY is returned. Less than 512 bytes stay
+ *            behind for each arena and its pool.
  * Threads:   one; no other call on this arena may be under way. Unpinning
  *            stalls the launches of all threads of the process.
  * Streams:   work that is queued on any of them is waited for.
@@ -175,7 +178,7 @@ BINADE_API binade_status binade_host_destroy(binade_host *host,
  * @param out         [out] Its address for the CPU. Aligned as binade_alloc()
  *                    aligns. Written only when BINADE_OK is returned.
  *
- * @return as binade_alloc(); BINADE_E_INVALID when `host` is NULL.
+ * @return as binade_alloc(); BINADE_E_INVALID when `host` is NULL or destroyed.
  *
  * Ownership: the caller's until it is freed into the same arena.
  * Threads:   as binade_alloc(). Growing happens outside any lock and blocks:
@@ -202,7 +205,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_try_alloc(
  *                 when no work is pending; BINADE_STREAM_ANY when no stream can
  *                 be named.
  *
- * @return as binade_free(); BINADE_E_INVALID when `host` is NULL.
+ * @return as binade_free(); BINADE_E_INVALID when `host` is NULL or destroyed.
  *
  * Ownership, Threads, Streams, Context: as binade_free(). For the CPU the
  * block serves again when the work is over.
@@ -220,9 +223,11 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_free_sized(
  * binade_stream_retire(), binade_pool_add_context(), binade_pool_stats() and
  * whatever else takes a pool. Addresses are the CPU's.
  *
- * @return The pool, or NULL when `host` is.
+ * @return The pool, or NULL when `host` is; of an arena that was destroyed, the
+ *         handle of a pool that was.
  *
- * Ownership: the arena's: never to be destroyed.
+ * Ownership: the arena's: binade_pool_destroy() refuses it with
+ *            BINADE_E_INVALID.
  * Threads:   any. Wait-free.
  * Streams, Context: none.
  */
@@ -237,7 +242,7 @@ BINADE_API binade_pool *binade_host_pool(const binade_host *host);
  *                 returned.
  *
  * @return BINADE_OK
- * @return BINADE_E_INVALID  `host` or `out` is NULL.
+ * @return BINADE_E_INVALID  `host` or `out` is NULL, or the arena destroyed.
  * @return BINADE_E_FOREIGN  `address` is not the arena's.
  *
  * Ownership: none.
@@ -274,7 +279,8 @@ typedef void binade_host_progress_fn(void *user_data, uint64_t done_bytes,
  * @param user_data     For `progress`.
  *
  * @return BINADE_OK
- * @return BINADE_E_INVALID    `host` is NULL, or `thread_count` above 64.
+ * @return BINADE_E_INVALID    `host` is NULL or destroyed, or `thread_count`
+ *         above 64.
  * @return BINADE_E_TOO_LARGE  More than the arena's limit, or than its nodes
  *         have when it is strict.
  * @return as binade_host_alloc(): what was reserved until then stays so.
@@ -293,7 +299,8 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_reserve(
  * Unpinning stalls the launches of all threads while work is queued in the
  * process: for quiet moments.
  *
- * @return as binade_pool_trim(); BINADE_E_INVALID when `host` is NULL.
+ * @return as binade_pool_trim(); BINADE_E_INVALID when `host` is NULL or
+ *         destroyed.
  */
 BINADE_API BINADE_MUST_USE binade_status binade_host_trim(binade_host *host,
                                                           uint64_t keep_bytes,
@@ -356,8 +363,8 @@ typedef struct binade_host_stats {
  *             gets the bytes filled in.
  *
  * @return BINADE_OK
- * @return BINADE_E_INVALID  `host` or `out` is NULL, or `struct_size` less than
- *         that of version 0.1.0.
+ * @return BINADE_E_INVALID  `host` or `out` is NULL, the arena destroyed, or
+ *         `struct_size` less than that of version 0.1.0.
  *
  * Ownership: the caller's struct.
  * Threads:   any. Takes a lock for an instant.
@@ -375,7 +382,8 @@ binade_host_stats_get(binade_host *host, binade_host_stats *out);
  * @param size_bytes  Room in `out`; not 0.
  *
  * @return BINADE_OK
- * @return BINADE_E_INVALID  `host` or `out` is NULL, or `size_bytes` 0.
+ * @return BINADE_E_INVALID  `host` or `out` is NULL, the arena destroyed, or
+ *         `size_bytes` 0.
  *
  * Ownership: the caller's buffer.
  * Threads:   any. Takes a lock for an instant.

@@ -148,8 +148,10 @@ binade_ipc_release_exports(binade_pool *pool, binade_devptr address);
  *                      returned.
  *
  * @return BINADE_OK
- * @return BINADE_E_INVALID      `handle` or `out` is NULL, or `handle_bytes` is
- *         another number.
+ * @return BINADE_E_INVALID      `handle` or `out` is NULL, `handle_bytes` is
+ *         another number, or nothing is mapped at `context`.
+ * @return BINADE_E_CONTEXT_DESTROYED  `context` was destroyed, or is no context:
+ *         binade/types.h.
  * @return BINADE_E_CORRUPT      The bytes are not as binade_ipc_export() made
  *         them.
  * @return BINADE_E_UNSUPPORTED  Another version of the layout, another machine,

@@ -42,6 +42,12 @@ extern "C" {
  *  It lasts until binade_scope_release_all(). The pool meets captures only
  *  while a capture guard is held. */
 #define BINADE_POOL_AUTO_SCOPE (UINT32_C(1) << 3)
+/** For trial: what is freed on a stream splits and merges at once in maps of the
+ *  stream's own, and blocks above 1 MiB lie anywhere, aligned to 512 bytes unless
+ *  more is asked for. Others get what a stream freed behind an event of the
+ *  context, so a capture without a guard (binade/stream.h) is lost sooner. It
+ *  will be what every pool does, and the flag will go. */
+#define BINADE_POOL_STREAM_MAPS (UINT32_C(1) << 4)
 /** Each call is checked, and each freed block is filled with a pattern, held
  *  back and looked at before it serves again: binade/checked.h. Slow, for
  *  finding mistakes. Not together with BINADE_POOL_EXPORTABLE. The three that
@@ -71,8 +77,8 @@ typedef struct binade_pool_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
-     *  auto_scope, checked, checked_fill, checked_abort, checked_quiet,
-     *  pass_through: 0 or 1] */
+     *  auto_scope, stream_maps, checked, checked_fill, checked_abort,
+     *  checked_quiet, pass_through: 0 or 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
      *  alive. Ignored where `context` is set. Default 0. */
@@ -82,7 +88,8 @@ typedef struct binade_pool_options {
      *  their caches, the same up to 200. 0: wait for neither. Default 1000.
      *  [wait_ms] */
     uint32_t wait_ms;
-    /** NULL, or the context to use, which must outlive the pool. */
+    /** NULL, or the context to use, which must outlive the pool; checked as
+     *  binade/types.h says. */
     binade_context context;
     /** NULL for cuMemAlloc, or where the memory comes from. Copied. */
     const binade_source *source;
@@ -134,7 +141,10 @@ typedef struct binade_pool_options {
  * @return BINADE_OK
  * @return BINADE_E_INVALID  `out` is NULL; an option or a key of BINADE_CONF is
  *         unknown, out of range, given twice, in contradiction to another, or
- *         without effect; a field of `source` is refused.
+ *         without effect; a field of `source` is refused; nothing is mapped at
+ *         `options->context`.
+ * @return BINADE_E_CONTEXT_DESTROYED  `options->context` was destroyed, or is no
+ *         context.
  * @return BINADE_E_NO_HOST_MEMORY
  * @return what binade_probe() returns for a driver or device that is not there
  *
@@ -172,8 +182,9 @@ typedef struct binade_leaks {
  *                   the pool is gone.
  *
  * @return BINADE_OK         The pool is gone.
- * @return BINADE_E_INVALID  `pool` was destroyed before, or
- *         `out_leaks->struct_size` is too small.
+ * @return BINADE_E_INVALID  `pool` was destroyed before, it is a host arena's
+ *         (binade_host_pool()), which goes on, or `out_leaks->struct_size` is
+ *         too small.
  * @return BINADE_E_BUSY     A capture guard is held, a capture scope of the pool
  *         is open, or a call on the pool was seen under way in some thread: the
  *         pool is as it was. Scopes that were ended are released.
@@ -196,7 +207,7 @@ BINADE_API binade_status binade_pool_destroy(binade_pool *pool,
  * @param pool        The pool.
  * @param size_bytes  Bytes wanted; 0 gives address 0 and BINADE_OK. Rounded up
  *                    by at most 12.5 % and 512 bytes, never to a power of two;
- *                    above 1 MiB by 32 KiB, unless a cached block that is
+ *                    above 1 MiB to 512 bytes, unless a cached block that is
  *                    12.5 % larger at most will do.
  * @param stream      Stream that will use the block first, or
  *                    BINADE_STREAM_ANY if the caller cannot tell.
@@ -287,6 +298,11 @@ binade_alloc_cached(binade_pool *pool, size_t size_bytes, binade_stream stream,
  *               undefined unless BINADE_OK is returned.
  *
  * @return as binade_alloc()
+ * @return BINADE_E_TOO_LARGE  also when all the blocks together are more than
+ *         the pool may ever reserve: no block is taken, and `out` is not
+ *         written.
+ * @return BINADE_E_INVALID    also when no array has room for `count`
+ *         addresses.
  */
 BINADE_API BINADE_MUST_USE binade_status
 binade_alloc_batch(binade_pool *pool, size_t size_bytes, binade_stream stream,

@@ -20,8 +20,10 @@ extern "C" {
 
 /**
  * A snapshot. Read while other threads work it is a sum of numbers from
- * slightly different moments; at rest it is exact. Key in PyTorch's manner
- * behind each field; bytes of blocks are what the blocks hold, not what was
+ * slightly different moments; at rest it is exact. At any time what was freed is
+ * at most what was given out, what is in use is the difference, no more was
+ * asked for than given out, and a peak is at least what it is the peak of. Key
+ * in PyTorch's manner behind each field; bytes of blocks are what the blocks hold, not what was
  * asked for.
  */
 typedef struct binade_stats {

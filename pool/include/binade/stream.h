@@ -140,7 +140,9 @@ binade_stream_retire(binade_pool *pool, binade_stream stream);
  *            Waits for context events that are being recorded right now, which
  *            takes a microsecond.
  * Streams:   none.
- * Context:   none; the driver is not called.
+ * Context:   none need be current. The first guard records an event in each
+ *            context of pools with BINADE_POOL_STREAM_MAPS; otherwise the driver
+ *            is not called.
  */
 BINADE_API BINADE_MUST_USE binade_status binade_capture_guard_begin(void);
 
@@ -168,8 +170,10 @@ BINADE_API BINADE_MUST_USE binade_status binade_capture_guard_end(void);
  *                 pool's own: nothing changes.
  *
  * @return BINADE_OK
- * @return BINADE_E_INVALID         `pool` is NULL or destroyed, or `context` is
- *         NULL.
+ * @return BINADE_E_INVALID         `pool` is NULL or destroyed, or nothing is
+ *         mapped at `context`.
+ * @return BINADE_E_CONTEXT_DESTROYED  The pool's context is gone; or `context`
+ *         was destroyed, or is no context: binade/types.h.
  * @return BINADE_E_TOO_LARGE       The pool knows 16 of them already.
  * @return BINADE_E_FORKED
  *
@@ -177,7 +181,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_capture_guard_end(void);
  * Threads:   any. Takes a lock for an instant. Call it before the context is
  *            given memory of the pool.
  * Streams:   none.
- * Context:   any may be current.
+ * Context:   any may be current; the driver is asked about `context`.
  */
 BINADE_API BINADE_MUST_USE binade_status
 binade_pool_add_context(binade_pool *pool, binade_context context);

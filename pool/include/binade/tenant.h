@@ -87,7 +87,7 @@ binade_tenant_destroy(binade_tenant tenant);
  *
  * Where the budget is in the way the call returns at once: it waits for nothing,
  * and takes nothing from anybody. A tenant's block holds its size rounded up as
- * for binade_alloc(), above 1 MiB to 32 KiB exactly, so what it counts does not
+ * for binade_alloc(), above 1 MiB to 512 bytes exactly, so what it counts does not
  * depend on what is cached.
  *
  * @param tenant      The tenant.

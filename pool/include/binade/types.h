@@ -24,7 +24,12 @@ typedef struct CUstream_st *binade_stream;
 /** A CUDA event: the same type as CUevent and cudaEvent_t. */
 typedef struct CUevent_st *binade_event;
 
-/** A CUDA context: the same type as CUcontext. */
+/** A CUDA context: the same type as CUcontext. A function that takes one refuses
+ *  an address at which nothing is mapped with BINADE_E_INVALID, and asks the
+ *  driver about any other: a context that was destroyed is refused with
+ *  BINADE_E_CONTEXT_DESTROYED, and so is what the driver does not take for a
+ *  context. But the driver looks into the memory that it asks about, so with a
+ *  pointer to something else no answer is certain. */
 typedef struct CUctx_st *binade_context;
 
 /** A device address: the same type as CUdeviceptr. 0 is the null address. */

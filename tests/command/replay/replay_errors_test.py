@@ -64,6 +64,10 @@ def test_what_is_no_trace(tmp_path):
       "--rows=rows"), "--threads=999 is not accepted: 1 to 256"),
     (("some.btrace", "--mode=concurrent", "--threads="), "--threads= is not"),
     (("some.btrace", "--limit=1GiB"), "--limit=1GiB is not accepted"),
+    (("some.btrace", "--lag=busy"), "--lag=busy is not accepted: idle, held"),
+    (("some.btrace", "--lag="), "--lag= is not accepted"),
+    (("some.btrace", "--lag=idle", "--lag=idle"), "--lag=idle is not accepted"),
+    (("some.btrace", "--lag=held+work:5"), "--lag=held+work:5 is not accepted"),
     (("some.btrace", "--repeats=0"), "--repeats=0 is not accepted"),
     (("some.btrace", "--nope"), "--nope"),
 ])

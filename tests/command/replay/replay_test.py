@@ -92,6 +92,23 @@ def test_each_mode_gets_its_options(tmp_path):
         assert not is_serial or len(row["timeline"]["op"]) <= 9
 
 
+def test_each_lag_is_a_replay_of_its_own(tmp_path):
+    written(tmp_path)
+    ended = run(tmp_path, NAMED, "--lag=idle,held", "--lag=work:1",
+                "--rows=rows", "--mode=serial,concurrent", "some.btrace")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert [(row["mode"], row["lag"], row["subject"]) for row in
+            rows_of((tmp_path / "rows").read_text())] == [
+        (mode, lag, subject) for mode in ("serial", "concurrent")
+        for lag in ("idle", "held", "work:1") for subject in SUBJECTS]
+    idle = cells(ended.stdout, "some.btrace, serial, 1 thread")
+    held = cells(ended.stdout, "some.btrace, serial, 1 thread, device held")
+    assert list(idle) == list(held) == SUBJECTS
+    assert held["binade"]["streams let go"] == "0"
+    assert "streams let go" not in idle["binade"]
+    assert "some.btrace, concurrent, 1 thread, device work:1\n" in ended.stdout
+
+
 def test_the_report_holds_the_rows(tmp_path):
     written(tmp_path)
     ended = run(tmp_path, NAMED, "--html=out.html", "--rows=rows",

@@ -1,0 +1,295 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Claiming one interval out of all maps of a view, word by word from its start
+ * on. In each word the fresh map comes first, then the ageing one, and what is
+ * done last: bits move in this order, so none passes a claim unseen. What was
+ * claimed is noted with its origin; if a part turns out to be gone, all of it
+ * goes back, what was done to the buddy and the rest to the stream's fresh map.
+ */
+#include <stdlib.h>
+
+#include "pool/buddy/map_state.h"
+
+/* What was claimed of one map without a gap. */
+struct piece {
+    uint64_t start;
+    uint64_t grains;
+    bool is_done;
+};
+
+/* Most claims have one piece or two. */
+#define FEW_PIECES 32U
+
+struct claim {
+    const struct binadei_view *view;
+    bool is_failed; /* a part is gone, or there is no memory for a note */
+    uint32_t count;
+    uint32_t capacity;
+    struct piece *pieces; /* `few`, or what `more` has */
+    struct piece *more;
+    struct piece few[FEW_PIECES];
+};
+
+/* Makes room for one more; false: no memory. */
+static bool reserve_piece(struct claim *claim)
+{
+    uint32_t capacity = 2 * claim->capacity;
+    if (claim->count < claim->capacity)
+        return true;
+    struct piece *more = realloc(claim->more, capacity * sizeof(*more));
+    if (!more)
+        return false;
+    if (!claim->more)
+        for (uint32_t i = 0; i < claim->count; i++)
+            more[i] = claim->few[i];
+    claim->more = more;
+    claim->pieces = more;
+    claim->capacity = capacity;
+    return true;
+}
+
+static void give_back(const struct claim *claim, bool is_done, uint64_t start,
+                      uint64_t grains)
+{
+    const struct binadei_view *view = claim->view;
+    if (!grains)
+        return;
+    if (is_done)
+        (void)binadei_buddy_give(view->buddy, NULL, binadei_grain_at(start),
+                                 grains);
+    else
+        /* Its words are there: the units had them, and claim_within() made
+         * those of the interval's ends. */
+        (void)binadei_maps_give(view->maps, binadei_grain_at(start), grains);
+}
+
+/* Notes what was claimed; without memory for the note it goes back at once, and
+ * the claim fails. */
+static void note_piece(struct claim *claim, bool is_done, uint64_t start,
+                       uint64_t grains)
+{
+    struct piece *last = claim->count ? &claim->pieces[claim->count - 1] : NULL;
+    if (last && last->is_done == is_done &&
+        last->start + last->grains == start) {
+        last->grains += grains;
+        return;
+    }
+    if (!reserve_piece(claim)) {
+        give_back(claim, is_done, start, grains);
+        claim->is_failed = true;
+        return;
+    }
+    claim->pieces[claim->count++] = (struct piece){start, grains, is_done};
+}
+
+/* The bits of a word that were claimed, each `unit` grains. */
+static void note_bits(struct claim *claim, bool is_done, uint64_t base,
+                      uint64_t unit, uint64_t bits)
+{
+    while (bits) {
+        unsigned start;
+        unsigned length;
+        bits &= ~binadei_word_first_run(bits, &start, &length);
+        note_piece(claim, is_done, base + start * unit, length * unit);
+    }
+}
+
+static void count_off(const struct claim *claim, enum binadei_map_age age,
+                      uint64_t grains)
+{
+    /* relaxed: a sum. */
+    atomic_fetch_sub_explicit(&claim->view->maps->grains[age], grains,
+                              memory_order_relaxed);
+}
+
+/* The words of one level, in the order in which bits move: the stream's, if it
+ * has any here, and the buddy's. */
+struct level {
+    binadei_atomic_word *words[BINADEI_AGES];
+    binadei_atomic_word *done; /* NULL: is not to be taken */
+    uint64_t base;             /* grain of the first bit */
+    uint64_t unit;             /* grains of a bit */
+};
+
+static binadei_atomic_word *done_word(const struct claim *claim,
+                                      binadei_atomic_word *word)
+{
+    return claim->view->is_own_only ? NULL : word;
+}
+
+static struct level pages_of(const struct claim *claim, binadei_page page)
+{
+    uint32_t index = page.index / BINADEI_WORD_BITS;
+    struct binadei_maps_group *own =
+        binadei_maps_group_at(claim->view->maps, index);
+    return (struct level){
+        {own ? &own->ages[BINADEI_FRESH].pages : NULL,
+         own ? &own->ages[BINADEI_AGEING].pages : NULL},
+        done_word(claim, &claim->view->buddy->groups[index].free_pages),
+        (uint64_t)index * BINADEI_WORD_BITS * BINADEI_PAGE_GRAINS,
+        BINADEI_PAGE_GRAINS};
+}
+
+static struct level chunks_of(const struct claim *claim, binadei_page page)
+{
+    unsigned bit = page.index % BINADEI_WORD_BITS;
+    struct binadei_maps_group *own = binadei_maps_group_at(
+        claim->view->maps, page.index / BINADEI_WORD_BITS);
+    return (struct level){
+        {own ? &own->ages[BINADEI_FRESH].chunks[bit] : NULL,
+         own ? &own->ages[BINADEI_AGEING].chunks[bit] : NULL},
+        done_word(claim, &claim->view->buddy->pages[page.index].word),
+        (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+        BINADEI_CHUNK_GRAINS};
+}
+
+static struct level grains_of(const struct claim *claim, binadei_chunk chunk)
+{
+    binadei_page page = binadei_page_of_chunk(chunk);
+    unsigned bit = binadei_chunk_bit(chunk);
+    struct binadei_maps_group *group = binadei_maps_group_at(
+        claim->view->maps, page.index / BINADEI_WORD_BITS);
+    struct binadei_maps_page *own =
+        group ? binadei_maps_page_at(group, page.index % BINADEI_WORD_BITS)
+              : NULL;
+    return (struct level){
+        {own ? &own->grains[BINADEI_FRESH][bit] : NULL,
+         own ? &own->grains[BINADEI_AGEING][bit] : NULL},
+        done_word(claim, &claim->view->buddy->chunk_words[chunk.index]),
+        chunk.index * BINADEI_CHUNK_GRAINS,
+        1};
+}
+
+/* Claims what is set of `mask`, notes it, and returns what is missing. */
+static uint64_t claim_bits(struct claim *claim, const struct level *level,
+                           uint64_t mask)
+{
+    for (unsigned age = 0; age < BINADEI_AGES && mask; age++) {
+        uint64_t bits =
+            level->words[age] ? binadei_word_claim(level->words[age], mask) : 0;
+        if (!bits)
+            continue;
+        count_off(claim, age, binadei_word_count(bits) * level->unit);
+        note_bits(claim, false, level->base, level->unit, bits);
+        mask &= ~bits;
+        BINADEI_STEP("claim.own");
+    }
+    uint64_t bits =
+        level->done && mask ? binadei_word_claim(level->done, mask) : 0;
+    note_bits(claim, true, level->base, level->unit, bits);
+    BINADEI_STEP("claim.done");
+    return mask & ~bits;
+}
+
+/* Claims a unit that is free as a whole, of which [at, end) is wanted, and gives
+ * the rest back. */
+static bool claim_within(struct claim *claim, const struct level *level,
+                         unsigned bit, uint64_t at, uint64_t end)
+{
+    uint64_t start = level->base + bit * level->unit;
+    uint64_t mask = UINT64_C(1) << bit;
+    for (unsigned age = 0; age <= BINADEI_AGES; age++) {
+        bool is_done = age == BINADEI_AGES;
+        binadei_atomic_word *word = is_done ? level->done : level->words[age];
+        /* relaxed: a look, so that nothing is made for memory that is done. */
+        if (!word || !(binadei_load_relaxed(word) & mask) ||
+            (!is_done && !binadei_maps_prepare(claim->view->maps,
+                                               binadei_grain_at(at), end - at)))
+            continue;
+        if (!binadei_word_claim(word, mask))
+            continue;
+        if (!is_done)
+            count_off(claim, age, level->unit);
+        note_piece(claim, is_done, at, end - at);
+        give_back(claim, is_done, start, at - start);
+        give_back(claim, is_done, end, start + level->unit - end);
+        return true;
+    }
+    return false;
+}
+
+/* Part of a chunk, or all of one whose grains are in several maps. */
+static void claim_grains(struct claim *claim, binadei_page page,
+                         unsigned chunk_bit, uint64_t mask)
+{
+    binadei_chunk chunk = binadei_chunk_in_page(page, chunk_bit);
+    struct level grains = grains_of(claim, chunk);
+    struct level chunks = chunks_of(claim, page);
+    unsigned start;
+    unsigned length;
+    (void)binadei_word_first_run(mask, &start, &length);
+    if (mask != BINADEI_WORD_FULL &&
+        claim_within(claim, &chunks, chunk_bit, grains.base + start,
+                     grains.base + start + length))
+        return;
+    claim->is_failed |= claim_bits(claim, &grains, mask) != 0;
+}
+
+/* [at, end) of a page, which is no free page, or not in one map. */
+static void claim_in_page(struct claim *claim, binadei_page page, unsigned at,
+                          unsigned end)
+{
+    struct level pages = pages_of(claim, page);
+    struct level chunks = chunks_of(claim, page);
+    bool is_part = end - at < BINADEI_PAGE_GRAINS;
+    if (is_part && claim_within(claim, &pages, page.index % BINADEI_WORD_BITS,
+                                chunks.base + at, chunks.base + end))
+        return;
+    struct binadei_page_cut cut = binadei_page_cut_at(at, end);
+    uint64_t missing = cut.chunks ? claim_bits(claim, &chunks, cut.chunks) : 0;
+    for (; missing && !claim->is_failed; missing &= missing - 1)
+        claim_grains(claim, page, binadei_word_lowest(missing),
+                     BINADEI_WORD_FULL);
+    for (unsigned i = 0; i < cut.part_count && !claim->is_failed; i++)
+        claim_grains(claim, page, cut.parts[i].chunk, cut.parts[i].grains);
+}
+
+/* Up to `count` whole pages, at least 1, of one group, from `at` on. Returns
+ * where it ended. */
+static uint64_t claim_pages(struct claim *claim, uint64_t at, uint64_t count)
+{
+    binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
+    struct level pages = pages_of(claim, page);
+    unsigned first = page.index % BINADEI_WORD_BITS;
+    if (count > BINADEI_WORD_BITS - first)
+        count = BINADEI_WORD_BITS - first;
+    uint64_t missing =
+        claim_bits(claim, &pages, binadei_word_run(first, (unsigned)count));
+    for (; missing && !claim->is_failed; missing &= missing - 1) {
+        binadei_page part = {page.index - first + binadei_word_lowest(missing)};
+        claim_in_page(claim, part, 0, BINADEI_PAGE_GRAINS);
+    }
+    return at + count * BINADEI_PAGE_GRAINS;
+}
+
+static void claim_all(struct claim *claim, uint64_t at, uint64_t end)
+{
+    while (at < end && !claim->is_failed) {
+        unsigned offset = (unsigned)(at % BINADEI_PAGE_GRAINS);
+        uint64_t grains = BINADEI_PAGE_GRAINS - offset;
+        uint64_t pages = (end - at) / BINADEI_PAGE_GRAINS;
+        if (offset == 0 && pages) {
+            at = claim_pages(claim, at, pages);
+            continue;
+        }
+        if (grains > end - at)
+            grains = end - at;
+        claim_in_page(claim, binadei_page_of_grain(binadei_grain_at(at)),
+                      offset, offset + (unsigned)grains);
+        at += grains;
+    }
+}
+
+bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
+                        uint64_t grains)
+{
+    struct claim claim = {.view = view, .capacity = FEW_PIECES};
+    claim.pieces = claim.few;
+    claim_all(&claim, start.index, start.index + grains);
+    for (uint32_t i = 0; claim.is_failed && i < claim.count; i++)
+        give_back(&claim, claim.pieces[i].is_done, claim.pieces[i].start,
+                  claim.pieces[i].grains);
+    free(claim.more);
+    return !claim.is_failed;
+}

@@ -1,0 +1,334 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The best fit among the free runs of a view, whose maps are read as one: a run
+ * may be made of pages of one map, chunks of a second and grains of a third.
+ * The search goes by groups of 64 pages first. It looks into a page that is not
+ * free as a whole only where what is free in it can be part of a run that is
+ * long enough, and there by chunks first.
+ *
+ * While others search, a tight fit in the stream's own maps comes first: threads
+ * that each have a stream do not meet there. The search of all maps looks where
+ * all threads look.
+ *
+ * What a search finds is a snapshot, and the claim decides. Two claims may each
+ * take what the other needs, give it back and meet again; so a search that has
+ * failed twice has the run lock, and others respect that.
+ */
+#include "pool/buddy/map_state.h"
+
+#define FREE_TRIES 2U
+/* A fit in the stream's own maps that leaves at most this part of what is needed
+ * is as good as the best of all. */
+#define TIGHT_PART 16U
+#define TRIES 64U
+
+struct run {
+    uint64_t start;
+    uint64_t grains; /* 0: none */
+};
+
+struct scan {
+    const struct binadei_view *view;
+    uint64_t needed; /* grains */
+    uint64_t alignment;
+    bool is_thorough;
+    uint32_t group;
+    const struct binadei_maps_group *own; /* of the group, or NULL */
+    struct run run;                       /* what is being put together */
+    struct run best;
+};
+
+static bool fits(const struct scan *scan, const struct run *run)
+{
+    uint64_t skipped = -run->start & (scan->alignment - 1);
+    return run->grains >= scan->needed + skipped;
+}
+
+static void end_run(struct scan *scan)
+{
+    const struct run *run = &scan->run;
+    if (run->grains >= scan->needed && fits(scan, run) &&
+        (!scan->best.grains || run->grains < scan->best.grains))
+        scan->best = *run;
+    scan->run.grains = 0;
+}
+
+/* Joins free grains to the run that they follow, or begins another. */
+static void add_free(struct scan *scan, uint64_t start, uint64_t grains)
+{
+    if (scan->run.start + scan->run.grains != start) {
+        end_run(scan);
+        scan->run.start = start;
+    }
+    scan->run.grains += grains;
+}
+
+/* The loads below are relaxed: a snapshot. Of both maps of the stream. */
+#define OWN(scan, word)                                                        \
+    ((scan)->own                                                               \
+         ? binadei_load_relaxed(&(scan)->own->ages[BINADEI_FRESH].word) |      \
+               binadei_load_relaxed(&(scan)->own->ages[BINADEI_AGEING].word)   \
+         : 0)
+
+static uint64_t done_word(const struct scan *scan,
+                          const binadei_atomic_word *word)
+{
+    return scan->view->is_own_only ? 0 : binadei_load_relaxed(word);
+}
+
+static uint64_t free_pages(const struct scan *scan)
+{
+    const struct binadei_group_state *done =
+        &scan->view->buddy->groups[scan->group];
+    return done_word(scan, &done->free_pages) | OWN(scan, pages);
+}
+
+/* Those of the group that were ever added. */
+static uint64_t pages_in_use(const struct scan *scan)
+{
+    uint32_t count =
+        binadei_page_limit(scan->view->buddy) - scan->group * BINADEI_WORD_BITS;
+    return count < BINADEI_WORD_BITS ? binadei_word_run(0, count)
+                                     : BINADEI_WORD_FULL;
+}
+
+/* Pages that may have chunks or grains. */
+static uint64_t open_pages(const struct scan *scan)
+{
+    const struct binadei_group_state *done =
+        &scan->view->buddy->groups[scan->group];
+    if (scan->is_thorough)
+        return pages_in_use(scan);
+    return done_word(scan, &done->chunk_pages[0]) |
+           done_word(scan, &done->grain_pages[0]) | OWN(scan, open);
+}
+
+static uint64_t free_chunks(const struct scan *scan, binadei_page page)
+{
+    return done_word(scan, &scan->view->buddy->pages[page.index].word) |
+           OWN(scan, chunks[page.index % BINADEI_WORD_BITS]);
+}
+
+/* Chunks that may have grains. */
+static uint64_t cut_chunks(const struct scan *scan, binadei_page page)
+{
+    if (scan->is_thorough)
+        return BINADEI_WORD_FULL;
+    return done_word(scan,
+                     &scan->view->buddy->pages[page.index].chunk_summary[0]) |
+           OWN(scan, cut[page.index % BINADEI_WORD_BITS]);
+}
+
+/* Chunks of which several maps may have grains, which together may be all. */
+static uint64_t cut_twice(const struct scan *scan, binadei_page page)
+{
+    unsigned bit = page.index % BINADEI_WORD_BITS;
+    if (!scan->own)
+        return 0;
+    uint64_t fresh =
+        binadei_load_relaxed(&scan->own->ages[BINADEI_FRESH].cut[bit]);
+    uint64_t ageing =
+        binadei_load_relaxed(&scan->own->ages[BINADEI_AGEING].cut[bit]);
+    uint64_t done =
+        done_word(scan, &scan->view->buddy->pages[page.index].chunk_summary[0]);
+    return (fresh & ageing) | (fresh & done) | (ageing & done);
+}
+
+static uint64_t free_grains(const struct scan *scan, binadei_chunk chunk)
+{
+    uint64_t word =
+        done_word(scan, &scan->view->buddy->chunk_words[chunk.index]);
+    unsigned page_bit = binadei_page_of_chunk(chunk).index % BINADEI_WORD_BITS;
+    const struct binadei_maps_page *own =
+        scan->own ? binadei_maps_page_at(scan->own, page_bit) : NULL;
+    unsigned bit = binadei_chunk_bit(chunk);
+    return own ? word | binadei_load_relaxed(&own->grains[BINADEI_FRESH][bit]) |
+                     binadei_load_relaxed(&own->grains[BINADEI_AGEING][bit])
+               : word;
+}
+
+static void add_runs(struct scan *scan, uint64_t base, uint64_t unit,
+                     uint64_t word)
+{
+    while (word) {
+        unsigned start;
+        unsigned length;
+        word &= ~binadei_word_first_run(word, &start, &length);
+        add_free(scan, base + start * unit, length * unit);
+    }
+}
+
+/* The part of a word that can be in a run that is longer than the word: what
+ * begins at its lowest bit or ends at its highest. */
+static uint64_t ends_of(uint64_t word)
+{
+    uint64_t inner = ~word;
+    if (!inner)
+        return word;
+    unsigned low = binadei_word_lowest(inner);
+    unsigned high = (unsigned)__builtin_clzll(inner);
+    return (low ? binadei_word_run(0, low) : 0) |
+           (high ? binadei_word_run(BINADEI_WORD_BITS - high, high) : 0);
+}
+
+/* Of the chunks of a page, those that can be part of a run that is long enough:
+ * all, where enough whole ones are in a row; else only what is free at the page's
+ * two ends, each with the chunk next to it, of which a part may belong to it. */
+static uint64_t units_worth_it(const struct scan *scan, binadei_page page,
+                               uint64_t chunks)
+{
+    uint64_t whole = scan->needed / BINADEI_CHUNK_GRAINS;
+    if (scan->is_thorough || whole < 3 || cut_twice(scan, page) & ~chunks)
+        return BINADEI_WORD_FULL;
+    if (whole - 1 <= BINADEI_WORD_BITS &&
+        binadei_word_has_run(chunks, (unsigned)whole - 1))
+        return BINADEI_WORD_FULL;
+    uint64_t taken = ~chunks;
+    if (!taken)
+        return BINADEI_WORD_FULL;
+    unsigned low = binadei_word_lowest(taken);
+    unsigned high = (unsigned)__builtin_clzll(taken);
+    return binadei_word_run(0, low + 1) |
+           binadei_word_run(BINADEI_WORD_BITS - 1 - high, high + 1);
+}
+
+static void scan_page(struct scan *scan, binadei_page page)
+{
+    uint64_t chunks = free_chunks(scan, page);
+    uint64_t units =
+        (chunks | cut_chunks(scan, page)) & units_worth_it(scan, page, chunks);
+    bool is_longer_than_chunk = scan->needed > BINADEI_CHUNK_GRAINS;
+    while (units) {
+        unsigned bit = binadei_word_lowest(units);
+        binadei_chunk chunk = binadei_chunk_in_page(page, bit);
+        uint64_t base = chunk.index * BINADEI_CHUNK_GRAINS;
+        if (chunks >> bit & 1) {
+            unsigned length;
+            units &= ~binadei_word_first_run(chunks & units, &bit, &length);
+            add_free(scan, base, (uint64_t)length * BINADEI_CHUNK_GRAINS);
+            continue;
+        }
+        uint64_t grains = free_grains(scan, chunk);
+        add_runs(scan, base, 1,
+                 is_longer_than_chunk ? ends_of(grains) : grains);
+        units &= units - 1;
+    }
+}
+
+/* Whether what is free in this page, which is not free as a whole, can be part
+ * of a run that is long enough: in between, or next to others. */
+static bool is_worth_it(const struct scan *scan, binadei_page page,
+                        uint64_t others)
+{
+    unsigned bit = page.index % BINADEI_WORD_BITS;
+    return scan->needed < UINT64_C(2) * BINADEI_PAGE_GRAINS ||
+           scan->run.start + scan->run.grains ==
+               (uint64_t)page.index * BINADEI_PAGE_GRAINS ||
+           bit == BINADEI_WORD_BITS - 1 || others >> (bit + 1) & 1;
+}
+
+static void scan_group(struct scan *scan, uint32_t group)
+{
+    scan->group = group;
+    scan->own = binadei_maps_group_at(scan->view->maps, group);
+    uint64_t whole = free_pages(scan);
+    uint64_t units = whole | open_pages(scan);
+    uint64_t all = units;
+    while (units) {
+        unsigned bit = binadei_word_lowest(units);
+        binadei_page page = {group * BINADEI_WORD_BITS + bit};
+        if (whole >> bit & 1) {
+            unsigned length;
+            units &= ~binadei_word_first_run(whole & units, &bit, &length);
+            add_free(scan, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+                     (uint64_t)length * BINADEI_PAGE_GRAINS);
+            continue;
+        }
+        if (is_worth_it(scan, page, all))
+            scan_page(scan, page);
+        units &= units - 1;
+    }
+}
+
+/* The start of the best fit; false: there is none. */
+static bool find(struct scan *scan, binadei_grain *out)
+{
+    const struct binadei_view *view = scan->view;
+    uint32_t groups = binadei_page_word_limit(view->buddy);
+    scan->run = (struct run){0, 0};
+    scan->best = (struct run){0, 0};
+    for (uint32_t i = 0; i < groups && scan->best.grains != scan->needed; i++)
+        scan_group(scan, i);
+    end_run(scan);
+    *out = binadei_grain_at((scan->best.start + scan->alignment - 1) &
+                            ~(scan->alignment - 1));
+    return scan->best.grains != 0;
+}
+
+/* Whether the best fit leaves little over. */
+static bool is_tight(const struct scan *scan)
+{
+    return scan->best.grains <= scan->needed + scan->needed / TIGHT_PART;
+}
+
+/* A tight fit in the stream's own maps, which nobody else searches. */
+static bool take_own(struct scan *scan, binadei_grain *out)
+{
+    const struct binadei_view *view = scan->view;
+    const struct binadei_view own = {view->buddy, view->maps, true};
+    if (!view->maps || view->is_own_only)
+        return false;
+    scan->view = &own;
+    bool is_taken = find(scan, out) && is_tight(scan) &&
+                    binadei_view_claim(&own, *out, scan->needed);
+    scan->view = view;
+    return is_taken;
+}
+
+static bool find_and_claim(struct scan *scan, unsigned tries,
+                           bool *out_is_there, binadei_grain *out)
+{
+    *out_is_there = true;
+    while (tries-- && (*out_is_there = find(scan, out)))
+        if (binadei_view_claim(scan->view, *out, scan->needed))
+            return true;
+    return false;
+}
+
+/* Best fit of all maps, with or without the run lock. */
+static bool take_best(struct scan *scan, binadei_grain *out)
+{
+    struct binadei_buddy *buddy = scan->view->buddy;
+    bool is_there;
+    /* relaxed: advice. */
+    bool is_contended =
+        atomic_load_explicit(&buddy->contended_runs, memory_order_relaxed) != 0;
+    if (!is_contended && find_and_claim(scan, FREE_TRIES, &is_there, out))
+        return true;
+    if (!is_contended && !is_there)
+        return false;
+    atomic_fetch_add_explicit(&buddy->contended_runs, 1, memory_order_relaxed);
+    pthread_mutex_lock(&buddy->run_lock);
+    BINADEI_STEP("locked.view");
+    bool is_taken = find_and_claim(scan, TRIES, &is_there, out);
+    pthread_mutex_unlock(&buddy->run_lock);
+    atomic_fetch_sub_explicit(&buddy->contended_runs, 1, memory_order_relaxed);
+    return is_taken;
+}
+
+bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
+                       uint32_t alignment, bool is_thorough, binadei_grain *out)
+{
+    struct scan scan = {.view = view,
+                        .needed = grains,
+                        .alignment = alignment,
+                        .is_thorough = is_thorough};
+    /* relaxed: advice. */
+    bool is_alone = atomic_fetch_add_explicit(&view->buddy->searches, 1,
+                                              memory_order_relaxed) == 0;
+    bool is_taken = (!is_alone && !is_thorough && take_own(&scan, out)) ||
+                    take_best(&scan, out);
+    atomic_fetch_sub_explicit(&view->buddy->searches, 1, memory_order_relaxed);
+    return is_taken;
+}

@@ -1,0 +1,468 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A stream's maps: their memory, giving into the fresh one, and moving a whole
+ * map on. A give cuts an interval at chunk and page borders, like the buddy's; a
+ * move takes each word by an exchange and passes its bits on, level by level, so
+ * whatever comes after the exchange stays behind for the next epoch.
+ */
+#include "pool/buddy/map.h"
+
+#include <stdlib.h>
+
+#include "pool/buddy/map_state.h"
+
+#define GROUP_GRAINS ((uint64_t)BINADEI_PAGE_GRAINS * BINADEI_WORD_BITS)
+
+struct binadei_maps *binadei_maps_create(struct binadei_buddy *buddy)
+{
+    uint64_t leaf_pages = (uint64_t)BINADEI_LEAF_GROUPS * BINADEI_WORD_BITS;
+    uint64_t leaves = (buddy->page_capacity + leaf_pages - 1) / leaf_pages;
+    struct binadei_maps *maps =
+        calloc(1, sizeof(*maps) + leaves * sizeof(maps->leaves[0]));
+    if (!maps)
+        return NULL;
+    maps->buddy = buddy;
+    maps->leaf_count = (uint32_t)leaves;
+    return maps;
+}
+
+static void destroy_group(struct binadei_maps_group *group)
+{
+    if (!group)
+        return;
+    for (unsigned i = 0; i < BINADEI_WORD_BITS; i++)
+        free(binadei_maps_page_at(group, i));
+    free(group);
+}
+
+void binadei_maps_destroy(struct binadei_maps *maps)
+{
+    if (!maps)
+        return;
+    for (uint32_t i = 0; i < maps->leaf_count * BINADEI_LEAF_GROUPS; i++)
+        destroy_group(binadei_maps_group_at(maps, i));
+    for (uint32_t i = 0; i < maps->leaf_count; i++)
+        free(atomic_load_explicit(&maps->leaves[i], memory_order_relaxed));
+    free(maps);
+}
+
+/* Publishes a zeroed object unless another thread was faster; NULL: no
+ * memory. */
+static void *make(_Atomic(void *) *place, size_t bytes)
+{
+    /* MG.acquire. */
+    void *seen = atomic_load_explicit(place, memory_order_acquire);
+    void *fresh = seen ? NULL : calloc(1, bytes);
+    if (seen || !fresh)
+        return seen;
+    /* MG.release: the zeroes. MG.acquire, where another was faster. */
+    if (atomic_compare_exchange_strong_explicit(
+            place, &seen, fresh, memory_order_release, memory_order_acquire))
+        return fresh;
+    free(fresh);
+    return seen;
+}
+
+static struct binadei_maps_group *make_group(struct binadei_maps *maps,
+                                             uint32_t group)
+{
+    struct binadei_maps_leaf *leaf =
+        make(&maps->leaves[group / BINADEI_LEAF_GROUPS], sizeof(*leaf));
+    return leaf ? make(&leaf->groups[group % BINADEI_LEAF_GROUPS],
+                       sizeof(struct binadei_maps_group))
+                : NULL;
+}
+
+static unsigned page_bit_of(binadei_page page)
+{
+    return page.index % BINADEI_WORD_BITS;
+}
+
+/* Words for the grains of the chunk that a border cuts, if it cuts one. */
+static bool prepare_border(struct binadei_maps *maps, uint64_t border)
+{
+    binadei_page page = binadei_page_of_grain(binadei_grain_at(border));
+    if (border % BINADEI_CHUNK_GRAINS == 0)
+        return true;
+    struct binadei_maps_group *group =
+        make_group(maps, page.index / BINADEI_WORD_BITS);
+    return group && make(&group->parts[page_bit_of(page)],
+                         sizeof(struct binadei_maps_page));
+}
+
+bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
+                          uint64_t grains)
+{
+    uint64_t end = start.index + grains;
+    for (uint64_t i = start.index / GROUP_GRAINS; i <= (end - 1) / GROUP_GRAINS;
+         i++)
+        if (!make_group(maps, (uint32_t)i))
+            return false;
+    return prepare_border(maps, start.index) && prepare_border(maps, end);
+}
+
+/* What a give did to one word. */
+enum filling {
+    SET,     /* and it is not 0 */
+    RETIRED, /* it was full and is 0 now: the unit above is the caller's to set */
+    TWICE    /* a part was set already; nothing changed */
+};
+
+static enum filling fill(binadei_atomic_word *word, uint64_t mask, bool retires)
+{
+    uint64_t after;
+    /* relaxed: only the start of the loop. */
+    uint64_t seen = binadei_load_relaxed(word);
+    do {
+        if (seen & mask)
+            return TWICE;
+        after = seen | mask;
+        if (after == BINADEI_WORD_FULL && retires)
+            after = 0;
+        BINADEI_STEP("map.give_picked");
+        /* MW.release: the caller's use of the units, as far as the stream orders
+         * it, comes before the next one's. MW.acquire: who retires a word passes
+         * on what all earlier givers released. MH: before the look at the
+         * hint. */
+    } while (!binadei_cas_seq_cst(word, &seen, after));
+    return after ? SET : RETIRED;
+}
+
+/* Sets chunks of one page in the fresh map, or the page; false: a part was set
+ * already, and nothing has changed. */
+static bool give_chunks(struct binadei_map_group *map, unsigned page_bit,
+                        uint64_t mask)
+{
+    uint64_t bit = UINT64_C(1) << page_bit;
+    enum filling filling = mask == BINADEI_WORD_FULL
+                               ? RETIRED
+                               : fill(&map->chunks[page_bit], mask, true);
+    BINADEI_STEP("map.chunks_given");
+    if (filling == RETIRED)
+        return fill(&map->pages, bit, false) == SET;
+    if (filling == SET)
+        binadei_map_hint(&map->open, bit);
+    return filling == SET;
+}
+
+/* Sets a part of a chunk in the fresh map. Where that fills the chunk, its bit
+ * is added to `retired`, to be set one level up. How many grains were set. */
+static unsigned give_part(struct binadei_maps_group *group, unsigned page_bit,
+                          unsigned chunk, uint64_t mask, uint64_t *retired)
+{
+    struct binadei_map_group *map = &group->ages[BINADEI_FRESH];
+    struct binadei_maps_page *page = binadei_maps_page_at(group, page_bit);
+    uint64_t bit = UINT64_C(1) << chunk;
+    enum filling filling =
+        fill(&page->grains[BINADEI_FRESH][chunk], mask, true);
+    BINADEI_STEP("map.grains_given");
+    if (filling == RETIRED)
+        *retired |= bit;
+    if (filling == SET) {
+        binadei_map_hint(&map->cut[page_bit], bit);
+        binadei_map_hint(&map->open, UINT64_C(1) << page_bit);
+    }
+    return filling == TWICE ? 0 : binadei_word_count(mask);
+}
+
+/* Sets grains [at, end) of one page in the fresh map, but for words of which a
+ * part is set already. How many were set. */
+static unsigned give_in_page(struct binadei_maps_group *group,
+                             unsigned page_bit, unsigned at, unsigned end)
+{
+    struct binadei_map_group *map = &group->ages[BINADEI_FRESH];
+    struct binadei_page_cut cut = binadei_page_cut_at(at, end);
+    uint64_t retired = 0;
+    unsigned given = 0;
+    for (unsigned i = 0; i < cut.part_count; i++)
+        given += give_part(group, page_bit, cut.parts[i].chunk,
+                           cut.parts[i].grains, &retired);
+    if (!(cut.chunks | retired))
+        return given;
+    if (give_chunks(map, page_bit, cut.chunks | retired))
+        return given + binadei_word_count(cut.chunks) * BINADEI_CHUNK_GRAINS;
+    /* A whole chunk was free already; what was retired is not. */
+    if (retired)
+        (void)give_chunks(map, page_bit, retired);
+    return given;
+}
+
+static void add_grains(struct binadei_maps *maps, enum binadei_map_age age,
+                       uint64_t grains)
+{
+    /* relaxed: a sum. */
+    atomic_fetch_add_explicit(&maps->grains[age], grains, memory_order_relaxed);
+}
+
+/* What a give does at once from `at` on: whole pages of one group, or a part of
+ * one page. */
+static uint64_t step_from(uint64_t at, uint64_t end)
+{
+    uint64_t rest = end - at;
+    uint64_t room = BINADEI_PAGE_GRAINS - at % BINADEI_PAGE_GRAINS;
+    if (room == BINADEI_PAGE_GRAINS && rest >= BINADEI_PAGE_GRAINS) {
+        room = GROUP_GRAINS - at % GROUP_GRAINS;
+        rest -= rest % BINADEI_PAGE_GRAINS;
+    }
+    return rest < room ? rest : room;
+}
+
+/* One step of them. How many grains were set. */
+static uint64_t give_step(struct binadei_maps *maps, uint64_t at,
+                          uint64_t grains)
+{
+    binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
+    struct binadei_maps_group *group =
+        binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS);
+    unsigned offset = (unsigned)(at % BINADEI_PAGE_GRAINS);
+    unsigned pages = (unsigned)(grains / BINADEI_PAGE_GRAINS);
+    if (!pages)
+        return give_in_page(group, page_bit_of(page), offset,
+                            offset + (unsigned)grains);
+    uint64_t mask = binadei_word_run(page_bit_of(page), pages);
+    return fill(&group->ages[BINADEI_FRESH].pages, mask, false) == SET ? grains
+                                                                       : 0;
+}
+
+enum binadei_map_give binadei_maps_give(struct binadei_maps *maps,
+                                        binadei_grain start, uint64_t grains)
+{
+    uint64_t end = start.index + grains;
+    uint64_t given = 0;
+    if (!binadei_maps_prepare(maps, start, grains))
+        return BINADEI_MAP_NO_MEMORY;
+    add_grains(maps, BINADEI_FRESH, grains);
+    /* On to the first step that was refused, or refused in part. */
+    for (uint64_t at = start.index; at < end && given == at - start.index;) {
+        uint64_t step = step_from(at, end);
+        given += give_step(maps, at, step);
+        at += step;
+    }
+    if (given == grains)
+        return BINADEI_MAP_GIVEN;
+    add_grains(maps, BINADEI_FRESH, given - grains);
+    return BINADEI_MAP_TWICE;
+}
+
+/* Where a word's bits go that a move took. */
+struct move {
+    struct binadei_maps *maps;
+    struct binadei_maps *to; /* of a hand-over */
+    enum binadei_map_age from;
+    uint64_t moved; /* grains */
+    void (*pages)(struct move *move, uint32_t group, uint64_t mask);
+    void (*chunks)(struct move *move, binadei_page page, uint64_t mask);
+    void (*grains)(struct move *move, binadei_chunk chunk, uint64_t mask);
+};
+
+static uint64_t take_word(struct move *move, binadei_atomic_word *word,
+                          uint64_t unit_grains)
+{
+    /* MH: after the clearing of the hint, by order of seq_cst: a word that is 0
+     * here gets its hint again by who sets a bit of it. MW, both ends, in the
+     * exchange: what earlier givers released goes on with the bits. */
+    if (!binadei_load_seq_cst(word))
+        return 0;
+    uint64_t mask = atomic_exchange_explicit(word, 0, memory_order_seq_cst);
+    move->moved += binadei_word_count(mask) * unit_grains;
+    BINADEI_STEP("map.word_moved");
+    return mask;
+}
+
+/* The hints are cleared before the words are taken: a bit that is set after that
+ * sets its hint again. */
+static uint64_t take_hints(binadei_atomic_word *hints)
+{
+    /* relaxed: a look. MH: before the exchanges of what is below. */
+    return binadei_load_relaxed(hints)
+               ? atomic_exchange_explicit(hints, 0, memory_order_seq_cst)
+               : 0;
+}
+
+static void move_page(struct move *move, struct binadei_maps_group *group,
+                      binadei_page page)
+{
+    struct binadei_map_group *map = &group->ages[move->from];
+    unsigned page_bit = page_bit_of(page);
+    BINADEI_STEP("map.page_entered");
+    uint64_t cut = take_hints(&map->cut[page_bit]);
+    /* After the hints: where one was set there are words. */
+    struct binadei_maps_page *parts = binadei_maps_page_at(group, page_bit);
+    uint64_t mask =
+        take_word(move, &map->chunks[page_bit], BINADEI_CHUNK_GRAINS);
+    if (mask)
+        move->chunks(move, page, mask);
+    for (; parts && cut; cut &= cut - 1) {
+        unsigned chunk = binadei_word_lowest(cut);
+        mask = take_word(move, &parts->grains[move->from][chunk], 1);
+        if (mask)
+            move->grains(move, binadei_chunk_in_page(page, chunk), mask);
+    }
+}
+
+static void move_group(struct move *move, uint32_t index)
+{
+    struct binadei_maps_group *group = binadei_maps_group_at(move->maps, index);
+    if (!group)
+        return;
+    struct binadei_map_group *map = &group->ages[move->from];
+    uint64_t open = take_hints(&map->open);
+    uint64_t mask = take_word(move, &map->pages, BINADEI_PAGE_GRAINS);
+    if (mask)
+        move->pages(move, index, mask);
+    for (; open; open &= open - 1)
+        move_page(move, group,
+                  (binadei_page){index * BINADEI_WORD_BITS +
+                                 binadei_word_lowest(open)});
+}
+
+static uint64_t move_all(struct move *move)
+{
+    /* relaxed: a sum, and 0 where there is nothing. */
+    if (!atomic_load_explicit(&move->maps->grains[move->from],
+                              memory_order_relaxed))
+        return 0;
+    for (uint32_t i = 0; i < move->maps->leaf_count; i++) {
+        /* MG.acquire in binadei_maps_group_at(). */
+        if (!atomic_load_explicit(&move->maps->leaves[i], memory_order_relaxed))
+            continue;
+        for (uint32_t j = 0; j < BINADEI_LEAF_GROUPS; j++)
+            move_group(move, i * BINADEI_LEAF_GROUPS + j);
+    }
+    add_grains(move->maps, move->from, -move->moved);
+    return move->moved;
+}
+
+/* Counted before the bits can be claimed. */
+static void add_aged(struct move *move, uint64_t mask, uint64_t unit_grains)
+{
+    add_grains(move->maps, BINADEI_AGEING,
+               binadei_word_count(mask) * unit_grains);
+}
+
+/* What the ageing map gets has its words there already: they are of the same
+ * memory as the fresh map's. MW, MH: as in fill(). */
+static void age_pages(struct move *move, uint32_t group, uint64_t mask)
+{
+    struct binadei_maps_group *maps = binadei_maps_group_at(move->maps, group);
+    add_aged(move, mask, BINADEI_PAGE_GRAINS);
+    (void)binadei_or_seq_cst(&maps->ages[BINADEI_AGEING].pages, mask);
+}
+
+static void age_chunks(struct move *move, binadei_page page, uint64_t mask)
+{
+    struct binadei_maps_group *group =
+        binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
+    struct binadei_map_group *map = &group->ages[BINADEI_AGEING];
+    add_aged(move, mask, BINADEI_CHUNK_GRAINS);
+    (void)binadei_or_seq_cst(&map->chunks[page_bit_of(page)], mask);
+    binadei_map_hint(&map->open, binadei_page_bit(page));
+}
+
+static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
+{
+    binadei_page page = binadei_page_of_chunk(chunk);
+    unsigned page_bit = page_bit_of(page);
+    unsigned bit = binadei_chunk_bit(chunk);
+    struct binadei_maps_group *group =
+        binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
+    struct binadei_map_group *map = &group->ages[BINADEI_AGEING];
+    add_aged(move, mask, 1);
+    (void)binadei_or_seq_cst(
+        &binadei_maps_page_at(group, page_bit)->grains[BINADEI_AGEING][bit],
+        mask);
+    binadei_map_hint(&map->cut[page_bit], UINT64_C(1) << bit);
+    binadei_map_hint(&map->open, binadei_page_bit(page));
+}
+
+uint64_t binadei_maps_close(struct binadei_maps *maps)
+{
+    struct move move = {.maps = maps,
+                        .from = BINADEI_FRESH,
+                        .pages = age_pages,
+                        .chunks = age_chunks,
+                        .grains = age_grains};
+    return move_all(&move);
+}
+
+/* The buddy's words are of the same levels. Nothing can have been free in them
+ * already. */
+static void finish_pages(struct move *move, uint32_t group, uint64_t mask)
+{
+    (void)binadei_give_pages(move->maps->buddy, group, mask);
+}
+
+static void finish_chunks(struct move *move, binadei_page page, uint64_t mask)
+{
+    (void)binadei_give_chunks(move->maps->buddy, NULL, page, mask);
+}
+
+static void finish_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
+{
+    (void)binadei_give_grains(move->maps->buddy, chunk, mask);
+}
+
+uint64_t binadei_maps_drain(struct binadei_maps *maps, enum binadei_map_age age)
+{
+    struct move move = {.maps = maps,
+                        .from = age,
+                        .pages = finish_pages,
+                        .chunks = finish_chunks,
+                        .grains = finish_grains};
+    return move_all(&move);
+}
+
+/* Runs of a word, from which `unit` grains each are one bit. What the other
+ * stream's maps have no memory for stays this one's, as fresh as if it had just
+ * been freed. */
+static void hand_runs(struct move *move, uint64_t base, uint64_t unit,
+                      uint64_t mask)
+{
+    while (mask) {
+        unsigned start;
+        unsigned length;
+        mask &= ~binadei_word_first_run(mask, &start, &length);
+        binadei_grain at = binadei_grain_at(base + start * unit);
+        if (binadei_maps_give(move->to, at, length * unit) ==
+            BINADEI_MAP_NO_MEMORY)
+            (void)binadei_maps_give(move->maps, at, length * unit);
+    }
+}
+
+static void hand_pages(struct move *move, uint32_t group, uint64_t mask)
+{
+    hand_runs(move, (uint64_t)group * BINADEI_WORD_BITS * BINADEI_PAGE_GRAINS,
+              BINADEI_PAGE_GRAINS, mask);
+}
+
+static void hand_chunks(struct move *move, binadei_page page, uint64_t mask)
+{
+    hand_runs(move, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+              BINADEI_CHUNK_GRAINS, mask);
+}
+
+static void hand_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
+{
+    hand_runs(move, chunk.index * BINADEI_CHUNK_GRAINS, 1, mask);
+}
+
+uint64_t binadei_maps_hand(struct binadei_maps *maps, enum binadei_map_age age,
+                           struct binadei_maps *to)
+{
+    struct move move = {.maps = maps,
+                        .to = to,
+                        .from = age,
+                        .pages = hand_pages,
+                        .chunks = hand_chunks,
+                        .grains = hand_grains};
+    return move_all(&move);
+}
+
+uint64_t binadei_maps_grains(const struct binadei_maps *maps,
+                             enum binadei_map_age age)
+{
+    /* relaxed: a sum. */
+    return maps ? atomic_load_explicit(&maps->grains[age], memory_order_relaxed)
+                : 0;
+}

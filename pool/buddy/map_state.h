@@ -1,0 +1,153 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The words of a stream's maps, and how all maps of a view are read as one. For
+ * the files of this folder only.
+ */
+#ifndef BINADE_POOL_BUDDY_MAP_STATE_H_
+#define BINADE_POOL_BUDDY_MAP_STATE_H_
+
+#include "pool/buddy/map.h"
+#include "pool/buddy/state.h"
+
+/* One map's words for 64 pages. A word of chunks or grains is 0 both while its
+ * unit is free as a whole (the bit above says so) and while nothing of it is
+ * free in this map. */
+struct binadei_map_group {
+    /* Edge MW: give and move (seq_cst) -> claim (acquire), on every word of the
+     * three levels. A bit set = a unit free in this map. */
+    binadei_atomic_word pages;
+    /* Edge MH: set after the word below by order of seq_cst; cleared, then a
+     * second look at what is below, by the same order. Hints: a bit that is
+     * clear while something below is set is set by whoever set that. */
+    binadei_atomic_word open; /* pages that have chunks or grains */
+    binadei_atomic_word chunks[BINADEI_WORD_BITS]; /* MW */
+    binadei_atomic_word cut[BINADEI_WORD_BITS];    /* MH: chunks with grains */
+};
+
+/* The grain words of one page, in both maps, so that what moves from one to the
+ * other needs no memory; MW. */
+struct binadei_maps_page {
+    binadei_atomic_word grains[BINADEI_AGES][BINADEI_PAGE_CHUNKS];
+};
+
+struct binadei_maps_group {
+    struct binadei_map_group ages[BINADEI_AGES];
+    /* Edge MG: made (release) -> used (acquire). Of pages of which parts of
+     * chunks were given: struct binadei_maps_page. */
+    _Atomic(void *) parts[BINADEI_WORD_BITS];
+};
+
+#define BINADEI_LEAF_GROUPS 64U
+
+struct binadei_maps_leaf {
+    /* Edge MG. struct binadei_maps_group. */
+    _Atomic(void *) groups[BINADEI_LEAF_GROUPS];
+};
+
+struct binadei_maps {
+    struct binadei_buddy *buddy;
+    uint32_t leaf_count;
+    /* Edge: none; relaxed, sums. Added before the bits are set and taken off
+     * after they were cleared, so that 0 at rest is 0. */
+    _Atomic uint64_t grains[BINADEI_AGES];
+    /* Edge: none; relaxed, a hint: where a search found something last. */
+    _Atomic uint32_t last_group;
+    /* Edge MG. struct binadei_maps_leaf. */
+    _Atomic(void *) leaves[];
+};
+
+/* The group, or NULL where the stream has freed nothing yet. */
+static inline struct binadei_maps_group *
+binadei_maps_group_at(const struct binadei_maps *maps, uint32_t group)
+{
+    uint32_t leaf_index = group / BINADEI_LEAF_GROUPS;
+    if (!maps || leaf_index >= maps->leaf_count)
+        return NULL;
+    /* MG.acquire, twice: the words were zeroed. */
+    struct binadei_maps_leaf *leaf =
+        atomic_load_explicit(&maps->leaves[leaf_index], memory_order_acquire);
+    return leaf ? atomic_load_explicit(
+                      &leaf->groups[group % BINADEI_LEAF_GROUPS],
+                      memory_order_acquire)
+                : NULL;
+}
+
+static inline struct binadei_maps_page *
+binadei_maps_page_at(const struct binadei_maps_group *group, unsigned page_bit)
+{
+    /* MG.acquire. */
+    return atomic_load_explicit(&group->parts[page_bit], memory_order_acquire);
+}
+
+/* Makes what the maps need for these grains to be set in them. False: no
+ * memory. map.c */
+bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
+                          uint64_t grains);
+
+/* An interval of one page, cut at the borders of chunks. */
+struct binadei_page_cut {
+    uint64_t chunks; /* whole ones */
+    unsigned part_count;
+    struct {
+        unsigned chunk;
+        uint64_t grains;
+    } parts[2]; /* of chunks, at its ends */
+};
+
+/* Of the grains [at, end) of a page. */
+static inline struct binadei_page_cut binadei_page_cut_at(unsigned at,
+                                                          unsigned end)
+{
+    struct binadei_page_cut cut = {0};
+    while (at < end) {
+        unsigned bit = at % BINADEI_CHUNK_GRAINS;
+        unsigned chunk = at / BINADEI_CHUNK_GRAINS;
+        unsigned units = end - at;
+        if (bit == 0 && units >= BINADEI_CHUNK_GRAINS) {
+            units /= BINADEI_CHUNK_GRAINS;
+            cut.chunks = binadei_word_run(chunk, units);
+            at += units * BINADEI_CHUNK_GRAINS;
+            continue;
+        }
+        if (units > BINADEI_CHUNK_GRAINS - bit)
+            units = BINADEI_CHUNK_GRAINS - bit;
+        cut.parts[cut.part_count].chunk = chunk;
+        cut.parts[cut.part_count++].grains = binadei_word_run(bit, units);
+        at += units;
+    }
+    return cut;
+}
+
+/* Sets a bit of a hint that is clear; before, the word below was set. */
+static inline void binadei_map_hint(binadei_atomic_word *hint, uint64_t bit)
+{
+    /* MH: after the change of what lies below, by order of seq_cst. */
+    if (!(binadei_load_seq_cst(hint) & bit))
+        (void)binadei_or_seq_cst(hint, bit);
+}
+
+/* The run of set bits that begins at the lowest one. */
+static inline uint64_t
+binadei_word_first_run(uint64_t word, unsigned *out_start, unsigned *out_length)
+{
+    *out_start = binadei_word_lowest(word);
+    uint64_t clear = ~(word >> *out_start);
+    *out_length = clear ? binadei_word_lowest(clear) : BINADEI_WORD_BITS;
+    return binadei_word_run(*out_start, *out_length);
+}
+
+/* Clears the bits of `mask` in a word, those of them that are set, and returns
+ * which these were. */
+static inline uint64_t binadei_word_claim(binadei_atomic_word *word,
+                                          uint64_t mask)
+{
+    /* relaxed: a look; a word without any is left alone. */
+    if (!(binadei_load_relaxed(word) & mask))
+        return 0;
+    /* BW.acquire, MW.acquire: the last owners' use of the units is over, or
+     * ordered before the stream's next work. */
+    return atomic_fetch_and_explicit(word, ~mask, memory_order_acquire) & mask;
+}
+
+#endif

@@ -1,0 +1,307 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Intervals of up to 1 MiB out of a stream's maps, in the time of a few looks:
+ * first what was left over of chunks, several by one compare-and-swap; then
+ * chunks of pages that are open; then a page. The best fit takes longer, and is
+ * for what is found in none of them. And what is free from a grain on, for
+ * snapshots.
+ */
+#include "pool/buddy/map_state.h"
+
+/* Words without a run that a search passes before it gives up: then a larger
+ * run is cut. */
+#define VISITS 64U
+
+struct search {
+    const struct binadei_take *what;
+    struct binadei_maps *maps;
+    enum binadei_map_age age;
+    unsigned visits;
+    binadei_grain *out;
+};
+
+/* Where an interval may start in a chunk. */
+static uint64_t allowed_starts(binadei_chunk chunk, uint32_t alignment)
+{
+    uint64_t base = chunk.index * BINADEI_CHUNK_GRAINS;
+    return base & (alignment - 1) ? 0 : binadei_word_aligned(alignment);
+}
+
+static uint32_t take_from_word(struct search *search, binadei_chunk chunk,
+                               binadei_atomic_word *word)
+{
+    const struct binadei_take *what = search->what;
+    uint64_t allowed = allowed_starts(chunk, what->alignment);
+    uint64_t starts;
+    uint64_t picked;
+    /* relaxed: only the start of the loop. */
+    uint64_t seen = binadei_load_relaxed(word);
+    do {
+        picked = binadei_word_pick(seen, what->grains, what->count, allowed,
+                                   &starts);
+        if (!picked)
+            return 0;
+        BINADEI_STEP("map.picked");
+        /* MW.acquire: the givers have queued their work. */
+    } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
+    /* relaxed: a sum. */
+    atomic_fetch_sub_explicit(&search->maps->grains[search->age],
+                              binadei_word_count(picked), memory_order_relaxed);
+    uint32_t taken = 0;
+    for (; starts; starts &= starts - 1)
+        search->out[taken++] =
+            binadei_grain_in_chunk(chunk, binadei_word_lowest(starts));
+    return taken;
+}
+
+/* Says once that a word has nothing, unless it has by now. */
+static void lower(binadei_atomic_word *hint, uint64_t bit,
+                  const binadei_atomic_word *word)
+{
+    BINADEI_STEP("map.lowering");
+    /* MH: the bit is cleared, then the word looked at again, by order of
+     * seq_cst. */
+    (void)binadei_and_seq_cst(hint, ~bit);
+    if (binadei_load_seq_cst(word))
+        binadei_map_hint(hint, bit);
+}
+
+static uint32_t take_from_page(struct search *search,
+                               struct binadei_maps_group *group,
+                               binadei_page page)
+{
+    unsigned page_bit = page.index % BINADEI_WORD_BITS;
+    struct binadei_map_group *map = &group->ages[search->age];
+    struct binadei_maps_page *parts = binadei_maps_page_at(group, page_bit);
+    /* relaxed: a hint. */
+    uint64_t cut = parts ? binadei_load_relaxed(&map->cut[page_bit]) : 0;
+    uint32_t taken = 0;
+    for (; cut && search->visits && !taken; cut &= cut - 1) {
+        unsigned bit = binadei_word_lowest(cut);
+        binadei_atomic_word *word = &parts->grains[search->age][bit];
+        taken = take_from_word(search, binadei_chunk_in_page(page, bit), word);
+        search->visits -= !taken;
+        if (!binadei_load_relaxed(word))
+            lower(&map->cut[page_bit], UINT64_C(1) << bit, word);
+    }
+    return taken;
+}
+
+/* What one level of a group does for the search; how many intervals. */
+typedef uint32_t take_fn(struct search *search,
+                         struct binadei_maps_group *group, binadei_page first);
+
+static uint32_t take_grains(struct search *search,
+                            struct binadei_maps_group *group,
+                            binadei_page first)
+{
+    /* relaxed: a hint. */
+    uint64_t open = binadei_load_relaxed(&group->ages[search->age].open);
+    uint32_t taken = 0;
+    for (; open && search->visits && !taken; open &= open - 1)
+        taken = take_from_page(
+            search, group,
+            (binadei_page){first.index + binadei_word_lowest(open)});
+    return taken;
+}
+
+/* Cuts intervals off the beginning of `grains` that were claimed, and gives the
+ * rest back. */
+static uint32_t cut_off(struct search *search, uint64_t start, uint64_t grains)
+{
+    const struct binadei_take *what = search->what;
+    uint32_t count = 0;
+    for (; count < what->count && grains >= what->grains; count++) {
+        search->out[count] = binadei_grain_at(start);
+        start += what->grains;
+        grains -= what->grains;
+    }
+    /* relaxed: a sum. */
+    atomic_fetch_sub_explicit(&search->maps->grains[search->age],
+                              grains + (uint64_t)count * what->grains,
+                              memory_order_relaxed);
+    /* Its words are there: see prepare(). */
+    if (grains)
+        (void)binadei_maps_give(search->maps, binadei_grain_at(start), grains);
+    return count;
+}
+
+/* Words for what is given back after a cut that begins at `start`. */
+static bool prepare(const struct search *search, uint64_t start,
+                    uint64_t grains)
+{
+    const struct binadei_take *what = search->what;
+    uint64_t count = grains / what->grains;
+    if (count > what->count)
+        count = what->count;
+    return binadei_maps_prepare(search->maps, binadei_grain_at(start),
+                                count * what->grains);
+}
+
+static unsigned chunks_for(const struct binadei_take *what)
+{
+    return (what->grains + BINADEI_CHUNK_GRAINS - 1) / BINADEI_CHUNK_GRAINS;
+}
+
+/* A run of chunks of one page; as many as the whole batch needs, or as one block
+ * does. */
+static uint32_t take_from_chunks(struct search *search,
+                                 struct binadei_maps_group *group,
+                                 binadei_page page)
+{
+    const struct binadei_take *what = search->what;
+    binadei_atomic_word *word =
+        &group->ages[search->age].chunks[page.index % BINADEI_WORD_BITS];
+    unsigned alignment = what->alignment > BINADEI_CHUNK_GRAINS
+                             ? what->alignment / BINADEI_CHUNK_GRAINS
+                             : 1;
+    unsigned chunks = chunks_for(what);
+    uint64_t start;
+    uint64_t base;
+    /* relaxed: only the start of the loop. */
+    uint64_t seen = binadei_load_relaxed(word);
+    uint64_t picked;
+    do {
+        picked = binadei_word_pick(seen, chunks, 1,
+                                   binadei_word_aligned(alignment), &start);
+        if (!picked)
+            return 0;
+        base = binadei_grain_in_chunk(
+                   binadei_chunk_in_page(page, binadei_word_lowest(start)), 0)
+                   .index;
+        if (!prepare(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS))
+            return 0;
+        BINADEI_STEP("map.chunks_picked");
+        /* MW.acquire: as above. */
+    } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
+    return cut_off(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
+}
+
+static uint32_t take_chunks(struct search *search,
+                            struct binadei_maps_group *group,
+                            binadei_page first)
+{
+    /* relaxed: a hint. */
+    uint64_t open = binadei_load_relaxed(&group->ages[search->age].open);
+    uint32_t taken = 0;
+    for (; open && !taken; open &= open - 1)
+        taken = take_from_chunks(
+            search, group,
+            (binadei_page){first.index + binadei_word_lowest(open)});
+    return taken;
+}
+
+/* The lowest free page. */
+static uint32_t take_page(struct search *search,
+                          struct binadei_maps_group *group, binadei_page first)
+{
+    binadei_atomic_word *word = &group->ages[search->age].pages;
+    uint64_t pages;
+    /* relaxed: a look. */
+    while ((pages = binadei_load_relaxed(word))) {
+        unsigned bit = binadei_word_lowest(pages);
+        uint64_t base = (uint64_t)(first.index + bit) * BINADEI_PAGE_GRAINS;
+        if (!prepare(search, base, BINADEI_PAGE_GRAINS))
+            return 0;
+        if (binadei_word_claim(word, UINT64_C(1) << bit))
+            return cut_off(search, base, BINADEI_PAGE_GRAINS);
+    }
+    return 0;
+}
+
+/* Where the last search found something comes first. */
+static uint32_t search_groups(struct search *search, take_fn *take)
+{
+    struct binadei_maps *maps = search->maps;
+    uint32_t groups = binadei_page_word_limit(maps->buddy);
+    /* relaxed: a hint. */
+    uint32_t first =
+        atomic_load_explicit(&maps->last_group, memory_order_relaxed);
+    for (uint32_t i = 0; i < groups; i++) {
+        uint32_t index = (first + i) % groups;
+        struct binadei_maps_group *group = binadei_maps_group_at(maps, index);
+        uint32_t taken = group ? take(search, group,
+                                      (binadei_page){index * BINADEI_WORD_BITS})
+                               : 0;
+        if (!taken)
+            continue;
+        if (index != first)
+            atomic_store_explicit(&maps->last_group, index,
+                                  memory_order_relaxed);
+        return taken;
+    }
+    return 0;
+}
+
+uint32_t binadei_maps_take(struct binadei_maps *maps,
+                           const struct binadei_take *what, binadei_grain *out)
+{
+    struct binadei_take some = *what;
+    struct search search = {.what = &some, .maps = maps, .out = out};
+    take_fn *const levels[] = {take_grains, take_chunks, take_page};
+    uint32_t taken = 0;
+    for (unsigned level = what->grains > BINADEI_CHUNK_GRAINS; level < 3;
+         level++) {
+        /* Those that are cut off one run lie one behind the other. */
+        if (level && what->grains % what->alignment)
+            some.count = 1;
+        for (unsigned age = 0; age < BINADEI_AGES && !taken; age++) {
+            search.age = age;
+            search.visits = VISITS;
+            if (binadei_maps_grains(maps, age))
+                taken = search_groups(&search, levels[level]);
+        }
+        if (taken)
+            break;
+    }
+    return taken;
+}
+
+/* Grains that are in the maps from `start` on within its chunk, page or group of
+ * pages; fewer than `out_rest` where they end before. */
+static uint64_t free_at(const struct binadei_maps *maps, uint64_t start,
+                        uint64_t *out_rest)
+{
+    binadei_grain grain = binadei_grain_at(start);
+    binadei_page page = binadei_page_of_grain(grain);
+    unsigned page_bit = page.index % BINADEI_WORD_BITS;
+    unsigned chunk_bit = binadei_chunk_bit(binadei_chunk_of_grain(grain));
+    unsigned bit = binadei_grain_bit(grain);
+    const struct binadei_maps_group *group =
+        binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS);
+    *out_rest = BINADEI_CHUNK_GRAINS - bit;
+    if (!group)
+        return 0;
+    const struct binadei_maps_page *parts =
+        binadei_maps_page_at(group, page_bit);
+    uint64_t grains = 0;
+    /* relaxed: exact at rest. */
+    for (unsigned age = 0; age < BINADEI_AGES; age++) {
+        const struct binadei_map_group *map = &group->ages[age];
+        if (binadei_load_relaxed(&map->pages) >> page_bit & 1)
+            return *out_rest =
+                       BINADEI_PAGE_GRAINS - start % BINADEI_PAGE_GRAINS;
+        if (binadei_load_relaxed(&map->chunks[page_bit]) >> chunk_bit & 1)
+            return *out_rest;
+        if (parts)
+            grains |= binadei_load_relaxed(&parts->grains[age][chunk_bit]);
+    }
+    uint64_t clear = ~(grains >> bit);
+    uint64_t length = clear ? binadei_word_lowest(clear) : BINADEI_WORD_BITS;
+    return length < *out_rest ? length : *out_rest;
+}
+
+uint64_t binadei_maps_free_from(const struct binadei_maps *maps,
+                                binadei_grain start, binadei_grain end)
+{
+    uint64_t at = start.index;
+    while (at < end.index) {
+        uint64_t rest;
+        uint64_t length = free_at(maps, at, &rest);
+        at += length;
+        if (length < rest)
+            break;
+    }
+    return (at < end.index ? at : end.index) - start.index;
+}

@@ -1,0 +1,173 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/oom/oracle/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/oom/oracle/fits.h"
+#include "tests/support/driver_probe.h"
+
+#define FIRST_ADDRESS (UINT64_C(1) << 40)
+/* The addresses that are free are never all in one piece. */
+#define SPACE_PER_LIMIT 8U
+
+static int (*hold)(void *stream);
+static int (*release)(void *stream);
+
+static bool find_control(const char *name, void *out)
+{
+    void *found = driver_probe_symbol(name);
+    memcpy(out, &found, sizeof(found));
+    if (!found)
+        (void)fprintf(stderr, "%s is missing: only the stand-in has it\n",
+                      name);
+    return found != NULL;
+}
+
+bool device_find_controls(void)
+{
+    return find_control("binade_standin_hold", &hold) &&
+           find_control("binade_standin_release", &release);
+}
+
+void device_init(struct device *device)
+{
+    *device = (struct device){0};
+    (void)pthread_mutex_init(&device->lock, NULL);
+    for (uint32_t i = 0; i < DEVICE_STREAMS; i++) {
+        (void)pthread_mutex_init(&device->stream_locks[i], NULL);
+        MUST(cu.cuStreamCreate(&device->streams[i], CU_STREAM_NON_BLOCKING));
+    }
+}
+
+void device_fini(struct device *device)
+{
+    for (uint32_t i = 0; i < DEVICE_STREAMS; i++) {
+        MUST(cu.cuStreamDestroy(device->streams[i]));
+        (void)pthread_mutex_destroy(&device->stream_locks[i]);
+    }
+    (void)pthread_mutex_destroy(&device->lock);
+}
+
+void device_begin(struct device *device, struct history *history,
+                  uint64_t limit_bytes)
+{
+    device->history = history;
+    device->next_unit = 0;
+    device->unit_count =
+        (uint32_t)(limit_bytes / FITS_UNIT_BYTES) * SPACE_PER_LIMIT;
+    device->is_unit_used =
+        calloc(device->unit_count, sizeof(*device->is_unit_used));
+    kit_require(device->is_unit_used != NULL, "calloc");
+}
+
+void device_end(struct device *device)
+{
+    for (uint32_t i = 0; i < device->unit_count; i++)
+        kit_require(!device->is_unit_used[i], "the return of all memory");
+    free(device->is_unit_used);
+    device->is_unit_used = NULL;
+}
+
+/* From `first` on, so that addresses serve again late, and with neighbours that
+ * they did not have before. */
+static bool find_units(const struct device *device, uint32_t count,
+                       uint32_t first, uint32_t *out)
+{
+    uint32_t run = 0;
+    for (uint32_t i = first; i < device->unit_count; i++) {
+        run = device->is_unit_used[i] ? 0 : run + 1;
+        if (run < count)
+            continue;
+        *out = i + 1 - count;
+        return true;
+    }
+    return false;
+}
+
+static void mark(struct device *device, uint32_t first, uint32_t count,
+                 bool is_used)
+{
+    for (uint32_t i = 0; i < count; i++)
+        device->is_unit_used[first + i] = is_used;
+}
+
+static binade_status reserve_units(void *context, size_t size_bytes,
+                                   binade_devptr *out)
+{
+    struct device *device = context;
+    uint32_t count = (uint32_t)(size_bytes / FITS_UNIT_BYTES);
+    uint32_t first = 0;
+    pthread_mutex_lock(&device->lock);
+    kit_require(find_units(device, count, device->next_unit, &first) ||
+                    find_units(device, count, 0, &first),
+                "the search for addresses");
+    mark(device, first, count, true);
+    device->next_unit = first + count;
+    *out = FIRST_ADDRESS + first * FITS_UNIT_BYTES;
+    history_add_segment(device->history, *out, size_bytes, kit_now_ns());
+    pthread_mutex_unlock(&device->lock);
+    return BINADE_OK;
+}
+
+static binade_status release_units(void *context, binade_devptr address,
+                                   size_t size_bytes)
+{
+    struct device *device = context;
+    uint32_t first = (uint32_t)((address - FIRST_ADDRESS) / FITS_UNIT_BYTES);
+    pthread_mutex_lock(&device->lock);
+    history_remove_segment(device->history, address, kit_now_ns());
+    mark(device, first, (uint32_t)(size_bytes / FITS_UNIT_BYTES), false);
+    pthread_mutex_unlock(&device->lock);
+    return BINADE_OK;
+}
+
+binade_source device_source(struct device *device)
+{
+    return (binade_source){
+        .struct_size = sizeof(binade_source),
+        .name = "addresses",
+        .context = device,
+        .reserve = reserve_units,
+        .release = release_units,
+    };
+}
+
+static void nothing(void *unused)
+{
+    (void)unused;
+}
+
+void device_queue(struct device *device, uint32_t stream)
+{
+    pthread_mutex_lock(&device->stream_locks[stream]);
+    if (!device->is_busy[stream]) {
+        history_begin_busy(device->history, stream, kit_now_ns());
+        kit_require(hold(device->streams[stream]) == 0, "holding a stream");
+        device->is_busy[stream] = true;
+    }
+    MUST(cu.cuLaunchHostFunc(device->streams[stream], nothing, NULL));
+    pthread_mutex_unlock(&device->stream_locks[stream]);
+}
+
+void device_finish(struct device *device, uint32_t stream)
+{
+    pthread_mutex_lock(&device->stream_locks[stream]);
+    if (device->is_busy[stream]) {
+        kit_require(release(device->streams[stream]) == 0,
+                    "releasing a stream");
+        MUST(cu.cuStreamSynchronize(device->streams[stream]));
+        device->is_busy[stream] = false;
+        history_end_busy(device->history, stream, kit_now_ns());
+    }
+    pthread_mutex_unlock(&device->stream_locks[stream]);
+}
+
+void device_finish_all(struct device *device)
+{
+    for (uint32_t i = 0; i < DEVICE_STREAMS; i++)
+        device_finish(device, i);
+}

@@ -1,0 +1,52 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The device that the programs play with: streams of the stand-in, whose work
+ * is done when the program says so, and a source of memory that has addresses
+ * only, as nothing is ever written to them. Both tell the history what happens.
+ */
+#ifndef BINADE_TESTS_OOM_ORACLE_DEVICE_H_
+#define BINADE_TESTS_OOM_ORACLE_DEVICE_H_
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "binade/binade.h"
+#include "tests/oom/oracle/history.h"
+#include "tests/truth/kit.h"
+
+#define DEVICE_STREAMS 16U
+
+struct device {
+    struct history *history;
+    CUstream streams[DEVICE_STREAMS];
+    pthread_mutex_t stream_locks[DEVICE_STREAMS];
+    bool is_busy[DEVICE_STREAMS]; /* written under the stream's lock */
+    pthread_mutex_t lock;         /* of the source */
+    uint32_t unit_count;
+    uint32_t next_unit;
+    bool *is_unit_used;
+};
+
+/* Finds the stand-in's controls; false after saying why there are none. */
+bool device_find_controls(void);
+
+void device_init(struct device *device);
+void device_fini(struct device *device);
+
+/* A new history, and memory for pools of up to `limit_bytes`. */
+void device_begin(struct device *device, struct history *history,
+                  uint64_t limit_bytes);
+/* All work has to be done, and all memory back. */
+void device_end(struct device *device);
+
+binade_source device_source(struct device *device);
+
+/* Queues work on a stream, which is held until it is to be done. */
+void device_queue(struct device *device, uint32_t stream);
+/* Lets a stream do all that is queued on it, and waits for that. */
+void device_finish(struct device *device, uint32_t stream);
+void device_finish_all(struct device *device);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What a program did to a pool, and when: the oracle's evidence. From it the
+ * oracle decides whether an allocation that failed should have succeeded.
+ *
+ * A failure is false if the request fits when every block that was live at any
+ * moment of the call counts as live throughout, everything else as free, and
+ * segments without such a block may be given back and grown anew up to the
+ * limit. It is excused if the request fits only where blocks lie whose work was
+ * pending when the pool had waited for `wait_ns`.
+ *
+ * Whatever the evidence leaves open is decided for the pool. A block counts as
+ * live from the begin of the call that took it to the end of the call that
+ * freed it, and work as pending until somebody has seen it done. A segment that
+ * came or went during the call is pinned by its blocks, but has no holes.
+ */
+#ifndef BINADE_TESTS_OOM_ORACLE_HISTORY_H_
+#define BINADE_TESTS_OOM_ORACLE_HISTORY_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/oom/oracle/fits.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HISTORY_STREAMS 64U
+#define HISTORY_NEVER UINT64_MAX
+#define HISTORY_NO_STREAM UINT32_MAX
+#define HISTORY_ALL_STREAMS UINT64_MAX
+
+/* Nanoseconds of one clock for all threads: the begin and the end of a call. */
+struct history_span {
+    uint64_t begin;
+    uint64_t end;
+};
+
+/* How a block was freed. */
+struct history_free {
+    struct history_span call;
+    /* Streams whose work the memory waits for, a bit each. */
+    uint64_t streams;
+    /* When that work had been queued: `call`, or where the program recorded an
+     * event itself, that call. */
+    struct history_span queued;
+    bool has_event;
+    /* The stream that may use the memory before that, or NO_STREAM. */
+    uint32_t own_stream;
+};
+
+/* A block; its record belongs to whoever owns the block. */
+struct history_block {
+    uint64_t address;
+    uint64_t size_bytes;
+    struct history_span alloc;
+    struct history_free freed; /* call.begin: NEVER while it is live */
+    size_t segment;            /* found by the oracle */
+};
+
+struct history_failure {
+    struct history_span call;
+    uint64_t needed_bytes;
+    uint32_t stream; /* or NO_STREAM */
+};
+
+/* What is expected of the pool. */
+struct history_rules {
+    uint64_t limit_bytes;
+    uint64_t wait_ns;
+    uint64_t granule_bytes; /* as fits_case has it */
+    /* A stream that is busy when the pool gives up excuses all that was ever
+     * freed on it: the pool records events only when it needs memory, behind
+     * what has been queued by then. */
+    bool is_event_late;
+    /* What is pending on the request's own stream is free for it. */
+    bool is_own_free;
+};
+
+enum history_verdict {
+    HISTORY_TRUE,
+    HISTORY_EXCUSED,
+    HISTORY_FALSE,
+    HISTORY_VERDICTS
+};
+
+struct history;
+
+/* Room for so many blocks; NULL if there is no memory. */
+struct history *history_create(size_t block_capacity);
+void history_destroy(struct history *history);
+
+/* Any thread. NULL: there is no more room. */
+struct history_block *history_add_block(struct history *history,
+                                        uint64_t address, uint64_t size_bytes,
+                                        struct history_span alloc);
+
+/* Any thread. A stream is busy from the first work that is queued on it until
+ * all of it was seen done; these two take turns for each stream. */
+void history_begin_busy(struct history *history, uint32_t stream, uint64_t at);
+void history_end_busy(struct history *history, uint32_t stream, uint64_t at);
+
+/* Any thread. Memory that the pool has got, and that it gives back. */
+void history_add_segment(struct history *history, uint64_t address,
+                         uint64_t size_bytes, uint64_t at);
+void history_remove_segment(struct history *history, uint64_t address,
+                            uint64_t at);
+
+/* While nobody writes to the history. `out`: NULL, or where the request would
+ * have fitted with all that counts as live. The process ends with a message
+ * where the history contradicts itself: a block outside of all segments. */
+enum history_verdict history_judge(struct history *history,
+                                   const struct history_failure *failure,
+                                   const struct history_rules *rules,
+                                   struct fits_answer *out);
+
+/* What a pool may need for a request: what it says, within the bounds that
+ * binade_alloc() promises. */
+uint64_t history_needed_bytes(uint64_t size_bytes, uint64_t said_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

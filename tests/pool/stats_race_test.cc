@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers of a pool, read while threads work: of slightly different moments,
+// but never more freed than given out, and nothing that wrapped around.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+class StatsRace : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    // Threads that repeat what they are to do until the end.
+    class Crew
+    {
+      public:
+        ~Crew()
+        {
+            is_over_ = true;
+            for (std::thread &thread : threads_)
+                thread.join();
+        }
+        void Add(std::function<void()> turn)
+        {
+            threads_.emplace_back([this, turn] {
+                while (!is_over_)
+                    turn();
+            });
+        }
+
+      private:
+        std::atomic<bool> is_over_{false};
+        std::vector<std::thread> threads_;
+    };
+
+    // One thread allocates, another frees, so that what is in use is the
+    // difference of two threads' counters. The one that frees is the pool's
+    // elder and so is read last, when the other's number is old.
+    struct HandOver {
+        std::atomic<binade_devptr> block{0};
+        std::atomic<bool> is_awaited{false};
+
+        void Give(binade_pool *pool, size_t size_bytes, binade_stream stream)
+        {
+            binade_devptr fresh = 0;
+            if (!is_awaited || block != 0)
+                return std::this_thread::yield();
+            if (binade_alloc(pool, size_bytes, stream, &fresh) == BINADE_OK)
+                block = fresh;
+        }
+        void Take(binade_pool *pool, binade_stream stream)
+        {
+            binade_devptr taken = block.exchange(0);
+            if (!is_awaited) {
+                EXPECT_EQ(BINADE_OK, binade_alloc(pool, 512, stream, &taken));
+                is_awaited = true;
+            }
+            if (taken == 0)
+                return std::this_thread::yield();
+            EXPECT_EQ(BINADE_OK, binade_free(pool, taken, stream));
+        }
+    };
+
+    static void ExpectSane(const binade_stats &stats)
+    {
+        EXPECT_LE(stats.allocation_freed, stats.allocation_allocated);
+        EXPECT_EQ(stats.allocation_current,
+                  stats.allocation_allocated - stats.allocation_freed);
+        EXPECT_LE(stats.allocated_bytes_freed, stats.allocated_bytes_allocated);
+        EXPECT_EQ(stats.allocated_bytes_current,
+                  stats.allocated_bytes_allocated -
+                      stats.allocated_bytes_freed);
+        EXPECT_LE(stats.requested_bytes_allocated,
+                  stats.allocated_bytes_allocated);
+        EXPECT_LE(stats.reserved_bytes_current, stats.reserved_bytes_peak);
+        EXPECT_LE(stats.cache_hits, stats.allocation_allocated);
+        uint64_t value = 0;
+        for (uint32_t i = 0;; i++) {
+            const char *key = binade_stats_entry(&stats, i, &value);
+            if (!key)
+                break;
+            EXPECT_LT(value, UINT64_C(1) << 63) << key;
+        }
+    }
+
+    static void Watch(Pool &pool, unsigned snapshots)
+    {
+        binade_stats before = pool.Stats();
+        for (unsigned i = 0; i < snapshots && !HasFailure(); i++) {
+            binade_stats now = pool.Stats();
+            ExpectSane(now);
+            EXPECT_GE(now.allocation_allocated, before.allocation_allocated);
+            EXPECT_GE(now.allocation_freed, before.allocation_freed);
+            EXPECT_GE(now.reserved_bytes_peak, before.reserved_bytes_peak);
+            before = now;
+        }
+    }
+};
+
+TEST_F(StatsRace, OfBlocksThatGoFromThreadToThread)
+{
+    Pool pool;
+    Stream stream;
+    HandOver small, large;
+    {
+        Crew crew;
+        crew.Add([&] { small.Give(pool, 512, stream); });
+        crew.Add([&] { small.Take(pool, stream); });
+        crew.Add([&] { large.Give(pool, 3 * kMiB, stream); });
+        crew.Add([&] { large.Take(pool, stream); });
+        Watch(pool, 6000);
+    }
+    for (HandOver *left : {&small, &large})
+        pool.Free(left->block, stream);
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+}
+
+TEST_F(StatsRace, OfBlocksThatRetireAndThreadsThatEnd)
+{
+    Pool pool;
+    Stream stream;
+    HandOver shared;
+    {
+        Crew crew;
+        crew.Add([&] { shared.Give(pool, 64 * kKiB, BINADE_STREAM_ANY); });
+        crew.Add([&] { shared.Take(pool, BINADE_STREAM_ANY); });
+        crew.Add([&] {
+            std::thread([&] {
+                std::vector<binade_devptr> blocks(100);
+                for (binade_devptr &block : blocks)
+                    block = pool.Alloc(20 * kKiB, stream);
+                for (binade_devptr block : blocks)
+                    pool.Free(block, stream);
+            }).join();
+        });
+        crew.Add([&] { pool.Trim(); });
+        Watch(pool, 3000);
+    }
+    pool.Free(shared.block, BINADE_STREAM_ANY);
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+}
+
+TEST_F(StatsRace, OfATenantKeepThePeakAboveWhatIsLive)
+{
+    Pool pool;
+    Stream stream;
+    binade_tenant tenant = 0;
+    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "t", 64 * kMiB, &tenant));
+    {
+        Crew crew;
+        for (size_t size_bytes : {size_t{512}, 3 * kMiB})
+            crew.Add([&, size_bytes] {
+                binade_devptr block = 0;
+                if (binade_tenant_alloc(tenant, size_bytes, stream, &block) ==
+                    BINADE_OK)
+                    pool.Free(block, stream);
+            });
+        for (unsigned i = 0; i < 5000 && !HasFailure(); i++) {
+            binade_tenant_info info = {};
+            info.struct_size = sizeof(info);
+            ASSERT_EQ(BINADE_OK, binade_tenant_stats(tenant, &info));
+            EXPECT_LE(info.live_bytes, info.peak_bytes);
+            EXPECT_LE(info.peak_bytes, 64 * kMiB);
+        }
+    }
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+}
+
+} // namespace

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pools whose streams have maps of free memory: what a stream freed serves it
+// again in other pieces at once, and others when it is done.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::Calls;
+using pool_test::Defaults;
+using pool_test::Get;
+using pool_test::kGiB;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+class StreamMaps : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    static binade_pool_options WithMaps()
+    {
+        binade_pool_options options = Defaults();
+        options.flags |= BINADE_POOL_STREAM_MAPS;
+        return options;
+    }
+
+    // One segment of 8 MiB, and no wait.
+    static binade_pool_options Small()
+    {
+        binade_pool_options options = WithMaps();
+        options.limit_bytes = 8 * kMiB;
+        options.first_segment_bytes = 8 * kMiB;
+        options.wait_ms = 0;
+        return options;
+    }
+
+    // Queues work: a stream with none has nothing pending, held or not.
+    static void Work(binade_stream stream, binade_devptr address)
+    {
+        using Memset = int(binade_devptr, unsigned char, size_t, binade_stream);
+        static Memset *const memset_async = Get<Memset>("cuMemsetD8Async");
+        ASSERT_EQ(0, memset_async(address, 1, 16, stream));
+    }
+
+    // A block that work on the stream, which is held, still uses, freed there.
+    static binade_devptr FreePending(Pool &pool, Stream &stream,
+                                     size_t size_bytes)
+    {
+        binade_devptr block = pool.Alloc(size_bytes, stream);
+        Work(stream, block);
+        pool.Free(block, stream);
+        return block;
+    }
+
+    binade_devptr address = 77;
+};
+
+TEST_F(StreamMaps, SplitWhatWasFreedOnABusyStream)
+{
+    Pool pool(Small());
+    Stream stream;
+    stream.Hold();
+    FreePending(pool, stream, 8 * kMiB);
+    std::vector<binade_devptr> blocks;
+    for (size_t size_bytes : {3 * kMiB, 2 * kMiB + 512, kMiB, 700 * kKiB})
+        blocks.push_back(pool.Alloc(size_bytes, stream));
+    for (binade_devptr block : blocks)
+        pool.Free(block, stream);
+    EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_peak);
+    stream.Release();
+}
+
+TEST_F(StreamMaps, MergeWhatWasFreedOnABusyStream)
+{
+    Pool pool(Small());
+    Stream stream;
+    stream.Hold();
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < 4; i++)
+        blocks.push_back(pool.Alloc(2 * kMiB, stream));
+    Work(stream, blocks[0]);
+    for (binade_devptr block : blocks)
+        pool.Free(block, stream);
+    binade_devptr whole = pool.Alloc(8 * kMiB, stream);
+    pool.Free(whole, stream);
+    stream.Release();
+}
+
+TEST_F(StreamMaps, ServeNoOtherStreamBeforeTheWorkIsDone)
+{
+    Pool pool(Small());
+    Stream stream, other;
+    stream.Hold();
+    FreePending(pool, stream, 8 * kMiB);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 512, other, &address));
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 512, BINADE_STREAM_ANY, &address));
+    EXPECT_EQ(8 * kMiB, pool.Stats().retiring_bytes);
+    stream.Release();
+    pool_test::Synchronize();
+    pool.Free(pool.Alloc(8 * kMiB, other), other);
+}
+
+// An event that is recorded on another stream can block, and races with the
+// captures of that stream.
+TEST_F(StreamMaps, RecordNothingOnAStreamThatOthersAskFor)
+{
+    Pool pool(Small());
+    Stream stream, other;
+    FreePending(pool, stream, 8 * kMiB);
+    pool_test::Synchronize();
+    uint64_t on_streams = Calls("cuEventRecord");
+    uint64_t on_contexts = Calls("cuCtxRecordEvent");
+    pool.Free(pool.Alloc(3 * kMiB, other), other);
+    EXPECT_EQ(on_streams, Calls("cuEventRecord"));
+    EXPECT_LT(on_contexts, Calls("cuCtxRecordEvent"));
+}
+
+TEST_F(StreamMaps, AreDoneByTheEventThatTheFirstGuardRecords)
+{
+    Pool pool(Small());
+    Stream stream, other;
+    stream.Hold();
+    FreePending(pool, stream, 8 * kMiB);
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    stream.Release();
+    pool_test::Synchronize();
+    binade_devptr block = pool.Alloc(3 * kMiB, other);
+    pool.Free(block, other);
+    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+}
+
+TEST_F(StreamMaps, HandOverWhatARetiredStreamFreed)
+{
+    binade_pool_options options = Small();
+    options.flags |= BINADE_POOL_REUSE_DEPENDENCIES;
+    Pool pool(options);
+    Stream stream, other;
+    stream.Hold();
+    FreePending(pool, stream, 8 * kMiB);
+    ASSERT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    pool.Free(pool.Alloc(5 * kMiB, other), other);
+    EXPECT_GE(pool.Stats().ladder_hand_over, 1u);
+    EXPECT_GE(pool.Stats().stream_waits, 1u);
+    stream.Release();
+}
+
+TEST_F(StreamMaps, LetRunsBeginAnywhere)
+{
+    Pool pool(Small());
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < 3; i++)
+        blocks.push_back(pool.Alloc(2 * kMiB + 1));
+    // The rest, to the byte.
+    size_t rest = 8 * kMiB - 3 * (2 * kMiB + 512);
+    blocks.push_back(pool.Alloc(rest));
+    EXPECT_EQ(rest, pool.UsableSize(blocks.back()));
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 512, BINADE_STREAM_LEGACY, &address));
+    for (binade_devptr block : blocks)
+        pool.Free(block);
+}
+
+TEST_F(StreamMaps, AlignRunsWhereThatIsAskedFor)
+{
+    Pool pool(Small());
+    binade_devptr small = pool.Alloc(512);
+    binade_devptr block = 0;
+    ASSERT_EQ(BINADE_OK, binade_alloc_aligned(pool, 3 * kMiB, 2 * kMiB,
+                                              BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(0u, block % (2 * kMiB));
+    pool.Free(block);
+    pool.Free(small);
+}
+
+// What becomes whole while an allocation waits goes back to the driver, and is
+// asked for again in one piece.
+TEST_F(StreamMaps, RegrowAfterAWait)
+{
+    binade_pool_options options = WithMaps();
+    options.limit_bytes = 64 * kMiB;
+    options.wait_ms = 20000;
+    Pool pool(options);
+    Stream stream, other;
+    stream.Hold();
+    FreePending(pool, stream, 30 * kMiB);
+    FreePending(pool, stream, 32 * kMiB);
+    std::thread releasing([&] {
+        while (pool.Stats().ladder_wait == 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        stream.Release();
+    });
+    binade_devptr block = pool.Alloc(60 * kMiB, other);
+    releasing.join();
+    EXPECT_GE(pool.Stats().ladder_trim, 1u);
+    pool.Free(block, other);
+}
+
+// One block is alive at a time, so no failure would be true.
+TEST_F(StreamMaps, NeverFailBesideAnIdleDevice)
+{
+    for (unsigned seed = 1; seed <= 40; seed++) {
+        Pool pool(WithMaps());
+        Stream stream;
+        std::mt19937_64 random(seed);
+        for (int i = 0; i < 50; i++) {
+            size_t size_bytes = 300 * kMiB + random() % (3200 * kMiB);
+            binade_devptr block = pool.Alloc(size_bytes, stream);
+            ASSERT_NE(0u, block) << "seed " << seed << ", block " << i;
+            Work(stream, block);
+            pool.Free(block, stream);
+        }
+        EXPECT_LE(pool.Stats().reserved_bytes_peak, 8 * kGiB);
+    }
+}
+
+// However late, and by whichever thread: the map knows.
+TEST_F(StreamMaps, RefuseASecondFreeOfWhatIsFree)
+{
+    Pool pool(Small());
+    Stream stream, other;
+    for (size_t size_bytes : {size_t{512}, 40 * kKiB, 3 * kMiB}) {
+        binade_devptr block = pool.Alloc(size_bytes, stream);
+        pool.Free(block, stream);
+        pool.Trim(8 * kMiB);
+        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, stream));
+        EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, block, other));
+        std::thread([&] {
+            EXPECT_EQ(BINADE_E_INVALID,
+                      binade_free(pool, block, BINADE_STREAM_DONE));
+        }).join();
+    }
+    EXPECT_EQ(3u, pool.Stats().allocation_freed);
+}
+
+} // namespace

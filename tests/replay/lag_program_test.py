@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the program in C makes of --lag."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
+REPLAY = ROOT / "bench" / "replay"
+BLOCKS = 40
+
+
+@pytest.fixture(name="trace")
+def _trace(tmp_path):
+    """Blocks of one stream, each freed at once."""
+    lines = ["binade-trace 1", "T 0 main", "S 0 0x1000"]
+    for _ in range(BLOCKS):
+        lines += ["a 10 0 0 4096 0", "f 10 0 0 0"]
+    path = tmp_path / "some.btrace"
+    path.write_text("\n".join([*lines, f"E {2 * BLOCKS}", ""]))
+    return path
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        [REPLAY, "--driver=standin", *arguments], capture_output=True,
+        text=True, timeout=120, check=False, env=os.environ | environment)
+
+
+def rows_of(ended):
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_rows_say_the_lag(trace):
+    rows = rows_of(run("--subject=binade,best-fit", "--repeats=2",
+                       "--lag=idle,held", "--lag=work:1+sync:8", trace))
+    assert [(row["repeat"], row["lag"], row["subject"]) for row in rows] == [
+        (repeat, lag, subject) for repeat in (0, 1)
+        for lag in ("idle", "held", "work:1+sync:8")
+        for subject in ("binade", "best-fit")]
+    for row in rows:
+        assert row["ooms"] == 0 and row["peak_live_bytes"] == 4096
+        assert row.get("releases") == (0 if row["lag"] == "held" else None)
+
+
+def test_none_is_named(trace):
+    row, = rows_of(run("--subject=best-fit", trace))
+    assert row["lag"] == "idle" and "releases" not in row
+
+
+def test_concurrent(trace):
+    row, = rows_of(run("--subject=binade", "--mode=concurrent", "--lag=held",
+                       trace))
+    assert (row["lag"], row["releases"], row["ooms"]) == ("held", 0, 0)
+
+
+@pytest.mark.parametrize("lag", ["", "busy", "held+work:5", "work:0", "idle,"])
+def test_nonsense(trace, lag):
+    ended = run("--subject=binade", f"--lag={lag}", trace)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith(
+        f"replay: --lag={lag} is not accepted: idle, held, or one or more of ")
+
+
+def test_a_refusal_says_the_lag(trace):
+    ended = run("--subject=cuda-malloc", "--lag=held", trace)
+    row = json.loads(ended.stdout)
+    assert (ended.returncode, row["lag"]) == (1, "held")
+    assert "each of its frees would wait" in row["refused"]
+
+
+def test_a_child_that_dies_leaves_the_lag(trace):
+    ended = run("--subject=binade", "--lag=work:1", trace,
+                BINADE_STANDIN_FAULTS="cuLaunchHostFunc:nth=3:code=999")
+    row = json.loads(ended.stdout)
+    assert (ended.returncode, row["lag"]) == (1, "work:1")
+    assert row["refused"] == "its process was ended by SIGABRT"
+    assert "lag: cuLaunchHostFunc returned 999" in ended.stderr

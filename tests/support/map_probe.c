@@ -1,0 +1,231 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "tests/support/map_probe.h"
+
+#include "pool/buddy/map.h"
+#include "pool/buddy/map_state.h"
+
+_Static_assert((int)PROBE_FRESH == (int)BINADEI_FRESH, "the same");
+_Static_assert((int)PROBE_AGEING == (int)BINADEI_AGEING, "the same");
+_Static_assert((int)PROBE_AGES == (int)BINADEI_AGES, "as many");
+
+#define TAKEN_MAX 64U
+
+struct binadei_maps *map_probe_create(struct binadei_buddy *buddy)
+{
+    return binadei_maps_create(buddy);
+}
+
+void map_probe_destroy(struct binadei_maps *maps)
+{
+    binadei_maps_destroy(maps);
+}
+
+enum map_probe_given map_probe_give(struct binadei_maps *maps, uint64_t start,
+                                    uint64_t grains)
+{
+    switch (binadei_maps_give(maps, binadei_grain_at(start), grains)) {
+    case BINADEI_MAP_GIVEN:
+        return PROBE_GIVEN;
+    case BINADEI_MAP_NO_MEMORY:
+        return PROBE_NO_MEMORY;
+    default:
+        return PROBE_TWICE;
+    }
+}
+
+uint64_t map_probe_close(struct binadei_maps *maps)
+{
+    return binadei_maps_close(maps);
+}
+
+uint64_t map_probe_drain(struct binadei_maps *maps, enum map_probe_age age)
+{
+    return binadei_maps_drain(maps, (enum binadei_map_age)age);
+}
+
+uint64_t map_probe_hand(struct binadei_maps *maps, enum map_probe_age age,
+                        struct binadei_maps *to)
+{
+    return binadei_maps_hand(maps, (enum binadei_map_age)age, to);
+}
+
+uint64_t map_probe_grains(const struct binadei_maps *maps,
+                          enum map_probe_age age)
+{
+    return binadei_maps_grains(maps, (enum binadei_map_age)age);
+}
+
+uint64_t map_probe_free_from(const struct binadei_maps *maps, uint64_t start,
+                             uint64_t end)
+{
+    return binadei_maps_free_from(maps, binadei_grain_at(start),
+                                  binadei_grain_at(end));
+}
+
+uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
+                        uint32_t count, uint32_t alignment,
+                        uint64_t *out_starts)
+{
+    const struct binadei_take what = {
+        grains, count < TAKEN_MAX ? count : TAKEN_MAX, alignment};
+    binadei_grain out[TAKEN_MAX];
+    uint32_t taken = binadei_maps_take(maps, &what, out);
+    for (uint32_t i = 0; i < taken; i++)
+        out_starts[i] = out[i].index;
+    return taken;
+}
+
+static struct binadei_view view_of_probe(const struct map_probe_view *view)
+{
+    return (struct binadei_view){view->buddy, view->maps, view->is_own_only};
+}
+
+bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
+                         uint32_t alignment, bool is_thorough,
+                         uint64_t *out_start)
+{
+    const struct binadei_view own = view_of_probe(view);
+    binadei_grain out;
+    bool is_taken =
+        binadei_view_take(&own, grains, alignment, is_thorough, &out);
+    if (is_taken)
+        *out_start = out.index;
+    return is_taken;
+}
+
+bool map_probe_view_claim(const struct map_probe_view *view, uint64_t start,
+                          uint64_t grains)
+{
+    const struct binadei_view own = view_of_probe(view);
+    return binadei_view_claim(&own, binadei_grain_at(start), grains);
+}
+
+const char *map_probe_check(const struct binadei_maps *const *maps,
+                            uint32_t count, uint64_t *out_at)
+{
+    binadei_grain at = {0};
+    const char *broken = binadei_maps_check(maps, count, &at);
+    *out_at = at.index;
+    return broken;
+}
+
+/* Everything below is relaxed: tests call it at rest. */
+
+/* The words of one map above a chunk, or 0 where the stream has none. */
+struct words {
+    uint64_t pages;
+    uint64_t chunks;
+    uint64_t grains;
+    unsigned page_bit;
+    unsigned chunk_bit;
+};
+
+static struct words words_at(const struct binadei_maps *maps,
+                             enum map_probe_age age, uint64_t chunk)
+{
+    uint64_t page = chunk / BINADEI_PAGE_CHUNKS;
+    struct words words = {.page_bit = (unsigned)(page % BINADEI_WORD_BITS),
+                          .chunk_bit = (unsigned)(chunk % BINADEI_PAGE_CHUNKS)};
+    const struct binadei_maps_group *group =
+        binadei_maps_group_at(maps, (uint32_t)(page / BINADEI_WORD_BITS));
+    if (!group)
+        return words;
+    const struct binadei_map_group *map = &group->ages[age];
+    const struct binadei_maps_page *parts =
+        binadei_maps_page_at(group, words.page_bit);
+    words.pages = binadei_load_relaxed(&map->pages);
+    words.chunks = binadei_load_relaxed(&map->chunks[words.page_bit]);
+    if (parts)
+        words.grains =
+            binadei_load_relaxed(&parts->grains[age][words.chunk_bit]);
+    return words;
+}
+
+static uint64_t grains_of(const struct words *words)
+{
+    bool is_whole = words->pages >> words->page_bit & 1 ||
+                    words->chunks >> words->chunk_bit & 1;
+    return is_whole ? BINADEI_WORD_FULL : words->grains;
+}
+
+uint64_t map_probe_chunk(const struct binadei_maps *maps,
+                         enum map_probe_age age, uint64_t chunk)
+{
+    const struct words words = words_at(maps, age, chunk);
+    return grains_of(&words);
+}
+
+uint64_t map_probe_done_chunk(const struct binadei_buddy *buddy, uint64_t chunk)
+{
+    const binadei_page page = binadei_page_of_chunk((binadei_chunk){chunk});
+    const struct words words = {
+        binadei_load_relaxed(&binadei_group_of(buddy, page)->free_pages),
+        binadei_load_relaxed(&buddy->pages[page.index].word),
+        binadei_load_relaxed(&buddy->chunk_words[chunk]),
+        page.index % BINADEI_WORD_BITS,
+        (unsigned)(chunk % BINADEI_PAGE_CHUNKS)};
+    return grains_of(&words);
+}
+
+enum map_probe_level map_probe_level_of(const struct binadei_maps *maps,
+                                        enum map_probe_age age, uint64_t grain)
+{
+    const struct words words =
+        words_at(maps, age, grain / BINADEI_CHUNK_GRAINS);
+    if (words.pages >> words.page_bit & 1)
+        return PROBE_PAGE;
+    if (words.chunks >> words.chunk_bit & 1)
+        return PROBE_CHUNK;
+    return words.grains >> (grain % BINADEI_CHUNK_GRAINS) & 1 ? PROBE_GRAIN
+                                                              : PROBE_NOWHERE;
+}
+
+unsigned map_probe_contended(const struct binadei_buddy *buddy)
+{
+    return atomic_load_explicit(&buddy->contended_runs, memory_order_relaxed);
+}
+
+void map_probe_contend(struct binadei_buddy *buddy, bool is_contended)
+{
+    atomic_store_explicit(&buddy->contended_runs, is_contended,
+                          memory_order_relaxed);
+}
+
+static void forget_hints_of(struct binadei_map_group *map)
+{
+    binadei_store_relaxed(&map->open, 0);
+    for (unsigned i = 0; i < BINADEI_WORD_BITS; i++)
+        binadei_store_relaxed(&map->cut[i], 0);
+}
+
+void map_probe_forget_hints(struct binadei_maps *maps)
+{
+    for (uint32_t i = 0; i < maps->leaf_count * BINADEI_LEAF_GROUPS; i++) {
+        struct binadei_maps_group *group = binadei_maps_group_at(maps, i);
+        for (unsigned age = 0; group && age < BINADEI_AGES; age++)
+            forget_hints_of(&group->ages[age]);
+    }
+}
+
+void map_probe_write_grains(struct binadei_maps *maps, enum map_probe_age age,
+                            uint64_t chunk, uint64_t word)
+{
+    uint64_t page = chunk / BINADEI_PAGE_CHUNKS;
+    const struct binadei_maps_group *group =
+        binadei_maps_group_at(maps, (uint32_t)(page / BINADEI_WORD_BITS));
+    struct binadei_maps_page *parts =
+        binadei_maps_page_at(group, (unsigned)(page % BINADEI_WORD_BITS));
+    binadei_store_relaxed(&parts->grains[age][chunk % BINADEI_PAGE_CHUNKS],
+                          word);
+}
+
+void map_probe_write_chunks(struct binadei_maps *maps, enum map_probe_age age,
+                            uint32_t page, uint64_t word)
+{
+    struct binadei_maps_group *group =
+        binadei_maps_group_at(maps, page / BINADEI_WORD_BITS);
+    binadei_store_relaxed(&group->ages[age].chunks[page % BINADEI_WORD_BITS],
+                          word);
+}
