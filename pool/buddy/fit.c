@@ -7,9 +7,10 @@
  * free as a whole only where what is free in it can be part of a run that is
  * long enough, and there by chunks first.
  *
- * While others search, a tight fit in the stream's own maps comes first: threads
- * that each have a stream do not meet there. The search of all maps looks where
- * all threads look.
+ * First the stream's own maps and what is done are searched apart: threads that
+ * each have a stream do not meet in theirs, and a bound for each page (bound.h)
+ * says where a look is in vain. Only what neither has is put together from both,
+ * for which all pages are looked through.
  *
  * What a search finds is a snapshot, and the claim decides. Two claims may each
  * take what the other needs, give it back and meet again; so a search that has
@@ -34,9 +35,12 @@ struct scan {
     uint64_t alignment;
     bool is_thorough;
     uint32_t group;
-    const struct binadei_maps_group *own; /* of the group, or NULL */
-    struct run run;                       /* what is being put together */
+    struct binadei_maps_group *own; /* of the group, or NULL */
+    binadei_bound *bounds;          /* of its pages; NULL: unknown */
+    struct run run;                 /* what is being put together */
     struct run best;
+    struct run run_in_page; /* the same within the page that is scanned */
+    uint64_t longest_in_page;
 };
 
 static bool fits(const struct scan *scan, const struct run *run)
@@ -45,10 +49,19 @@ static bool fits(const struct scan *scan, const struct run *run)
     return run->grains >= scan->needed + skipped;
 }
 
+/* Whether a fit leaves so little over that no better one is worth a look. */
+static bool is_tight(const struct scan *scan, const struct run *run)
+{
+    return run->grains &&
+           run->grains <= scan->needed + scan->needed / TIGHT_PART;
+}
+
+/* A tight fit stays, as the lowest one. */
 static void end_run(struct scan *scan)
 {
     const struct run *run = &scan->run;
     if (run->grains >= scan->needed && fits(scan, run) &&
+        !is_tight(scan, &scan->best) &&
         (!scan->best.grains || run->grains < scan->best.grains))
         scan->best = *run;
     scan->run.grains = 0;
@@ -64,17 +77,30 @@ static void add_free(struct scan *scan, uint64_t start, uint64_t grains)
     scan->run.grains += grains;
 }
 
-/* The loads below are relaxed: a snapshot. Of both maps of the stream. */
+/* The same for a part of the page that is scanned. */
+static void add_in_page(struct scan *scan, uint64_t start, uint64_t grains)
+{
+    struct run *run = &scan->run_in_page;
+    add_free(scan, start, grains);
+    if (run->start + run->grains == start)
+        run->grains += grains;
+    else
+        *run = (struct run){start, grains};
+    if (run->grains > scan->longest_in_page)
+        scan->longest_in_page = run->grains;
+}
+
+/* The loads below are a snapshot. LB: after the mark, by order of seq_cst. */
 #define OWN(scan, word)                                                        \
     ((scan)->own                                                               \
-         ? binadei_load_relaxed(&(scan)->own->ages[BINADEI_FRESH].word) |      \
-               binadei_load_relaxed(&(scan)->own->ages[BINADEI_AGEING].word)   \
+         ? binadei_load_seq_cst(&(scan)->own->ages[BINADEI_FRESH].word) |      \
+               binadei_load_seq_cst(&(scan)->own->ages[BINADEI_AGEING].word)   \
          : 0)
 
 static uint64_t done_word(const struct scan *scan,
                           const binadei_atomic_word *word)
 {
-    return scan->view->is_own_only ? 0 : binadei_load_relaxed(word);
+    return scan->view->is_own_only ? 0 : binadei_load_seq_cst(word);
 }
 
 static uint64_t free_pages(const struct scan *scan)
@@ -127,9 +153,9 @@ static uint64_t cut_twice(const struct scan *scan, binadei_page page)
     if (!scan->own)
         return 0;
     uint64_t fresh =
-        binadei_load_relaxed(&scan->own->ages[BINADEI_FRESH].cut[bit]);
+        binadei_load_seq_cst(&scan->own->ages[BINADEI_FRESH].cut[bit]);
     uint64_t ageing =
-        binadei_load_relaxed(&scan->own->ages[BINADEI_AGEING].cut[bit]);
+        binadei_load_seq_cst(&scan->own->ages[BINADEI_AGEING].cut[bit]);
     uint64_t done =
         done_word(scan, &scan->view->buddy->pages[page.index].chunk_summary[0]);
     return (fresh & ageing) | (fresh & done) | (ageing & done);
@@ -143,8 +169,8 @@ static uint64_t free_grains(const struct scan *scan, binadei_chunk chunk)
     const struct binadei_maps_page *own =
         scan->own ? binadei_maps_page_at(scan->own, page_bit) : NULL;
     unsigned bit = binadei_chunk_bit(chunk);
-    return own ? word | binadei_load_relaxed(&own->grains[BINADEI_FRESH][bit]) |
-                     binadei_load_relaxed(&own->grains[BINADEI_AGEING][bit])
+    return own ? word | binadei_load_seq_cst(&own->grains[BINADEI_FRESH][bit]) |
+                     binadei_load_seq_cst(&own->grains[BINADEI_AGEING][bit])
                : word;
 }
 
@@ -155,7 +181,7 @@ static void add_runs(struct scan *scan, uint64_t base, uint64_t unit,
         unsigned start;
         unsigned length;
         word &= ~binadei_word_first_run(word, &start, &length);
-        add_free(scan, base + start * unit, length * unit);
+        add_in_page(scan, base + start * unit, length * unit);
     }
 }
 
@@ -173,19 +199,16 @@ static uint64_t ends_of(uint64_t word)
 }
 
 /* Of the chunks of a page, those that can be part of a run that is long enough:
- * all, where enough whole ones are in a row; else only what is free at the page's
- * two ends, each with the chunk next to it, of which a part may belong to it. */
-static uint64_t units_worth_it(const struct scan *scan, binadei_page page,
-                               uint64_t chunks)
+ * all, where enough `whole` ones are in a row; else only what is free at the
+ * page's two ends, each with the chunk next to it, of which a part may belong to
+ * it. */
+static uint64_t units_worth_it(const struct scan *scan, uint64_t whole)
 {
-    uint64_t whole = scan->needed / BINADEI_CHUNK_GRAINS;
-    if (scan->is_thorough || whole < 3 || cut_twice(scan, page) & ~chunks)
-        return BINADEI_WORD_FULL;
-    if (whole - 1 <= BINADEI_WORD_BITS &&
-        binadei_word_has_run(chunks, (unsigned)whole - 1))
-        return BINADEI_WORD_FULL;
-    uint64_t taken = ~chunks;
-    if (!taken)
+    uint64_t needed = scan->needed / BINADEI_CHUNK_GRAINS;
+    uint64_t taken = ~whole;
+    if (needed < 3 || !taken ||
+        (needed - 1 <= BINADEI_WORD_BITS &&
+         binadei_word_has_run(whole, (unsigned)needed - 1)))
         return BINADEI_WORD_FULL;
     unsigned low = binadei_word_lowest(taken);
     unsigned high = (unsigned)__builtin_clzll(taken);
@@ -193,12 +216,27 @@ static uint64_t units_worth_it(const struct scan *scan, binadei_page page,
            binadei_word_run(BINADEI_WORD_BITS - 1 - high, high + 1);
 }
 
-static void scan_page(struct scan *scan, binadei_page page)
+/* The longest run that may be in what is passed over: where all chunks are
+ * looked at, a part of one; else some chunks, and a part of one at each end. What
+ * is done may have words that are left open though they are full. */
+static uint64_t longest_passed(const struct scan *scan, binadei_page page,
+                               uint64_t whole, uint64_t worth_it)
+{
+    if (worth_it == BINADEI_WORD_FULL)
+        return scan->needed > BINADEI_CHUNK_GRAINS ? BINADEI_CHUNK_GRAINS : 0;
+    whole |=
+        done_word(scan, &scan->view->buddy->pages[page.index].chunk_summary[2]);
+    return (binadei_word_longest(whole) + UINT64_C(2)) * BINADEI_CHUNK_GRAINS;
+}
+
+static void scan_units(struct scan *scan, binadei_page page)
 {
     uint64_t chunks = free_chunks(scan, page);
-    uint64_t units =
-        (chunks | cut_chunks(scan, page)) & units_worth_it(scan, page, chunks);
+    uint64_t whole = chunks | cut_twice(scan, page);
+    uint64_t worth_it = units_worth_it(scan, whole);
+    uint64_t units = (chunks | cut_chunks(scan, page)) & worth_it;
     bool is_longer_than_chunk = scan->needed > BINADEI_CHUNK_GRAINS;
+    scan->longest_in_page = longest_passed(scan, page, whole, worth_it);
     while (units) {
         unsigned bit = binadei_word_lowest(units);
         binadei_chunk chunk = binadei_chunk_in_page(page, bit);
@@ -206,7 +244,7 @@ static void scan_page(struct scan *scan, binadei_page page)
         if (chunks >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(chunks & units, &bit, &length);
-            add_free(scan, base, (uint64_t)length * BINADEI_CHUNK_GRAINS);
+            add_in_page(scan, base, (uint64_t)length * BINADEI_CHUNK_GRAINS);
             continue;
         }
         uint64_t grains = free_grains(scan, chunk);
@@ -216,26 +254,67 @@ static void scan_page(struct scan *scan, binadei_page page)
     }
 }
 
+static void scan_page(struct scan *scan, binadei_page page)
+{
+    binadei_bound *bound =
+        scan->bounds ? &scan->bounds[page.index % BINADEI_WORD_BITS] : NULL;
+    struct binadei_look look = {0, 0};
+    if (bound)
+        look = binadei_bound_look(bound);
+    scan->run_in_page = (struct run){0, 0};
+    scan_units(scan, page);
+    BINADEI_STEP("fit.looked");
+    if (bound)
+        binadei_bound_note(bound, look, scan->longest_in_page);
+}
+
+static uint64_t bound_of(const struct scan *scan, unsigned page_bit)
+{
+    return scan->bounds ? binadei_bound_of(&scan->bounds[page_bit])
+                        : BINADEI_PAGE_GRAINS;
+}
+
 /* Whether what is free in this page, which is not free as a whole, can be part
- * of a run that is long enough: in between, or next to others. */
+ * of a run that is long enough: alone, with the run before it, or with the page
+ * behind it, of those that are free as a whole or open. */
 static bool is_worth_it(const struct scan *scan, binadei_page page,
-                        uint64_t others)
+                        uint64_t whole, uint64_t open)
 {
     unsigned bit = page.index % BINADEI_WORD_BITS;
-    return scan->needed < UINT64_C(2) * BINADEI_PAGE_GRAINS ||
-           scan->run.start + scan->run.grains ==
-               (uint64_t)page.index * BINADEI_PAGE_GRAINS ||
-           bit == BINADEI_WORD_BITS - 1 || others >> (bit + 1) & 1;
+    uint64_t grains = bound_of(scan, bit);
+    bool is_last = bit == BINADEI_WORD_BITS - 1;
+    if (scan->run.start + scan->run.grains ==
+        (uint64_t)page.index * BINADEI_PAGE_GRAINS)
+        grains += scan->run.grains;
+    if (grains >= scan->needed || is_last || whole >> (bit + 1) & 1)
+        return true;
+    if (!(open >> (bit + 1) & 1))
+        return false;
+    uint64_t behind = bound_of(scan, bit + 1);
+    /* All of it: what is behind that one may belong to the run as well. */
+    return behind == BINADEI_PAGE_GRAINS || grains + behind >= scan->needed;
+}
+
+/* Bounds are of what one of them has, and not of both together. */
+static binadei_bound *bounds_of(const struct scan *scan)
+{
+    const struct binadei_view *view = scan->view;
+    if (scan->is_thorough)
+        return NULL;
+    if (view->is_own_only)
+        return scan->own ? scan->own->bounds : NULL;
+    return view->maps ? NULL : view->buddy->groups[scan->group].bounds;
 }
 
 static void scan_group(struct scan *scan, uint32_t group)
 {
     scan->group = group;
     scan->own = binadei_maps_group_at(scan->view->maps, group);
+    scan->bounds = bounds_of(scan);
     uint64_t whole = free_pages(scan);
-    uint64_t units = whole | open_pages(scan);
-    uint64_t all = units;
-    while (units) {
+    uint64_t open = open_pages(scan);
+    uint64_t units = whole | open;
+    while (units && !is_tight(scan, &scan->best)) {
         unsigned bit = binadei_word_lowest(units);
         binadei_page page = {group * BINADEI_WORD_BITS + bit};
         if (whole >> bit & 1) {
@@ -245,7 +324,7 @@ static void scan_group(struct scan *scan, uint32_t group)
                      (uint64_t)length * BINADEI_PAGE_GRAINS);
             continue;
         }
-        if (is_worth_it(scan, page, all))
+        if (is_worth_it(scan, page, whole, open))
             scan_page(scan, page);
         units &= units - 1;
     }
@@ -258,7 +337,7 @@ static bool find(struct scan *scan, binadei_grain *out)
     uint32_t groups = binadei_page_word_limit(view->buddy);
     scan->run = (struct run){0, 0};
     scan->best = (struct run){0, 0};
-    for (uint32_t i = 0; i < groups && scan->best.grains != scan->needed; i++)
+    for (uint32_t i = 0; i < groups && !is_tight(scan, &scan->best); i++)
         scan_group(scan, i);
     end_run(scan);
     *out = binadei_grain_at((scan->best.start + scan->alignment - 1) &
@@ -266,24 +345,29 @@ static bool find(struct scan *scan, binadei_grain *out)
     return scan->best.grains != 0;
 }
 
-/* Whether the best fit leaves little over. */
-static bool is_tight(const struct scan *scan)
+/* What the stream's own maps have alone, or what is done: a tight fit of its own,
+ * or the better of the two. */
+static bool take_of_one(struct scan *scan, binadei_grain *out)
 {
-    return scan->best.grains <= scan->needed + scan->needed / TIGHT_PART;
-}
-
-/* A tight fit in the stream's own maps, which nobody else searches. */
-static bool take_own(struct scan *scan, binadei_grain *out)
-{
-    const struct binadei_view *view = scan->view;
-    const struct binadei_view own = {view->buddy, view->maps, true};
-    if (!view->maps || view->is_own_only)
+    const struct binadei_view *all = scan->view;
+    const struct binadei_view views[] = {{all->buddy, all->maps, true},
+                                         {all->buddy, NULL, false}};
+    const struct binadei_view *best_of = NULL;
+    struct run best = {0, 0};
+    if (!all->maps || all->is_own_only)
         return false;
-    scan->view = &own;
-    bool is_taken = find(scan, out) && is_tight(scan) &&
-                    binadei_view_claim(&own, *out, scan->needed);
-    scan->view = view;
-    return is_taken;
+    for (unsigned i = 0; i < 2 && !is_tight(scan, &best); i++) {
+        binadei_grain start;
+        scan->view = &views[i];
+        if (!find(scan, &start) ||
+            (best.grains && best.grains <= scan->best.grains))
+            continue;
+        best = scan->best;
+        best_of = scan->view;
+        *out = start;
+    }
+    scan->view = all;
+    return best_of && binadei_view_claim(best_of, *out, scan->needed);
 }
 
 static bool find_and_claim(struct scan *scan, unsigned tries,
@@ -324,11 +408,5 @@ bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
                         .needed = grains,
                         .alignment = alignment,
                         .is_thorough = is_thorough};
-    /* relaxed: advice. */
-    bool is_alone = atomic_fetch_add_explicit(&view->buddy->searches, 1,
-                                              memory_order_relaxed) == 0;
-    bool is_taken = (!is_alone && !is_thorough && take_own(&scan, out)) ||
-                    take_best(&scan, out);
-    atomic_fetch_sub_explicit(&view->buddy->searches, 1, memory_order_relaxed);
-    return is_taken;
+    return (!is_thorough && take_of_one(&scan, out)) || take_best(&scan, out);
 }

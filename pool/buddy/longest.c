@@ -7,23 +7,14 @@
  */
 #include "pool/buddy/state.h"
 
-static unsigned longest_in(uint64_t word)
-{
-    unsigned length = 0;
-    /* Each step takes a unit off every run. */
-    for (; word; word &= word >> 1)
-        length++;
-    return length;
-}
-
 static unsigned longest_chunks(const struct binadei_buddy *buddy)
 {
     unsigned longest = 0;
     uint32_t limit = binadei_page_limit(buddy);
     for (uint32_t page = 0; page < limit; page++) {
         /* relaxed: a snapshot. */
-        unsigned length =
-            longest_in(binadei_load_relaxed(&buddy->pages[page].word));
+        unsigned length = binadei_word_longest(
+            binadei_load_relaxed(&buddy->pages[page].word));
         if (length > longest)
             longest = length;
     }
@@ -36,8 +27,8 @@ static unsigned longest_grains(const struct binadei_buddy *buddy)
     uint64_t chunks = (uint64_t)binadei_page_limit(buddy) * BINADEI_PAGE_CHUNKS;
     for (uint64_t chunk = 0; chunk < chunks; chunk++) {
         /* relaxed: a snapshot. */
-        unsigned length =
-            longest_in(binadei_load_relaxed(&buddy->chunk_words[chunk]));
+        unsigned length = binadei_word_longest(
+            binadei_load_relaxed(&buddy->chunk_words[chunk]));
         if (length > longest)
             longest = length;
     }

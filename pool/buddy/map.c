@@ -129,12 +129,14 @@ static enum filling fill(binadei_atomic_word *word, uint64_t mask, bool retires)
     return after ? SET : RETIRED;
 }
 
-/* Sets chunks of one page in the fresh map, or the page; false: a part was set
- * already, and nothing has changed. */
+/* Sets chunks of one page, if any, or the page; false: a part was set already, and
+ * nothing has changed. */
 static bool give_chunks(struct binadei_map_group *map, unsigned page_bit,
                         uint64_t mask)
 {
     uint64_t bit = UINT64_C(1) << page_bit;
+    if (!mask)
+        return true;
     enum filling filling = mask == BINADEI_WORD_FULL
                                ? RETIRED
                                : fill(&map->chunks[page_bit], mask, true);
@@ -146,16 +148,16 @@ static bool give_chunks(struct binadei_map_group *map, unsigned page_bit,
     return filling == SET;
 }
 
-/* Sets a part of a chunk in the fresh map. Where that fills the chunk, its bit
- * is added to `retired`, to be set one level up. How many grains were set. */
-static unsigned give_part(struct binadei_maps_group *group, unsigned page_bit,
+/* Sets a part of a chunk. Where that fills the chunk, its bit is added to
+ * `retired`, to be set one level up. How many grains were set. */
+static unsigned give_part(struct binadei_maps_group *group,
+                          enum binadei_map_age age, unsigned page_bit,
                           unsigned chunk, uint64_t mask, uint64_t *retired)
 {
-    struct binadei_map_group *map = &group->ages[BINADEI_FRESH];
+    struct binadei_map_group *map = &group->ages[age];
     struct binadei_maps_page *page = binadei_maps_page_at(group, page_bit);
     uint64_t bit = UINT64_C(1) << chunk;
-    enum filling filling =
-        fill(&page->grains[BINADEI_FRESH][chunk], mask, true);
+    enum filling filling = fill(&page->grains[age][chunk], mask, true);
     BINADEI_STEP("map.grains_given");
     if (filling == RETIRED)
         *retired |= bit;
@@ -176,15 +178,14 @@ static unsigned give_in_page(struct binadei_maps_group *group,
     uint64_t retired = 0;
     unsigned given = 0;
     for (unsigned i = 0; i < cut.part_count; i++)
-        given += give_part(group, page_bit, cut.parts[i].chunk,
+        given += give_part(group, BINADEI_FRESH, page_bit, cut.parts[i].chunk,
                            cut.parts[i].grains, &retired);
-    if (!(cut.chunks | retired))
-        return given;
     if (give_chunks(map, page_bit, cut.chunks | retired))
-        return given + binadei_word_count(cut.chunks) * BINADEI_CHUNK_GRAINS;
-    /* A whole chunk was free already; what was retired is not. */
-    if (retired)
+        given += binadei_word_count(cut.chunks) * BINADEI_CHUNK_GRAINS;
+    else
+        /* A whole chunk was free already; what was retired is not. */
         (void)give_chunks(map, page_bit, retired);
+    binadei_bound_forget(&group->bounds[page_bit]);
     return given;
 }
 
@@ -342,38 +343,34 @@ static void add_aged(struct move *move, uint64_t mask, uint64_t unit_grains)
 }
 
 /* What the ageing map gets has its words there already: they are of the same
- * memory as the fresh map's. MW, MH: as in fill(). */
+ * memory as the fresh map's. Only this sets bits of it. MW, MH: as in fill(). */
 static void age_pages(struct move *move, uint32_t group, uint64_t mask)
 {
     struct binadei_maps_group *maps = binadei_maps_group_at(move->maps, group);
     add_aged(move, mask, BINADEI_PAGE_GRAINS);
-    (void)binadei_or_seq_cst(&maps->ages[BINADEI_AGEING].pages, mask);
+    (void)fill(&maps->ages[BINADEI_AGEING].pages, mask, false);
 }
 
 static void age_chunks(struct move *move, binadei_page page, uint64_t mask)
 {
     struct binadei_maps_group *group =
         binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
-    struct binadei_map_group *map = &group->ages[BINADEI_AGEING];
     add_aged(move, mask, BINADEI_CHUNK_GRAINS);
-    (void)binadei_or_seq_cst(&map->chunks[page_bit_of(page)], mask);
-    binadei_map_hint(&map->open, binadei_page_bit(page));
+    (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page), mask);
+    binadei_bound_forget(&group->bounds[page_bit_of(page)]);
 }
 
 static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
 {
     binadei_page page = binadei_page_of_chunk(chunk);
-    unsigned page_bit = page_bit_of(page);
-    unsigned bit = binadei_chunk_bit(chunk);
     struct binadei_maps_group *group =
         binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
-    struct binadei_map_group *map = &group->ages[BINADEI_AGEING];
+    uint64_t retired = 0;
     add_aged(move, mask, 1);
-    (void)binadei_or_seq_cst(
-        &binadei_maps_page_at(group, page_bit)->grains[BINADEI_AGEING][bit],
-        mask);
-    binadei_map_hint(&map->cut[page_bit], UINT64_C(1) << bit);
-    binadei_map_hint(&map->open, binadei_page_bit(page));
+    (void)give_part(group, BINADEI_AGEING, page_bit_of(page),
+                    binadei_chunk_bit(chunk), mask, &retired);
+    (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page), retired);
+    binadei_bound_forget(&group->bounds[page_bit_of(page)]);
 }
 
 uint64_t binadei_maps_close(struct binadei_maps *maps)

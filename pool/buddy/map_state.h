@@ -7,6 +7,7 @@
 #ifndef BINADE_POOL_BUDDY_MAP_STATE_H_
 #define BINADE_POOL_BUDDY_MAP_STATE_H_
 
+#include "pool/buddy/bound.h"
 #include "pool/buddy/map.h"
 #include "pool/buddy/state.h"
 
@@ -36,6 +37,8 @@ struct binadei_maps_group {
     /* Edge MG: made (release) -> used (acquire). Of pages of which parts of
      * chunks were given: struct binadei_maps_page. */
     _Atomic(void *) parts[BINADEI_WORD_BITS];
+    /* LB. Of what both maps together have of each page. */
+    binadei_bound bounds[BINADEI_WORD_BITS];
 };
 
 #define BINADEI_LEAF_GROUPS 64U

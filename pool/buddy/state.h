@@ -11,6 +11,7 @@
 
 #include "pool/base/atomics.h"
 #include "pool/base/step.h"
+#include "pool/buddy/bound.h"
 #include "pool/buddy/buddy.h"
 #include "pool/buddy/word.h"
 
@@ -44,6 +45,9 @@ struct binadei_group_state {
      * that is mostly read. */
     alignas(64) binadei_atomic_word chunk_pages[BINADEI_PLANE_COUNT];
     binadei_atomic_word grain_pages[BINADEI_PLANE_COUNT];
+
+    /* LB. */
+    alignas(64) binadei_bound bounds[BINADEI_WORD_BITS];
 };
 
 struct binadei_buddy {
@@ -78,14 +82,14 @@ struct binadei_buddy {
     /* Edge: none; relaxed. Homes that were given an id. */
     _Atomic uint32_t home_count;
 
+    /* All searches read what is above, so what changes is on another line. */
+    char apart[64];
     /* Guards no data: one searcher for runs of pages at a time, so that two do
      * not each take half of what the other needs. */
     pthread_mutex_t run_lock;
     /* Edge: none; relaxed, advice. Searches of a view that have, or wait for,
      * the run lock. */
     atomic_uint contended_runs;
-    /* Edge: none; relaxed, advice. Searches of views that are under way. */
-    atomic_uint searches;
 };
 
 static inline struct binadei_group_state *

@@ -39,6 +39,16 @@ static inline bool binadei_word_has_run(uint64_t word, unsigned length)
     return binadei_word_starts(word, length) != 0;
 }
 
+/* The length of the longest run; 0: there is none. */
+static inline unsigned binadei_word_longest(uint64_t word)
+{
+    unsigned length = 0;
+    /* Each step takes a unit off every run. */
+    for (; word; word &= word >> 1)
+        length++;
+    return length;
+}
+
 static inline unsigned binadei_word_lowest(uint64_t word)
 {
     return (unsigned)__builtin_ctzll(word);

@@ -139,6 +139,13 @@ static void give_the_rest_of_a_chunk(struct meeting *meeting)
     give(meeting, 20, CHUNK - 20);
 }
 
+static void look_in_vain(struct meeting *meeting)
+{
+    const struct map_probe_view own = {meeting->buddy, meeting->maps, true};
+    uint64_t start_of_none;
+    meeting->is_done = map_probe_view_take(&own, 100, 1, false, &start_of_none);
+}
+
 /* The meetings. */
 
 /* What moves from map to map while a claim is under way is found in the next
@@ -209,6 +216,29 @@ static void give_during_a_lowering(struct meeting *meeting)
     expect(meeting, map_probe_take(meeting->maps, 1, 1, 1, &start_of_one) == 1,
            "a give that met a lowering is not found");
     atomic_fetch_add_explicit(&meeting->held, 2, memory_order_relaxed);
+}
+
+/* What was freed behind a look's back is in no bound that it notes. */
+static void give_during_a_look(struct meeting *meeting)
+{
+    give(meeting, 10, 20);
+    start(meeting, look_in_vain, "fit.looked");
+    give(meeting, 40, 90);
+    end(meeting);
+    expect(meeting, !meeting->is_done, "a look finds what is not there");
+    look_in_vain(meeting);
+    expect(meeting, !meeting->is_done, "90 grains are 100");
+}
+
+/* The same where another begins to look in between. */
+static void look_during_a_look(struct meeting *meeting)
+{
+    give(meeting, 10, 20);
+    start(meeting, look_in_vain, "fit.looked");
+    give(meeting, 40, 90);
+    map_probe_begin_look(meeting->maps, 0);
+    end(meeting);
+    expect(meeting, !meeting->is_done, "a look finds what is not there");
 }
 
 /* A page whose first grains come while a close is in it keeps its hints. */
@@ -295,6 +325,8 @@ static const struct kind kinds[] = {
     {"GiveDuringAClose", give_during_a_close},
     {"LowerDuringAGive", lower_during_a_give},
     {"GiveDuringALowering", give_during_a_lowering},
+    {"GiveDuringALook", give_during_a_look},
+    {"LookDuringALook", look_during_a_look},
     {"GiveFirstGrainsDuringAClose", give_first_grains_during_a_close},
     {"CloseDuringAMerge", close_during_a_merge},
     {"ClaimWhatAnotherMoved", claim_what_another_moved},
@@ -323,7 +355,7 @@ static void verify(struct meeting *meeting)
            meeting->held + fresh(meeting) + ageing(meeting) +
                    buddy_probe_free_grains(meeting->buddy) ==
                PAGES * PAGE,
-           "M5: grains are lost or doubled");
+           "M6: grains are lost or doubled");
 }
 
 const char *map_steps_run(size_t index)

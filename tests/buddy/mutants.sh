@@ -118,6 +118,7 @@ map_state=pool/buddy/map_state.h
 map_take=pool/buddy/map_take.c
 claim=pool/buddy/claim.c
 fit=pool/buddy/fit.c
+bound=pool/buddy/bound.h
 trim=pool/buddy/trim.c
 word=pool/buddy/word.h
 base=pool/base/atomics.h
@@ -240,7 +241,9 @@ mutant "what ages is counted when all of it has" $map \
     '/^static void add_aged/,/^}/s/binadei_word_count\(mask\)/0 * mask/
      /^uint64_t binadei_maps_close/,/^}/s/return move_all\(&move\);/uint64_t moved = move_all(\&move); add_grains(maps, BINADEI_AGEING, moved); return moved;/'
 mutant "what has aged has no hint" $map \
-    '/^static void age_grains/,/^}/s/^    binadei_map_hint\(&map->cut.*/    (void)map;/'
+    '/^static unsigned give_part/,/^}/s/^        binadei_map_hint\(&map->cut/        if (age == BINADEI_FRESH) &/'
+mutant "what has aged does not merge" $map \
+    's/&page->grains\[age\]\[chunk\], mask, true/\&page->grains[age][chunk], mask, age == BINADEI_FRESH/'
 mutant "an ageing page is not done" $map \
     's/\(void\)binadei_give_pages\(.*/(void)move; (void)group; (void)mask;/'
 
@@ -284,7 +287,30 @@ mutant "a search ignores alignment" $fit \
 mutant "a search sees no ends of cut chunks" $fit \
     's/\? ends_of\(grains\)/? 0 * ends_of(grains)/'
 mutant "a search passes pages that go on in the next" $fit \
-    's/others >> \(bit \+ 1\) & 1;/0 * others;/'
+    's/if \(!\(open >> \(bit \+ 1\) & 1\)\)/if (1)/'
+mutant "a search passes pages between two others" $fit \
+    's/return behind == BINADEI_PAGE_GRAINS \|\|/return/'
+mutant "a search asks only what a page has alone" $fit \
+    's/^        grains \+= scan->run\.grains;/        ;/'
+mutant "a look notes the bound of the whole chunks alone" $fit \
+    's/binadei_word_longest\(whole\) \+ UINT64_C\(2\)/binadei_word_longest(whole)/'
+mutant "a look notes what it did not look for" $fit \
+    's/return scan->needed > BINADEI_CHUNK_GRAINS \? BINADEI_CHUNK_GRAINS : 0;/return 0;/'
+mutant "both maps together have the bounds of one" $fit \
+    's/return view->maps \? NULL : /return /'
+mutant "a free on a stream forgets no bound" $map \
+    '/^static unsigned give_in_page/,/^}/s/^    binadei_bound_forget\(.*/    ;/'
+mutant "what has aged forgets no bound" $map \
+    '/^static void age_grains/,/^}/s/^    binadei_bound_forget\(.*/    ;/'
+mutant "grains that are done forget no bound" $summary \
+    '/^void binadei_summary_raise_chunk/,/^}/s/^    forget_bound\(.*/    ;/'
+mutant "chunks that are done forget no bound" $summary \
+    '/^void binadei_summary_raise_page/,/^}/s/^    forget_bound\(.*/    ;/'
+mutant "a bound is noted whatever was freed meanwhile" $bound \
+    '/^static inline void binadei_bound_note/,/^}/s/if \(look\.mark\)/for (uint32_t seen = *bound; look.mark; look.mark = 0)/
+     s/^            bound, &look\.mark, \(look\.mark/            bound, \&seen, (look.mark/'
+mutant "two looks have one mark" $bound \
+    's/\(\(seen >> BINADEI_BOUND_BITS\) \+ 1\)/((seen >> BINADEI_BOUND_BITS))/'
 mutant "a search sees no chunks of the stream" $fit \
     's/free_chunks\(scan, page\);/free_chunks(\&(struct scan){.view = scan->view}, page);/'
 part=()

@@ -12,16 +12,18 @@
 namespace
 {
 
-// Best fit, lowest first, grain by grain over the first stream's union.
-uint64_t BestFit(const MapsUnderTest &test, uint64_t end, uint64_t grains,
-                 uint64_t alignment)
+// The lowest fit that leaves at most a sixteenth over, or the best, grain by grain
+// over the first stream's `places`.
+uint64_t BestFit(const MapsUnderTest &test, const std::string &places,
+                 uint64_t end, uint64_t grains, uint64_t alignment)
 {
     uint64_t best = kNone;
     uint64_t best_length = 0;
-    for (uint64_t at = 0; at < end;) {
+    for (uint64_t at = 0;
+         at < end && (best == kNone || best_length > grains + grains / 16);) {
         uint64_t length = 0;
-        while (at + length < end && std::string("dfa").find(test.PlaceOf(
-                                        at + length)) != std::string::npos)
+        while (at + length < end &&
+               places.find(test.PlaceOf(at + length)) != std::string::npos)
             length++;
         uint64_t start = (at + alignment - 1) / alignment * alignment;
         if (length >= grains + start - at &&
@@ -97,8 +99,10 @@ TEST(ViewTake, PrefersTheLowestOfEqualRuns)
     MapsUnderTest test(130);
     ASSERT_TRUE(test.Finish(129 * kPage, 100));
     ASSERT_EQ(test.Give(70 * kPage, 100), PROBE_GIVEN);
-    ASSERT_EQ(test.Give(9 * kPage, 101), PROBE_GIVEN);
+    ASSERT_EQ(test.Give(9 * kPage, 120), PROBE_GIVEN);
+    ASSERT_EQ(test.Give(75 * kPage, 100), PROBE_GIVEN);
     EXPECT_EQ(test.Take(test.Union(), 100), 70 * kPage);
+    EXPECT_EQ(test.Take(test.Union(), 100), 75 * kPage);
     EXPECT_EQ(test.Take(test.Union(), 100), 129 * kPage);
     EXPECT_EQ(test.Take(test.Union(), 100), 9 * kPage);
     EXPECT_EQ(test.Take(test.Union(), 100), kNone);
@@ -133,15 +137,57 @@ TEST(ViewTake, FindsLongRunsAmongPagesThatAreCut)
     EXPECT_EQ(test.Picture(), "f5 .32763");
 }
 
+TEST(ViewTake, IsContentWithALowFitThatLeavesLittleOver)
+{
+    MapsUnderTest test(3);
+    ASSERT_EQ(test.Give(0, 170), PROBE_GIVEN);
+    ASSERT_EQ(test.Give(kPage, 160), PROBE_GIVEN);
+    EXPECT_EQ(test.Take(test.Union(), 160), 0U);
+    EXPECT_EQ(test.Take(test.Union(), 160), kPage);
+}
+
+TEST(ViewTake, TakesTheBetterOfItsOwnAndWhatIsDone)
+{
+    MapsUnderTest test(4);
+    ASSERT_EQ(test.Give(3 * kPage, 200), PROBE_GIVEN);
+    ASSERT_TRUE(test.Finish(kPage, 150));
+    EXPECT_EQ(test.Take(test.Union(), 100), kPage);
+    ASSERT_TRUE(test.Finish(0, 190));
+    EXPECT_EQ(test.Take(test.Union(), 190), 3 * kPage);
+}
+
+TEST(ViewTake, LooksAgainWhereSomethingWasFreedSince)
+{
+    MapsUnderTest test(2);
+    ASSERT_EQ(test.Give(10, 300), PROBE_GIVEN);
+    ASSERT_TRUE(test.Finish(kPage + 10, 300));
+    EXPECT_EQ(test.Take(test.Union(), 301), kNone);
+    ASSERT_EQ(test.Give(310, 1), PROBE_GIVEN);
+    EXPECT_EQ(test.Take(test.Union(), 301), 10U);
+    ASSERT_TRUE(test.Finish(kPage + 310, 1));
+    EXPECT_EQ(test.Take(test.Union(), 301), kPage + 10);
+}
+
+TEST(ViewTake, LooksAgainWhereAFreshRunHasAged)
+{
+    MapsUnderTest test(2);
+    ASSERT_EQ(test.Give(10, 300), PROBE_GIVEN);
+    EXPECT_EQ(test.Take(test.Union(), 301), kNone);
+    map_probe_close(test.maps());
+    EXPECT_EQ(test.Take(test.Union(), 300), 10U);
+}
+
 TEST(ViewTake, AgreesWithAReferenceOnEverySize)
 {
     for (uint64_t grains = 1; grains < 700; grains += 1 + grains / 40) {
         MapsUnderTest test(3);
         Scatter(test);
         uint32_t alignment = 1U << grains % 8;
-        bool is_thorough = grains % 2;
-        uint64_t expected = BestFit(test, 3 * kPage, grains, alignment);
-        ASSERT_EQ(test.Take(test.Union(), grains, alignment, is_thorough),
+        bool is_of_all = grains % 2;
+        uint64_t expected = BestFit(test, is_of_all ? "dfa" : "fa", 3 * kPage,
+                                    grains, alignment);
+        ASSERT_EQ(test.Take(is_of_all ? test.Union() : test.Own(), grains,
+                            alignment, is_of_all),
                   expected)
             << grains << " grains aligned to " << alignment;
     }

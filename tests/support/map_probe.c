@@ -229,3 +229,22 @@ void map_probe_write_chunks(struct binadei_maps *maps, enum map_probe_age age,
     binadei_store_relaxed(&group->ages[age].chunks[page % BINADEI_WORD_BITS],
                           word);
 }
+
+static binadei_bound *bound_at(struct binadei_maps *maps, uint32_t page)
+{
+    return &binadei_maps_group_at(maps, page / BINADEI_WORD_BITS)
+                ->bounds[page % BINADEI_WORD_BITS];
+}
+
+void map_probe_write_bound(struct binadei_maps *maps, uint32_t page,
+                           uint32_t grains)
+{
+    binadei_bound *bound = bound_at(maps, page);
+    binadei_bound_forget(bound);
+    binadei_bound_note(bound, binadei_bound_look(bound), grains);
+}
+
+void map_probe_begin_look(struct binadei_maps *maps, uint32_t page)
+{
+    (void)binadei_bound_look(bound_at(maps, page));
+}

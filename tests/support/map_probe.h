@@ -86,6 +86,12 @@ void map_probe_write_grains(struct binadei_maps *maps, enum map_probe_age age,
 void map_probe_write_chunks(struct binadei_maps *maps, enum map_probe_age age,
                             uint32_t page, uint64_t word);
 
+/* Of a page, as if somebody had looked and found no longer run. */
+void map_probe_write_bound(struct binadei_maps *maps, uint32_t page,
+                           uint32_t grains);
+/* As somebody who then goes no further. */
+void map_probe_begin_look(struct binadei_maps *maps, uint32_t page);
+
 #ifdef __cplusplus
 }
 #endif
