@@ -7,10 +7,10 @@
  * free as a whole only where what is free in it can be part of a run that is
  * long enough, and there by chunks first.
  *
- * First the stream's own maps and what is done are searched apart: threads that
- * each have a stream do not meet in theirs, and a bound for each page (bound.h)
- * says where a look is in vain. Only what neither has is put together from both,
- * for which all pages are looked through.
+ * A bound for each page (bound.h) says where a look is in vain; there is none for
+ * what a stream's own maps and what is done have together. So where many threads
+ * search, they look through the two apart, and do not meet in their own; only
+ * what neither has is put together from both.
  *
  * What a search finds is a snapshot, and the claim decides. Two claims may each
  * take what the other needs, give it back and meet again; so a search that has
@@ -34,10 +34,12 @@ struct scan {
     uint64_t needed; /* grains */
     uint64_t alignment;
     bool is_thorough;
+    bool is_exact; /* only a fit that leaves nothing over ends it */
     uint32_t group;
     struct binadei_maps_group *own; /* of the group, or NULL */
-    binadei_bound *bounds;          /* of its pages; NULL: unknown */
-    struct run run;                 /* what is being put together */
+    uint64_t own_open;  /* its pages where the stream may have something */
+    uint64_t done_open; /* and where something may be done */
+    struct run run;     /* what is being put together */
     struct run best;
     struct run run_in_page; /* the same within the page that is scanned */
     uint64_t longest_in_page;
@@ -52,8 +54,8 @@ static bool fits(const struct scan *scan, const struct run *run)
 /* Whether a fit leaves so little over that no better one is worth a look. */
 static bool is_tight(const struct scan *scan, const struct run *run)
 {
-    return run->grains &&
-           run->grains <= scan->needed + scan->needed / TIGHT_PART;
+    uint64_t rest = scan->is_exact ? 0 : scan->needed / TIGHT_PART;
+    return run->grains && run->grains <= scan->needed + rest;
 }
 
 /* A tight fit stays, as the lowest one. */
@@ -120,14 +122,15 @@ static uint64_t pages_in_use(const struct scan *scan)
 }
 
 /* Pages that may have chunks or grains. */
-static uint64_t open_pages(const struct scan *scan)
+static void look_up_open_pages(struct scan *scan)
 {
     const struct binadei_group_state *done =
         &scan->view->buddy->groups[scan->group];
+    scan->own_open = OWN(scan, open);
+    scan->done_open = done_word(scan, &done->chunk_pages[0]) |
+                      done_word(scan, &done->grain_pages[0]);
     if (scan->is_thorough)
-        return pages_in_use(scan);
-    return done_word(scan, &done->chunk_pages[0]) |
-           done_word(scan, &done->grain_pages[0]) | OWN(scan, open);
+        scan->own_open = scan->done_open = pages_in_use(scan);
 }
 
 static uint64_t free_chunks(const struct scan *scan, binadei_page page)
@@ -254,10 +257,33 @@ static void scan_units(struct scan *scan, binadei_page page)
     }
 }
 
+/* The bound of what the view has of a page. A run that is put together from the
+ * stream's own and what is done has none: NULL. */
+static binadei_bound *bound_at(const struct scan *scan, unsigned page_bit)
+{
+    binadei_bound *done =
+        &scan->view->buddy->groups[scan->group].bounds[page_bit];
+    binadei_bound *own = scan->own ? &scan->own->bounds[page_bit] : NULL;
+    bool is_own = scan->own_open >> page_bit & 1 && own;
+    bool is_done = scan->done_open >> page_bit & 1;
+    if (scan->is_thorough)
+        return NULL;
+    if (is_own && is_done)
+        return !binadei_bound_of(done)  ? own
+               : !binadei_bound_of(own) ? done
+                                        : NULL;
+    return is_own ? own : done;
+}
+
+static uint64_t bound_of(const struct scan *scan, unsigned page_bit)
+{
+    const binadei_bound *bound = bound_at(scan, page_bit);
+    return bound ? binadei_bound_of(bound) : BINADEI_PAGE_GRAINS;
+}
+
 static void scan_page(struct scan *scan, binadei_page page)
 {
-    binadei_bound *bound =
-        scan->bounds ? &scan->bounds[page.index % BINADEI_WORD_BITS] : NULL;
+    binadei_bound *bound = bound_at(scan, page.index % BINADEI_WORD_BITS);
     struct binadei_look look = {0, 0};
     if (bound)
         look = binadei_bound_look(bound);
@@ -266,12 +292,6 @@ static void scan_page(struct scan *scan, binadei_page page)
     BINADEI_STEP("fit.looked");
     if (bound)
         binadei_bound_note(bound, look, scan->longest_in_page);
-}
-
-static uint64_t bound_of(const struct scan *scan, unsigned page_bit)
-{
-    return scan->bounds ? binadei_bound_of(&scan->bounds[page_bit])
-                        : BINADEI_PAGE_GRAINS;
 }
 
 /* Whether what is free in this page, which is not free as a whole, can be part
@@ -295,24 +315,13 @@ static bool is_worth_it(const struct scan *scan, binadei_page page,
     return behind == BINADEI_PAGE_GRAINS || grains + behind >= scan->needed;
 }
 
-/* Bounds are of what one of them has, and not of both together. */
-static binadei_bound *bounds_of(const struct scan *scan)
-{
-    const struct binadei_view *view = scan->view;
-    if (scan->is_thorough)
-        return NULL;
-    if (view->is_own_only)
-        return scan->own ? scan->own->bounds : NULL;
-    return view->maps ? NULL : view->buddy->groups[scan->group].bounds;
-}
-
 static void scan_group(struct scan *scan, uint32_t group)
 {
     scan->group = group;
     scan->own = binadei_maps_group_at(scan->view->maps, group);
-    scan->bounds = bounds_of(scan);
+    look_up_open_pages(scan);
     uint64_t whole = free_pages(scan);
-    uint64_t open = open_pages(scan);
+    uint64_t open = scan->own_open | scan->done_open;
     uint64_t units = whole | open;
     while (units && !is_tight(scan, &scan->best)) {
         unsigned bit = binadei_word_lowest(units);
@@ -347,11 +356,12 @@ static bool find(struct scan *scan, binadei_grain *out)
 
 /* What the stream's own maps have alone, or what is done: a tight fit of its own,
  * or the better of the two. */
-static bool take_of_one(struct scan *scan, binadei_grain *out)
+static bool take_apart(struct scan *scan, binadei_grain *out)
 {
     const struct binadei_view *all = scan->view;
-    const struct binadei_view views[] = {{all->buddy, all->maps, true},
-                                         {all->buddy, NULL, false}};
+    const struct binadei_view views[] = {
+        {.buddy = all->buddy, .maps = all->maps, .is_own_only = true},
+        {.buddy = all->buddy}};
     const struct binadei_view *best_of = NULL;
     struct run best = {0, 0};
     if (!all->maps || all->is_own_only)
@@ -407,6 +417,9 @@ bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
     struct scan scan = {.view = view,
                         .needed = grains,
                         .alignment = alignment,
-                        .is_thorough = is_thorough};
-    return (!is_thorough && take_of_one(&scan, out)) || take_best(&scan, out);
+                        .is_thorough = is_thorough,
+                        .is_exact =
+                            grains > BINADEI_PAGE_GRAINS && !view->is_crowded};
+    return (view->is_crowded && !is_thorough && take_apart(&scan, out)) ||
+           take_best(&scan, out);
 }

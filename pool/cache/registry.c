@@ -83,6 +83,8 @@ static struct binadei_member *make_member(struct binadei_thread *thread,
     thread->members = member;
     member->of_pool = engine->members;
     engine->members = member;
+    /* relaxed: advice. */
+    atomic_fetch_add_explicit(&engine->member_count, 1, memory_order_relaxed);
     binadei_registry_unlock();
     return member;
 }
@@ -183,6 +185,8 @@ bool binadei_member_try_drop(struct binadei_member *member)
     while (*at != member)
         at = &(*at)->of_pool;
     *at = member->of_pool;
+    /* relaxed: advice. */
+    atomic_fetch_sub_explicit(&engine->member_count, 1, memory_order_relaxed);
     for (unsigned i = 0; i < BINADEI_COUNTS; i++)
         engine->gone[i] += binadei_count_read(&member->counts[i]);
     engine->gone_operations += atomic_load(&member->operation);

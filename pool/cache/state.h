@@ -301,7 +301,9 @@ struct binadei_engine {
     /* Edge OR: exit (release) -> adopt (acquire), whole. */
     _Atomic(struct binadei_member *) orphans;
     struct binadei_member *members; /* the registry's lock */
-    uint64_t gone[BINADEI_COUNTS];  /* of members that are gone; the same */
+    /* Edge: none; relaxed, advice: how many there are. */
+    atomic_uint member_count;
+    uint64_t gone[BINADEI_COUNTS]; /* of members that are gone; the same */
 
     /* Edge SP: put (release) -> take (acquire), whole. */
     _Atomic(struct binadei_bundle *) spare_bundles;

@@ -14,6 +14,10 @@
 #include "pool/cache/registry.h"
 #include "pool/cache/slot.h"
 
+/* So many look through all free memory for the best fit; more would be in each
+ * other's way. */
+#define FEW_THREADS 4U
+
 static uint32_t class_of(const struct binadei_request *request)
 {
     return request->size.class_index;
@@ -261,6 +265,18 @@ static struct binadei_maps *maps_of(const struct binadei_call *call)
                : NULL;
 }
 
+static struct binadei_view view_of(const struct binadei_call *call,
+                                   struct binadei_maps *maps)
+{
+    const struct binadei_engine *engine = call->engine;
+    /* relaxed: advice. */
+    return (struct binadei_view){
+        .buddy = engine->buddy,
+        .maps = maps,
+        .is_crowded = atomic_load_explicit(&engine->member_count,
+                                           memory_order_relaxed) > FEW_THREADS};
+}
+
 /* Small blocks: the stream's own first, which nobody else can use; then what is
  * done; then a run that is put together from both. */
 static bool take_small_of_maps(struct binadei_call *call,
@@ -268,7 +284,7 @@ static bool take_small_of_maps(struct binadei_call *call,
                                binade_devptr *out)
 {
     struct binadei_maps *maps = maps_of(call);
-    const struct binadei_view view = {call->engine->buddy, maps, false};
+    const struct binadei_view view = view_of(call, maps);
     binadei_grain starts[BINADEI_REFILL_BLOCKS];
     struct binadei_take what = {(uint32_t)request->size.grains, 1,
                                 request->alignment_grains};
@@ -292,8 +308,7 @@ static bool take_of_view(struct binadei_call *call,
                          const struct binadei_request *request,
                          bool is_thorough, binade_devptr *out)
 {
-    const struct binadei_view view = {call->engine->buddy, maps_of(call),
-                                      false};
+    const struct binadei_view view = view_of(call, maps_of(call));
     binadei_grain start;
     if (!binadei_view_take(&view, request->size.grains,
                            request->alignment_grains, is_thorough, &start))

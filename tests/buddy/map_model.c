@@ -135,6 +135,7 @@ static struct seen choose_view(struct model *model)
         return seen;
     seen.view.maps = model->maps[seen.stream];
     seen.view.is_own_only = choose(model, 3) == 0;
+    seen.view.is_crowded = choose(model, 2);
     return seen;
 }
 
@@ -157,9 +158,10 @@ static bool are_seen(const struct model *model, const struct seen *seen,
 }
 
 /* Whether a run of `length` leaves so little over that none is better. */
-static bool is_tight(uint64_t length, uint64_t grains)
+static bool is_tight(const struct seen *seen, uint64_t length, uint64_t grains)
 {
-    return length && length <= grains + grains / 16;
+    bool is_exact = grains > PROBE_PAGE_GRAINS && !seen->view.is_crowded;
+    return length && length <= grains + (is_exact ? 0 : grains / 16);
 }
 
 struct fit {
@@ -176,7 +178,7 @@ static struct fit best_fit(const struct model *model, const struct seen *seen,
     for (uint8_t place = 0; place < PLACES; place++)
         is_place_seen[place] = is_seen(seen, place);
     for (uint64_t at = model->first;
-         at < model->grains && !is_tight(best.length, grains); at++) {
+         at < model->grains && !is_tight(seen, best.length, grains); at++) {
         uint64_t length = 0;
         while (at + length < model->grains &&
                is_place_seen[model->places[at + length]])
@@ -190,19 +192,21 @@ static struct fit best_fit(const struct model *model, const struct seen *seen,
     return best;
 }
 
-/* The stream's own, where it is tight or no longer than what is done has; else
- * that; else what both have together. */
+/* Where it is crowded, the stream's own, if it is tight or no longer than what is
+ * done has; else that; else what both have together. */
 static uint64_t fit_of(const struct model *model, const struct seen *seen,
                        uint64_t grains, uint64_t alignment, bool is_thorough)
 {
     struct seen own = *seen;
-    struct seen done = {.view = {.buddy = model->buddy}, .stream = STREAMS};
+    struct seen done = {.view = {.buddy = model->buddy, .is_crowded = true},
+                        .stream = STREAMS};
     struct fit best = {NO_START, 0};
     own.view.is_own_only = true;
-    if (seen->stream < STREAMS && !seen->view.is_own_only && !is_thorough) {
+    if (seen->view.is_crowded && seen->stream < STREAMS &&
+        !seen->view.is_own_only && !is_thorough) {
         best = best_fit(model, &own, grains, alignment);
         struct fit other = best_fit(model, &done, grains, alignment);
-        if (!is_tight(best.length, grains) && other.length &&
+        if (!is_tight(seen, best.length, grains) && other.length &&
             (!best.length || other.length < best.length))
             best = other;
     }
@@ -335,7 +339,7 @@ static void hold_all(struct model *model, const struct seen *seen,
 static void step_take_small(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
-    struct seen seen = {{model->buddy, model->maps[stream], true}, stream};
+    struct seen seen = {{model->buddy, model->maps[stream], true, false}, stream};
     uint32_t grains = 1 + choose(model, choose(model, 2) ? 8 : 64);
     uint32_t alignment = UINT32_C(1)
                          << (choose(model, 3) ? 0 : choose(model, 9));
@@ -357,7 +361,7 @@ static void step_take_small(struct model *model)
 
 static void step_take_done(struct model *model)
 {
-    struct seen seen = {{model->buddy, NULL, false}, STREAMS};
+    struct seen seen = {{model->buddy, NULL, false, false}, STREAMS};
     uint32_t grains = 1 + choose(model, PROBE_TAKE_GRAINS_MAX);
     uint64_t starts[BATCH_MAX];
     if (model->held_count + BATCH_MAX > HELD_MAX)
@@ -461,7 +465,7 @@ static void step_hand(struct model *model)
 static void step_free_from(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
-    struct seen seen = {{model->buddy, model->maps[stream], true}, stream};
+    struct seen seen = {{model->buddy, model->maps[stream], true, false}, stream};
     uint64_t start = choose_grain(model);
     uint64_t end = start + choose(model, (uint32_t)(model->grains - start));
     uint64_t grains = 0;

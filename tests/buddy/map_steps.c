@@ -53,7 +53,8 @@ static void give(struct meeting *meeting, uint64_t start, uint64_t grains)
 
 static bool claim(struct meeting *meeting, uint64_t start, uint64_t grains)
 {
-    const struct map_probe_view view = {meeting->buddy, meeting->maps, false};
+    const struct map_probe_view view = {meeting->buddy, meeting->maps, false,
+                                        false};
     bool is_claimed = map_probe_view_claim(&view, start, grains);
     if (is_claimed)
         atomic_fetch_add_explicit(&meeting->held, grains, memory_order_relaxed);
@@ -141,7 +142,8 @@ static void give_the_rest_of_a_chunk(struct meeting *meeting)
 
 static void look_in_vain(struct meeting *meeting)
 {
-    const struct map_probe_view own = {meeting->buddy, meeting->maps, true};
+    const struct map_probe_view own = {meeting->buddy, meeting->maps, true,
+                                       false};
     uint64_t start_of_none;
     meeting->is_done = map_probe_view_take(&own, 100, 1, false, &start_of_none);
 }

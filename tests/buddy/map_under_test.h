@@ -58,20 +58,26 @@ class MapsUnderTest
         return maps_.at(stream);
     }
 
-    // Views: of done memory, of a stream, of a stream without what is done.
+    // Views: of done memory; of a stream; the same as many search; of a stream
+    // without what is done.
     map_probe_view Done() const
     {
-        return {buddy_, nullptr, false};
+        return {buddy_, nullptr, false, false};
     }
 
     map_probe_view Union(uint32_t stream = 0) const
     {
-        return {buddy_, maps(stream), false};
+        return {buddy_, maps(stream), false, false};
+    }
+
+    map_probe_view Crowded() const
+    {
+        return {buddy_, maps(0), false, true};
     }
 
     map_probe_view Own(uint32_t stream = 0) const
     {
-        return {buddy_, maps(stream), true};
+        return {buddy_, maps(stream), true, false};
     }
 
     map_probe_given Give(uint64_t start, uint64_t grains, uint32_t stream = 0)

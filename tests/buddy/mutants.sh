@@ -297,7 +297,11 @@ mutant "a look notes the bound of the whole chunks alone" $fit \
 mutant "a look notes what it did not look for" $fit \
     's/return scan->needed > BINADEI_CHUNK_GRAINS \? BINADEI_CHUNK_GRAINS : 0;/return 0;/'
 mutant "both maps together have the bounds of one" $fit \
-    's/return view->maps \? NULL : /return /'
+    's/if \(is_own && is_done\)/if (0)/'
+mutant "long runs may leave something over" $fit \
+    's/grains > BINADEI_PAGE_GRAINS &&/0 \&\&/'
+mutant "what is done goes before the stream's own" $fit \
+    's/for \(unsigned i = 0; i < 2 && (.*); i\+\+\) \{/for (unsigned i = 2; i-- \&\& \1;) {/'
 mutant "a free on a stream forgets no bound" $map \
     '/^static unsigned give_in_page/,/^}/s/^    binadei_bound_forget\(.*/    ;/'
 mutant "what has aged forgets no bound" $map \

@@ -24,14 +24,14 @@ void race_streams_fini(struct race_arena *arena)
         map_probe_destroy(arena->streams[i].maps);
 }
 
-static struct map_probe_view view_of(const struct race_player *player,
+static struct map_probe_view view_of(struct race_player *player,
                                      unsigned stream, bool is_own_only)
 {
     const struct race_arena *arena = player->arena;
     return (struct map_probe_view){
         arena->buddy,
-        stream < RACE_STREAMS ? arena->streams[stream].maps : NULL,
-        is_own_only};
+        stream < RACE_STREAMS ? arena->streams[stream].maps : NULL, is_own_only,
+        race_choose(player, 2) != 0};
 }
 
 bool race_take_view(struct race_player *player, unsigned stream,

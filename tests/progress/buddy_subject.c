@@ -111,7 +111,7 @@ static bool take_from_words(struct game *game, struct player *player)
  * for the run lock; a claim does not. */
 static bool claim_some(struct game *game, struct player *player)
 {
-    const struct map_probe_view view = {game->buddy, game->maps, false};
+    const struct map_probe_view view = {game->buddy, game->maps, false, false};
     uint64_t start = choose(player, PAGES * PROBE_PAGE_GRAINS);
     uint64_t grains = 1 + choose(player, 3 * SMALL_GRAINS_MAX);
     if (start + grains > PAGES * PROBE_PAGE_GRAINS ||
@@ -182,7 +182,7 @@ static void take_a_last_one(struct game *game, struct player *player)
  * searched for under the lock. */
 static void take_a_view(struct game *game, struct player *player)
 {
-    const struct map_probe_view view = {game->buddy, game->maps, false};
+    const struct map_probe_view view = {game->buddy, game->maps, false, false};
     uint64_t grains = 1 + choose(player, PROBE_PAGE_GRAINS / 2);
     bool is_contended = choose(player, 2);
     uint64_t start;

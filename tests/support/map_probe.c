@@ -79,7 +79,8 @@ uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
 
 static struct binadei_view view_of_probe(const struct map_probe_view *view)
 {
-    return (struct binadei_view){view->buddy, view->maps, view->is_own_only};
+    return (struct binadei_view){view->buddy, view->maps, view->is_own_only,
+                                 view->is_crowded};
 }
 
 bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
