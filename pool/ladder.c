@@ -439,7 +439,7 @@ static binade_status climb(struct binadei_call *call,
     (void)binadei_reclaim_orphans(call);
     binade_status status = BINADE_OK;
     if (binadei_take(call, request, out))
-        binadei_bounds_stay_calm(call->engine);
+        binadei_bounds_stay_calm(call->member);
     else
         status = climb_up(call, request, may_wait, out);
     /* What was never allocated is neither hit nor miss. */

@@ -14,11 +14,11 @@
  *
  * What a search finds is a snapshot, and the claim decides. Two claims may each
  * take what the other needs, give it back and meet again; so a search that has
- * failed twice has the run lock, and others respect that.
+ * failed often has the run lock, and others respect that.
  */
 #include "pool/buddy/map_state.h"
 
-#define FREE_TRIES 2U
+#define FREE_TRIES 8U
 /* A fit in the stream's own maps that leaves at most this part of what is needed
  * is as good as the best of all. */
 #define TIGHT_PART 16U

@@ -6,6 +6,9 @@
  */
 #include "pool/cache/bounds.h"
 
+/* So many at a time, of each thread. */
+#define TOLD_MISSES 32U
+
 /* Changes the count of halvings by 1 or -1, if it is not at its end. */
 static bool step(struct binadei_engine *engine, unsigned end, unsigned more)
 {
@@ -27,6 +30,7 @@ static void begin_calm(struct binadei_engine *engine)
 
 void binadei_bounds_shrink(struct binadei_member *by)
 {
+    by->calm_misses = 0;
     begin_calm(by->engine);
     if (step(by->engine, BINADEI_HALVINGS_MAX, 1))
         binadei_count(by, BINADEI_COUNT_SHRINKS, 1);
@@ -38,14 +42,17 @@ void binadei_bounds_widen(struct binadei_engine *engine)
     (void)step(engine, 0, -1U);
 }
 
-void binadei_bounds_stay_calm(struct binadei_engine *engine)
+void binadei_bounds_stay_calm(struct binadei_member *by)
 {
+    struct binadei_engine *engine = by->engine;
     /* Threads share the count only while the bounds are shrunk. */
-    if (!atomic_load_explicit(&engine->halvings, memory_order_relaxed))
+    if (!atomic_load_explicit(&engine->halvings, memory_order_relaxed) ||
+        ++by->calm_misses < TOLD_MISSES)
         return;
-    if (atomic_fetch_add_explicit(&engine->calm_misses, 1,
+    by->calm_misses = 0;
+    if (atomic_fetch_add_explicit(&engine->calm_misses, TOLD_MISSES,
                                   memory_order_relaxed) +
-            1 >=
+            TOLD_MISSES >=
         BINADEI_CALM_MISSES)
         binadei_bounds_widen(engine);
 }

@@ -44,6 +44,6 @@ void binadei_bounds_shrink(struct binadei_member *by);
 /* The pool grew, and nobody had to climb for it. */
 void binadei_bounds_widen(struct binadei_engine *engine);
 /* A miss was served without a climb. */
-void binadei_bounds_stay_calm(struct binadei_engine *engine);
+void binadei_bounds_stay_calm(struct binadei_member *by);
 
 #endif

@@ -96,9 +96,11 @@ binade_status
 binadei_engine_create(const struct binadei_engine_options *options,
                       struct binadei_engine **out)
 {
-    struct binadei_engine *engine = calloc(1, sizeof(*engine));
+    struct binadei_engine *engine =
+        aligned_alloc(alignof(struct binadei_engine), sizeof(*engine));
     if (!engine)
         return no_memory();
+    memset(engine, 0, sizeof(*engine));
     fill(engine, options);
     engine->done = binadei_slot_make(engine, BINADEI_SLOT_DONE);
     engine->any = binadei_slot_make(engine, BINADEI_SLOT_ANY);

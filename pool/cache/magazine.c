@@ -28,6 +28,8 @@
  * used between two passes. */
 #define HAND_STEPS 4U
 #define HAND_CACHES 32U
+#define TOLD_PARTS 1024U
+#define TOLD_BYTES_MOST (UINT64_C(1) << 20)
 
 static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
 {
@@ -77,6 +79,28 @@ static void set_in_use(struct binadei_cache *cache, uint32_t class_index,
                           memory_order_relaxed);
 }
 
+/* Steps in which the engine is told what its members were granted: a small part
+ * of what it may grant. */
+static uint64_t told_step(const struct binadei_engine *engine)
+{
+    uint64_t part = engine->cache_bytes / TOLD_PARTS;
+    return part < TOLD_BYTES_MOST ? part : TOLD_BYTES_MOST;
+}
+
+/* Of what is nothing any more the engine is told at once. */
+static void tell_granted(struct binadei_member *member)
+{
+    uint64_t granted = member->granted_bytes;
+    uint64_t told = member->told_bytes;
+    uint64_t untold = granted > told ? granted - told : told - granted;
+    if (granted && untold <= told_step(member->engine))
+        return;
+    member->told_bytes = granted;
+    /* relaxed: a bound, not a lock. It wraps around where it shrinks. */
+    atomic_fetch_add_explicit(&member->engine->granted_bytes, granted - told,
+                              memory_order_relaxed);
+}
+
 /* To 0 only where it is empty. */
 static void set_capacity(struct binadei_cache *cache, uint32_t class_index,
                          uint32_t capacity)
@@ -89,9 +113,7 @@ static void set_capacity(struct binadei_cache *cache, uint32_t class_index,
     magazine->capacity = capacity;
     set_in_use(cache, class_index, capacity != 0);
     member->granted_bytes += more;
-    /* relaxed: a bound, not a lock. */
-    atomic_fetch_add_explicit(&member->engine->granted_bytes, more,
-                              memory_order_relaxed);
+    tell_granted(member);
 }
 
 /* Moves `blocks` of the oldest into a bundle that leaves. False: no memory. */
@@ -148,7 +170,7 @@ static bool fits(const struct binadei_member *member, uint64_t more_bytes)
     return member->granted_bytes + more_bytes <= binadei_thread_bound(engine) &&
            /* relaxed: a bound. */
            atomic_load_explicit(&engine->granted_bytes, memory_order_relaxed) +
-                   more_bytes <=
+                   member->granted_bytes - member->told_bytes + more_bytes <=
                binadei_bound(engine, engine->cache_bytes);
 }
 

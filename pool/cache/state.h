@@ -219,6 +219,8 @@ struct binadei_member {
     struct binadei_cache *done;
     struct binadei_home home;
     uint64_t granted_bytes;     /* capacities of all magazines */
+    uint64_t told_bytes;        /* of these: what the engine knows of */
+    uint32_t calm_misses;       /* that the engine does not know of */
     struct binadei_cache *hand; /* where the budget's clock stands */
     uint32_t hand_class;
     uint32_t poll_turn; /* looks at retired batches */
@@ -308,10 +310,9 @@ struct binadei_engine {
     /* Edge SP: put (release) -> take (acquire), whole. */
     _Atomic(struct binadei_bundle *) spare_bundles;
     _Atomic(struct binadei_batch *) spare_batches;
-    _Atomic uint64_t granted_bytes; /* to all members; relaxed, a bound */
-    /* Of the two bounds above; relaxed, see bounds.h. */
-    atomic_uint halvings;
-    atomic_uint calm_misses;
+    /* Of the two bounds above; relaxed, see bounds.h. Misses only read it, so it
+     * is not on a line with what they change. */
+    alignas(64) atomic_uint halvings;
 
     /* Edge IN: odd while somebody takes the last look; see gate.h. */
     _Atomic uint64_t gate;
@@ -336,6 +337,11 @@ struct binadei_engine {
     struct binadei_context *home;
 
     struct binadei_history *history; /* constant; NULL: none is kept */
+
+    /* What misses change. Relaxed, bounds: bytes granted to members, and misses
+     * since the last climb, each as far as members have told. */
+    alignas(64) _Atomic uint64_t granted_bytes;
+    atomic_uint calm_misses;
 };
 
 /* NULL: no block has a tag. */

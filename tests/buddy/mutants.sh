@@ -298,7 +298,7 @@ mutant "a look notes what it did not look for" $fit \
     's/return scan->needed > BINADEI_CHUNK_GRAINS \? BINADEI_CHUNK_GRAINS : 0;/return 0;/'
 mutant "both maps together have the bounds of one" $fit \
     's/if \(is_own && is_done\)/if (0)/'
-mutant "long runs may leave something over" $fit \
+mutant "a long run may leave something over" $fit \
     's/grains > BINADEI_PAGE_GRAINS &&/0 \&\&/'
 mutant "what is done goes before the stream's own" $fit \
     's/for \(unsigned i = 0; i < 2 && (.*); i\+\+\) \{/for (unsigned i = 2; i-- \&\& \1;) {/'
