@@ -317,6 +317,17 @@ static bool take_of_view(struct binadei_call *call,
     return true;
 }
 
+/* While memory is short, what is longer than a chunk goes where it fits best,
+ * and not where it is found first. */
+static bool is_worth_fitting(const struct binadei_call *call,
+                             const struct binadei_request *request)
+{
+    /* relaxed: advice. */
+    return request->size.grains > BINADEI_CHUNK_GRAINS &&
+           atomic_load_explicit(&call->engine->halvings,
+                                memory_order_relaxed) != 0;
+}
+
 static bool take_of_maps(struct binadei_call *call,
                          const struct binadei_request *request,
                          binade_devptr *out)
@@ -324,8 +335,9 @@ static bool take_of_maps(struct binadei_call *call,
     struct binadei_cache *done = call->member->done;
     return take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
-           (is_run(request) ? take_of_view(call, request, false, out)
-                            : take_small_of_maps(call, request, out));
+           (is_run(request) || is_worth_fitting(call, request)
+                ? take_of_view(call, request, false, out)
+                : take_small_of_maps(call, request, out));
 }
 
 static bool take_shared(struct binadei_call *call,
