@@ -339,7 +339,8 @@ static void hold_all(struct model *model, const struct seen *seen,
 static void step_take_small(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
-    struct seen seen = {{model->buddy, model->maps[stream], true, false}, stream};
+    struct seen seen = {{model->buddy, model->maps[stream], true, false},
+                        stream};
     uint32_t grains = 1 + choose(model, choose(model, 2) ? 8 : 64);
     uint32_t alignment = UINT32_C(1)
                          << (choose(model, 3) ? 0 : choose(model, 9));
@@ -465,7 +466,8 @@ static void step_hand(struct model *model)
 static void step_free_from(struct model *model)
 {
     unsigned stream = choose(model, STREAMS);
-    struct seen seen = {{model->buddy, model->maps[stream], true, false}, stream};
+    struct seen seen = {{model->buddy, model->maps[stream], true, false},
+                        stream};
     uint64_t start = choose_grain(model);
     uint64_t end = start + choose(model, (uint32_t)(model->grains - start));
     uint64_t grains = 0;
