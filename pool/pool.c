@@ -164,7 +164,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .first_bytes = body->options.first_segment_bytes,
         .largest_bytes = body->options.largest_segment_bytes,
         .watermark_bytes = body->options.watermark_bytes,
-        .is_stepped = (body->options.flags & BINADE_POOL_STREAM_MAPS) != 0,
+        .is_stepped = true,
     };
     struct binadei_segments_options with_buddy = options;
     body->source_name = source.name;
@@ -197,7 +197,7 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .thread_cache_bytes = body->options.thread_cache_bytes,
         .cache_bytes = cache_bytes(body),
         .history_entries = body->options.history_entries,
-        .has_maps = (body->options.flags & BINADE_POOL_STREAM_MAPS) != 0,
+        .has_maps = true,
     };
     return binadei_engine_create(&options, &body->engine);
 }

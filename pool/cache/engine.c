@@ -61,7 +61,7 @@ static void fill(struct binadei_engine *engine,
     engine->lookup = binadei_segments_lookup(options->segments);
     engine->thread_cache_bytes = options->thread_cache_bytes;
     engine->cache_bytes = options->cache_bytes;
-    engine->has_maps = options->has_maps;
+    engine->has_maps = true;
     engine->home = options->home;
     engine->contexts[0] = options->home->handle;
     atomic_init(&engine->context_count, 1);
