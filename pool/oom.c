@@ -79,7 +79,7 @@ static binade_oom_stream stream_of(const struct binadei_climb *climb,
         .context = climb->body->context,
         .kind = BINADE_OOM_KIND_CONTEXT,
         .retiring_bytes = waiting->bytes,
-        .batch_count = waiting->batch_count,
+        .batch_count = waiting->epoch_count,
         .oldest_ns = waiting->oldest_ns,
     };
     if (slot->kind >= BINADEI_SLOT_STREAM) {

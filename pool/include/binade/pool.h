@@ -42,12 +42,6 @@ extern "C" {
  *  It lasts until binade_scope_release_all(). The pool meets captures only
  *  while a capture guard is held. */
 #define BINADE_POOL_AUTO_SCOPE (UINT32_C(1) << 3)
-/** For trial: what is freed on a stream splits and merges at once in maps of the
- *  stream's own, and blocks above 1 MiB lie anywhere, aligned to 512 bytes unless
- *  more is asked for. Others get what a stream freed behind an event of the
- *  context, so a capture without a guard (binade/stream.h) is lost sooner. It
- *  will be what every pool does, and the flag will go. */
-#define BINADE_POOL_STREAM_MAPS (UINT32_C(1) << 4)
 /** Each call is checked, and each freed block is filled with a pattern, held
  *  back and looked at before it serves again: binade/checked.h. Slow, for
  *  finding mistakes. Not together with BINADE_POOL_EXPORTABLE. The three that
@@ -77,7 +71,7 @@ typedef struct binade_pool_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
-     *  auto_scope, stream_maps, checked, checked_fill, checked_abort,
+     *  auto_scope, checked, checked_fill, checked_abort,
      *  checked_quiet, pass_through: 0 or 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
