@@ -106,6 +106,8 @@ static bool close_epoch(struct binadei_slot *slot)
 static uint64_t drain_epoch(struct binadei_slot *slot)
 {
     slot->epoch.state = BINADEI_EPOCH_IDLE;
+    /* relaxed: for reports. */
+    atomic_store_explicit(&slot->epoch.closed_ns, 0, memory_order_relaxed);
     return binadei_maps_drain(slot->maps, BINADEI_AGEING);
 }
 

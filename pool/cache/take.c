@@ -46,6 +46,12 @@ static bool is_long_enough(const struct binadei_request *request,
     return request->is_exact ? bytes == needed_bytes : bytes >= needed_bytes;
 }
 
+static bool is_aligned(const struct binadei_request *request,
+                       binade_devptr address)
+{
+    return !(address & (request->alignment_grains * BINADEI_GRAIN_BYTES - 1));
+}
+
 /* The newest run of the bucket that is long enough. */
 static bool pop_run(struct binadei_cache *cache,
                     const struct binadei_request *request, binade_devptr *out)
@@ -56,7 +62,7 @@ static bool pop_run(struct binadei_cache *cache,
         binade_devptr address = magazine->addresses[i];
         uint64_t bytes = binadei_block_bytes(cache->member->engine,
                                              class_of(request), address);
-        if (!is_long_enough(request, bytes))
+        if (!is_long_enough(request, bytes) || !is_aligned(request, address))
             continue;
         magazine->addresses[i] = magazine->addresses[count - 1];
         binadei_magazine_set(magazine, count - 1);
@@ -76,7 +82,7 @@ static bool pop_small(struct binadei_cache *cache,
     if (!count)
         return false;
     binade_devptr address = magazine->addresses[count - 1];
-    if (address & (request->alignment_grains * BINADEI_GRAIN_BYTES - 1))
+    if (!is_aligned(request, address))
         return false;
     binadei_magazine_set(magazine, count - 1);
     count_alloc(cache, request, 0);
