@@ -66,6 +66,7 @@ class OomFlight : public OomTest
     // A thread that trims, and is on its way when this returns.
     std::thread BeginToTrim(Pool &pool)
     {
+        source_.is_releasing = false;
         source_.is_stopped = true;
         std::thread trimming([&pool] {
             pool_test::SetCurrent(pool_test::PrimaryContext());

@@ -123,7 +123,7 @@ static void ClimbTheLadder(Objects &o)
     // the stream records on it.
     EXPECT_EQ(binade_alloc(o.tight, kSmall * 64, o.next, &block),
               BINADE_E_NO_DEVICE_MEMORY);
-    EXPECT_EQ(binade_alloc(o.tight, kSmall * 65, o.used, &block), BINADE_OK);
+    EXPECT_EQ(binade_alloc(o.tight, kSmall * 48, o.used, &block), BINADE_OK);
     EXPECT_EQ(binade_free(o.tight, block, o.used), BINADE_OK);
     // Some of it is handed over, and then nothing is left to try.
     blocks.clear();

@@ -98,16 +98,15 @@ TEST_P(DuringACapture, WhatAThreadThatEndedFreedWaitsForTheGuardsEnd)
     EXPECT_TRUE(pool.ServesInTheEnd(next_));
 }
 
-// Whoever names the freed stream may record on it: the guard keeps others from
-// an event of the context.
-TEST_P(DuringACapture, OtherStreamsBlocksAreReusedBehindAnEventOfTheirs)
+// The guard keeps the pool from an event of the context, and not from one on the
+// stream that is retired.
+TEST_P(DuringACapture, WhatARetiredStreamFreedIsReusedUnderAGuard)
 {
     Guard guard;
     Begin();
     pool_.Free(freed_);
     ASSERT_TRUE(pool_.ServesNothing(next_));
-    ASSERT_EQ(pool_.Take(freed_, kPoolBytes / 2 + 512), BINADE_OK);
-    EXPECT_EQ(pool_.FreeLast(freed_), BINADE_OK);
+    EXPECT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
     EXPECT_TRUE(pool_.ServesInTheEnd(next_));
     EXPECT_EQ(End(), CUDA_SUCCESS);
     guard.End();
