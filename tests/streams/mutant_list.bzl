@@ -13,11 +13,6 @@ MUTANTS = {
         "s/slot->kind >= BINADEI_SLOT_STREAM/false/",
         "Blocks/FreedByAThreadThatEnded.ServesTheSameStreamAtOnce/Few",
     ),
-    "threads_share_no_depot": (
-        "pool/cache/take.c",
-        "s/ take_depot\\(call, call->pop, request, out\\) \\|\\|/ false ||/",
-        "Blocks/FreedByAnotherThread.ServesTheSameStreamAtOnce/Some",
-    ),
     # Freed on F, for another.
     "done_without_a_query": (
         "pool/cache/epoch.c",
@@ -182,11 +177,6 @@ MUTANTS = {
         "pool/cache/epoch.c",
         "/^static uint64_t drain_closed/,/^}/s/event && query\\(member, event\\) != CUDA_SUCCESS/0/",
         "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Few",
-    ),
-    "retired_streams_keep_their_depot": (
-        "pool/cache/call.c",
-        "s/binadei_depot_drain\\(call->member, slot\\);//",
-        "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Some",
     ),
     "slots_are_used_again_with_caches": (
         "pool/cache/slot.c",

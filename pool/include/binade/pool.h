@@ -36,7 +36,8 @@ extern "C" {
 /** binade_pool_destroy() prints to stderr what was never freed. */
 #define BINADE_POOL_REPORT_LEAKS (UINT32_C(1) << 1)
 /** Blocks may be shared with other processes, binade/ipc.h. Who gets one block
- *  can see all of the segment that it lies in, so keep nothing else there. */
+ *  can see all of the segment that it lies in, so keep nothing else there.
+ *  Blocks above 1 MiB are aligned to 2 MiB. */
 #define BINADE_POOL_EXPORTABLE (UINT32_C(1) << 2)
 /** A capture that has no scope (binade/scope.h) gets one when the pool meets it.
  *  It lasts until binade_scope_release_all(). The pool meets captures only
@@ -89,9 +90,11 @@ typedef struct binade_pool_options {
     const binade_source *source;
     /** Most that the pool ever reserves; 0: what the device has. [limit] */
     uint64_t limit_bytes;
-    /** Between these a segment has 5/8 of what is reserved already: multiples of
-     *  2 MiB, 32 MiB and 1 GiB by default. A request above an eighth of that has
-     *  a segment of its own. [first_segment, largest_segment] */
+    /** A segment has at least the first size, 32 MiB by default: 2 MiB for
+     *  requests up to 1 MiB, 20 MiB below 10 MiB, otherwise the request's own
+     *  size; or a quarter of what is reserved, up to the largest size, 1 GiB by
+     *  default, where that is eight times the request. Multiples of 2 MiB.
+     *  [first_segment, largest_segment] */
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     /** Free memory that one thread's caches may hold; 0: no caches. Default
@@ -205,8 +208,8 @@ BINADE_API binade_status binade_pool_destroy(binade_pool *pool,
  *                    12.5 % larger at most will do.
  * @param stream      Stream that will use the block first, or
  *                    BINADE_STREAM_ANY if the caller cannot tell.
- * @param out         [out] Device address, aligned to 512 bytes, and to 2 MiB
- *                    above 1 MiB. Written only when BINADE_OK is returned.
+ * @param out         [out] Device address, aligned to 512 bytes, in an exportable
+ *                    pool to 2 MiB above 1 MiB. Written only when BINADE_OK is returned.
  *
  * @return BINADE_OK
  * @return BINADE_E_INVALID    `pool` or `out` is NULL, or the pool destroyed.
