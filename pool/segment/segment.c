@@ -85,7 +85,9 @@ static void fill(struct binadei_segments *segments,
         options->limit_bytes ? options->limit_bytes : UINT64_MAX;
     segments->watermark_bytes = options->watermark_bytes;
     segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
-    segments->first_bytes = first;
+    segments->first_bytes = first ? first : BINADEI_SEGMENT_FIRST_BYTES;
+    if (segments->first_bytes > segments->largest_bytes)
+        segments->first_bytes = segments->largest_bytes;
     segments->granularity_bytes = source->granularity_bytes;
     if (segments->granularity_bytes < BINADEI_PAGE_BYTES)
         segments->granularity_bytes = BINADEI_PAGE_BYTES;

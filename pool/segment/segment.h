@@ -25,6 +25,7 @@
  * message already. */
 #define BINADEI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
 
+#define BINADEI_SEGMENT_FIRST_BYTES (UINT64_C(32) << 20)
 #define BINADEI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
 
 struct binadei_segments;
@@ -40,8 +41,7 @@ struct binadei_segments_options {
     uint32_t page_capacity; /* of the offset space; at least 1 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
     /* The first is the least that a segment has, the largest bounds those that
-     * requests share: multiples of 2 MiB; 0: what is
-     * needed, and 1 GiB. */
+     * requests share: multiples of 2 MiB, 0 for the two above. */
     uint64_t first_bytes;
     uint64_t largest_bytes;
     /* Growth that begins below it ends there if the need does; 0: none. */
