@@ -456,6 +456,8 @@ bool binadei_epochs_have_passed(struct binadei_call *call, uint64_t number)
         return true;
     if (!engine->driver->cuCtxRecordEvent)
         return false;
+    /* Those that are over leave room for more. */
+    poll_contexts(call->member);
     while (recorded(engine) < number && close_guarded(call->member, true))
         continue;
     poll_contexts(call->member);

@@ -166,7 +166,8 @@ static uint64_t step_pages(const struct binadei_segments *segments,
     if (aim->needed_bytes <= quarter / OWN_SEGMENT_PART &&
         quarter / BINADEI_PAGE_BYTES > aim->needed)
         return quarter / BINADEI_PAGE_BYTES;
-    if (aim->needed_bytes > SMALL_BYTES && aim->needed_bytes < SHARED_BYTES)
+    if (aim->needed_bytes > SMALL_BYTES && aim->needed_bytes < SHARED_BYTES &&
+        segments->largest_bytes >= SHARED_PAGES * BINADEI_PAGE_BYTES)
         return SHARED_PAGES;
     return aim->needed;
 }
