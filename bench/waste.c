@@ -19,7 +19,7 @@ static const char help[] =
     "               BINADE_DRIVER says)\n"
     "\n"
     "Prints Markdown. Requests go from 1 byte to 4 GiB: the powers of two and\n"
-    "their eighths, one byte less and one more; and up to 1 MiB the last size "
+    "their eighths, one byte less and one more; and up to 32 KiB the last size "
     "of\n"
     "every size class and the one after it. A request holds what\n"
     "binade_usable_size() says, in a pool without caches, so that no larger "

@@ -104,7 +104,8 @@ static inline binade_devptr take_cached(binade_pool *pool, size_t size_bytes,
     if (!binadei_hit_begin(thread))
         return 0;
     const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
-    binade_devptr address = route ? binadei_hit_alloc(route, size_bytes) : 0;
+    binade_devptr address =
+        route ? binadei_hit_alloc(route, size_bytes, false) : 0;
     binadei_thread_leave(thread);
     if (!address && binadei_is_recorded(pool))
         address = binadei_recorded_alloc(pool, size_bytes, stream);
@@ -139,15 +140,44 @@ binade_status binade_alloc_cached(binade_pool *pool, size_t size_bytes,
     return BINADE_OK;
 }
 
+/* What is no small block: the same hit, of the newest run. Apart, so that the
+ * other saves no registers for it. */
+static __attribute__((noinline)) binade_status alloc_run(binade_pool *pool,
+                                                         size_t size_bytes,
+                                                         binade_stream stream,
+                                                         binade_devptr *out)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    if (binadei_hit_is_run(size_bytes) && out && binadei_hit_begin(thread)) {
+        const struct binadei_route *route =
+            binadei_hit_last(thread, pool, stream);
+        binade_devptr address =
+            BINADEI_LIKELY(route)
+                ? binadei_hit_pop_run(route->pop, size_bytes,
+                                      binadei_hit_slack(pool, size_bytes))
+                : 0;
+        binadei_thread_leave(thread);
+        if (BINADEI_LIKELY(address)) {
+            *out = address;
+            return BINADE_OK;
+        }
+    }
+    return alloc_other(pool, size_bytes, stream, out);
+}
+
 binade_status binade_alloc(binade_pool *pool, size_t size_bytes,
                            binade_stream stream, binade_devptr *out)
 {
     struct binadei_thread *thread = binadei_thread_self;
+    if (!BINADEI_LIKELY(binadei_hit_less_one(size_bytes) <
+                        BINADEI_SMALL_GRAINS))
+        return alloc_run(pool, size_bytes, stream, out);
     if (BINADEI_LIKELY(out) && binadei_hit_begin(thread)) {
         const struct binadei_route *route =
             binadei_hit_last(thread, pool, stream);
-        binade_devptr address =
-            BINADEI_LIKELY(route) ? binadei_hit_alloc(route, size_bytes) : 0;
+        binade_devptr address = BINADEI_LIKELY(route)
+                                    ? binadei_hit_alloc_small(route, size_bytes)
+                                    : 0;
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(address)) {
             *out = address;

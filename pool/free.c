@@ -107,19 +107,14 @@ static __attribute__((noinline)) binade_status free_slow(binade_pool *pool,
     return status;
 }
 
-/* The class of a block that starts at `address`, or no small one. */
-static inline uint32_t class_at(const binade_pool *pool, binade_devptr address)
+/* The byte that a block of this size has, as far as hits take it; else one that
+ * no block has. */
+static inline uint32_t byte_of_size(size_t size_bytes)
 {
-    return binadei_hit_byte(pool, address) - 1U;
-}
-
-/* The class of a size; above the small ones for 0 and for large sizes. */
-static inline uint32_t class_of_size(size_t size_bytes)
-{
-    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
-    return less_one < BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES
-               ? binadei_class_of(less_one)
-               : BINADEI_CLASSES;
+    uint64_t less_one = binadei_hit_less_one(size_bytes);
+    if (BINADEI_LIKELY(less_one < BINADEI_SMALL_GRAINS))
+        return binadei_small_class_of(less_one) + 1;
+    return less_one < BINADEI_HIT_GRAINS ? BINADEI_BYTE_RUN : UINT8_MAX;
 }
 
 /* Inside: whether the thread's cache took the block, plain or a tenant's. */
@@ -127,9 +122,9 @@ static inline bool give_by(const struct binadei_thread *thread,
                            const struct binadei_route *route, binade_pool *pool,
                            binade_devptr address)
 {
-    uint32_t class_index = class_at(pool, address);
-    return (class_index < BINADEI_SMALL_CLASSES &&
-            binadei_hit_free(route, class_index, address)) ||
+    binadei_grain start = {0};
+    uint8_t byte = binadei_hit_byte(pool, address, &start);
+    return binadei_hit_free_block(route, pool, byte, start, address) ||
            binadei_tenant_free(thread, route, pool, address);
 }
 
@@ -165,6 +160,21 @@ binade_status binade_free_cached(binade_pool *pool, binade_devptr address,
     return give_cached(pool, address, stream) ? BINADE_OK : BINADE_E_BUSY;
 }
 
+/* Ends a hit of binade_free() that found a run, on the thread's last route.
+ * Apart, so that the hit of a small block saves no registers for it. */
+static __attribute__((noinline)) binade_status free_run(binade_pool *pool,
+                                                        binade_devptr address,
+                                                        binade_stream stream,
+                                                        binadei_grain start)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    bool is_given = binadei_hit_free_run(
+        thread->last, binadei_hit_run_grains(pool, start), address);
+    binadei_thread_leave(thread);
+    return BINADEI_LIKELY(is_given) ? BINADE_OK
+                                    : free_other(pool, address, stream);
+}
+
 binade_status binade_free(binade_pool *pool, binade_devptr address,
                           binade_stream stream)
 {
@@ -172,10 +182,13 @@ binade_status binade_free(binade_pool *pool, binade_devptr address,
     if (binadei_hit_begin(thread)) {
         const struct binadei_route *route =
             binadei_hit_last(thread, pool, stream);
-        uint32_t class_index =
-            BINADEI_LIKELY(route) ? class_at(pool, address) : BINADEI_CLASSES;
-        bool is_given = BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
-                        binadei_hit_free(route, class_index, address);
+        binadei_grain start = {0};
+        uint32_t byte =
+            BINADEI_LIKELY(route) ? binadei_hit_byte(pool, address, &start) : 0;
+        if (byte == BINADEI_BYTE_RUN)
+            return free_run(pool, address, stream, start);
+        bool is_given = BINADEI_LIKELY(byte - 1 < BINADEI_SMALL_CLASSES) &&
+                        binadei_hit_free(route, byte - 1, address);
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(is_given))
             return BINADE_OK;
@@ -183,29 +196,40 @@ binade_status binade_free(binade_pool *pool, binade_devptr address,
     return free_other(pool, address, stream);
 }
 
-/* Inside: as give_by(), if the block has the class that its size has. */
+/* Inside: whether the block may have this size, which has that byte. */
+static inline bool is_size(const binade_pool *pool, uint32_t byte,
+                           binadei_grain start, size_t size_bytes)
+{
+    return byte != BINADEI_BYTE_RUN ||
+           binadei_hit_is_size(binadei_hit_run_grains(pool, start), size_bytes);
+}
+
+/* Inside: as give_by(), if the block may have this size. */
 static inline bool give_sized_by(const struct binadei_thread *thread,
                                  const struct binadei_route *route,
                                  binade_pool *pool, binade_devptr address,
-                                 uint32_t class_index)
+                                 size_t size_bytes)
 {
-    uint32_t found = class_at(pool, address);
-    return (found == class_index &&
-            binadei_hit_free(route, class_index, address)) ||
-           (found == (class_index | BINADEI_BYTE_SPECIAL) &&
-            binadei_tenant_free(thread, route, pool, address));
+    binadei_grain start = {0};
+    uint32_t byte = byte_of_size(size_bytes);
+    uint32_t found = binadei_hit_byte(pool, address, &start);
+    if ((found & ~BINADEI_BYTE_SPECIAL) != byte ||
+        !is_size(pool, byte, start, size_bytes))
+        return false;
+    return found == byte ? binadei_hit_free_block(route, pool, (uint8_t)byte,
+                                                  start, address)
+                         : binadei_tenant_free(thread, route, pool, address);
 }
 
 static inline bool give_sized_cached(binade_pool *pool, binade_devptr address,
                                      size_t size_bytes, binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    uint32_t class_index = class_of_size(size_bytes);
-    if (class_index >= BINADEI_SMALL_CLASSES || !binadei_hit_begin(thread))
+    if (!binadei_hit_begin(thread))
         return false;
     const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
     bool is_given =
-        route && give_sized_by(thread, route, pool, address, class_index);
+        route && give_sized_by(thread, route, pool, address, size_bytes);
     binadei_thread_leave(thread);
     return is_given ||
            (binadei_is_recorded(pool) &&
@@ -225,18 +249,45 @@ free_sized_other(binade_pool *pool, binade_devptr address, size_t size_bytes,
                : free_slow(pool, address, size_bytes, stream);
 }
 
-binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
-                                size_t size_bytes, binade_stream stream)
+/* The whole hit, of a size that is no small block's; apart as free_run() is. */
+static __attribute__((noinline)) binade_status
+free_sized_run(binade_pool *pool, binade_devptr address, size_t size_bytes,
+               binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
     if (binadei_hit_begin(thread)) {
         const struct binadei_route *route =
             binadei_hit_last(thread, pool, stream);
-        uint32_t class_index = class_of_size(size_bytes);
+        binadei_grain start = {0};
+        bool is_run =
+            BINADEI_LIKELY(route) &&
+            binadei_hit_byte(pool, address, &start) == BINADEI_BYTE_RUN;
+        uint64_t grains = is_run ? binadei_hit_run_grains(pool, start) : 0;
+        bool is_given = is_run && binadei_hit_is_size(grains, size_bytes) &&
+                        binadei_hit_free_run(route, grains, address);
+        binadei_thread_leave(thread);
+        if (BINADEI_LIKELY(is_given))
+            return BINADE_OK;
+    }
+    return free_sized_other(pool, address, size_bytes, stream);
+}
+
+binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
+                                size_t size_bytes, binade_stream stream)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    uint64_t less_one = binadei_hit_less_one(size_bytes);
+    if (!BINADEI_LIKELY(less_one < BINADEI_SMALL_GRAINS))
+        return free_sized_run(pool, address, size_bytes, stream);
+    if (binadei_hit_begin(thread)) {
+        const struct binadei_route *route =
+            binadei_hit_last(thread, pool, stream);
+        uint32_t class_index = binadei_small_class_of(less_one);
+        binadei_grain start = {0};
         bool is_given =
             BINADEI_LIKELY(route) &&
-            BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
-            BINADEI_LIKELY(class_at(pool, address) == class_index) &&
+            BINADEI_LIKELY(binadei_hit_byte(pool, address, &start) ==
+                           class_index + 1) &&
             binadei_hit_free(route, class_index, address);
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(is_given))

@@ -14,13 +14,21 @@
 #include "pool/climb.h"
 #include "pool/driver/section.h"
 
-/* What must be free in one piece. */
-static uint64_t needed_bytes(const struct binadei_size *size)
+/* Whether it takes whole pages: above 1 MiB, where streams have no maps. */
+static bool is_of_pages(const struct binadei_climb *climb)
 {
-    uint64_t pages = (size->chunks + UINT64_C(1) * BINADEI_PAGE_CHUNKS - 1) /
-                     BINADEI_PAGE_CHUNKS;
-    return size->chunks ? pages * BINADEI_PAGE_BYTES
-                        : size->grains * BINADEI_GRAIN_BYTES;
+    return !climb->call->engine->has_maps &&
+           climb->request->size.grains > BINADEI_TAKE_GRAINS_MAX;
+}
+
+/* What must be free in one piece. */
+static uint64_t needed_bytes(const struct binadei_climb *climb)
+{
+    uint64_t grains = climb->request->size.grains;
+    if (is_of_pages(climb))
+        grains = (grains + BINADEI_PAGE_GRAINS - 1) / BINADEI_PAGE_GRAINS *
+                 BINADEI_PAGE_GRAINS;
+    return grains * BINADEI_GRAIN_BYTES;
 }
 
 static void fill_request(const struct binadei_climb *climb,
@@ -31,9 +39,9 @@ static void fill_request(const struct binadei_climb *climb,
     report->pool = climb->call->pool;
     report->stream = climb->call->stream;
     report->requested_bytes = request->size_bytes;
-    report->needed_bytes = needed_bytes(&request->size);
+    report->needed_bytes = needed_bytes(climb);
     report->alignment_bytes = request->alignment_grains * BINADEI_GRAIN_BYTES;
-    if (request->size.chunks)
+    if (is_of_pages(climb))
         report->alignment_bytes = BINADEI_PAGE_BYTES;
     report->grow_status = (uint32_t)climb->refusal;
     report->duration_ns = binadei_now_ns() - climb->begin_ns;

@@ -110,7 +110,8 @@ static binade_status take(binade_pool *pool, const struct binadei_wish *wish,
         const struct binadei_route *route =
             binadei_hit_find(thread, pool, stream);
         if (route)
-            address = binadei_hit_alloc(route, wish->size_bytes);
+            address =
+                binadei_hit_alloc(route, wish->size_bytes, wish->is_exact);
         binadei_thread_leave(thread);
     }
     if (!address)
@@ -203,24 +204,24 @@ bool binadei_tenant_free(const struct binadei_thread *thread,
     struct binadei_tags *tags = binadei_tags(engine);
     if (!tags)
         return false;
-    uint8_t byte = binadei_hit_byte(pool, address);
-    uint8_t bare = byte & (uint8_t)~BINADEI_BYTE_SPECIAL;
     binadei_grain start;
-    if (byte == bare || !bare || bare > BINADEI_SMALL_CLASSES ||
-        !binadei_grain_of(pool->lookup, address, &start))
+    uint8_t byte = binadei_hit_byte(pool, address, &start);
+    uint8_t bare = byte & (uint8_t)~BINADEI_BYTE_SPECIAL;
+    if (byte == bare || !bare)
         return false;
+    uint64_t grains = binadei_block_grains(engine, start, bare);
     binadei_tag tag = binadei_tag_of(tags, start);
     if (!tag || tag & BINADEI_TAG_FURTHER)
         return false;
     binadei_tag_set(tags, start, 0);
     binadei_buddy_set_class(engine->buddy, start, bare);
-    if (!binadei_hit_free(route, bare - 1U, address)) {
+    if (!binadei_hit_free_block(route, pool, bare, start, address)) {
         binadei_tag_set(tags, start, tag);
         binadei_buddy_set_class(engine->buddy, start, byte);
         return false;
     }
     binadei_account_release(&binadei_tenant_of_tag(tag)->account,
-                            thread->number, binadei_class_bytes(bare - 1U));
+                            thread->number, grains * BINADEI_GRAIN_BYTES);
     return true;
 }
 

@@ -118,6 +118,11 @@ uint64_t binadei_buddy_run_grains(const struct binadei_buddy *buddy,
                                 memory_order_relaxed);
 }
 
+const _Atomic uint32_t *binadei_buddy_lengths(const struct binadei_buddy *buddy)
+{
+    return buddy->run_grains;
+}
+
 void binadei_buddy_set_run_grains(struct binadei_buddy *buddy,
                                   binadei_grain start, uint64_t grains)
 {

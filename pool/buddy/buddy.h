@@ -134,6 +134,9 @@ uint64_t binadei_buddy_run_grains(const struct binadei_buddy *buddy,
                                   binadei_grain start);
 void binadei_buddy_set_run_grains(struct binadei_buddy *buddy,
                                   binadei_grain start, uint64_t grains);
+/* All lengths of runs, by chunk: for a hot path, as the metadata bytes. */
+const _Atomic uint32_t *
+binadei_buddy_lengths(const struct binadei_buddy *buddy);
 
 /* At rest: checks the numbered invariants. NULL, or which one is broken;
  * `out_at` is then the grain where. */

@@ -28,6 +28,7 @@ struct binadei_engine_options {
     uint64_t cache_bytes;
     uint64_t history_entries; /* of each thread; 0: none */
     bool has_maps;            /* streams have maps, not batches */
+    bool has_limit;           /* one was set: cached runs fit within 1/128 */
 };
 
 /* BINADE_OK or BINADE_E_NO_HOST_MEMORY. */

@@ -11,6 +11,7 @@
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
 #include "pool/cache/bundle.h"
+#include "pool/cache/entry.h"
 #include "pool/cache/epoch.h"
 #include "pool/cache/guard.h"
 #include "pool/cache/history.h"
@@ -23,6 +24,9 @@
 
 /* Events that a pool begins with. */
 #define FIRST_BATCHES 128U
+/* Where memory is limited, a cached run serves what is shorter by at most 1/128:
+ * what it is longer nobody can have. */
+#define LIMITED_SLACK_SHIFT 7U
 
 static binade_status no_memory(void)
 {
@@ -110,6 +114,8 @@ binadei_engine_create(const struct binadei_engine_options *options,
     }
     options->pool->lookup = engine->lookup;
     options->pool->classes = binadei_buddy_classes(options->buddy);
+    options->pool->run_grains = binadei_buddy_lengths(options->buddy);
+    options->pool->slack_shift = options->has_limit ? LIMITED_SLACK_SHIFT : 0;
     options->pool->engine = engine;
     /* The kernel takes milliseconds for the first of a process with several
      * threads: not in somebody's allocation. */
@@ -183,7 +189,7 @@ static void give_cache(struct binadei_member *by, struct binadei_cache *cache)
         struct binadei_magazine *magazine = &cache->magazines[i];
         uint32_t count = binadei_magazine_count(magazine);
         for (uint32_t j = 0; j < count; j++)
-            binadei_give_block(by, magazine->addresses[j]);
+            binadei_give_block(by, binadei_entry_address(magazine->entries[j]));
         binadei_magazine_set(magazine, 0);
     }
     give_all(by, cache->leaving);
@@ -284,7 +290,7 @@ static void add_magazines(const struct binadei_cache *cache,
         binadei_count_read(&cache->run_alloc_bytes);
     sums->counts[BINADEI_COUNT_FREE_BYTES] +=
         binadei_count_read(&cache->run_free_bytes);
-    sums->cached_bytes += binadei_count_read(&cache->run_cached_bytes);
+    sums->cached_bytes += binadei_cache_run_bytes(cache);
 }
 
 static void add_member(const struct binadei_member *member,

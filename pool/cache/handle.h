@@ -45,10 +45,14 @@ struct binade_pool {
     alignas(64) _Atomic uint64_t attention;
     /* Constant while the pool lives. */
     const struct binadei_lookup *lookup;
-    const _Atomic uint8_t *classes; /* the buddy's metadata bytes */
+    const _Atomic uint8_t *classes;     /* the buddy's metadata bytes */
+    const _Atomic uint32_t *run_grains; /* and its lengths of runs, by chunk */
     struct binadei_engine *engine;
     struct binadei_pool_body *body; /* the facade's */
     struct binade_pool *next_gone;  /* of all that were destroyed */
+    /* A cached run serves a request of so many grains if it is longer by at
+     * most so many shifted right by this. */
+    uint32_t slack_shift;
 };
 
 static inline uint64_t binadei_attention(const struct binade_pool *pool)

@@ -34,9 +34,7 @@ static uint32_t class_of(uint8_t byte, uint64_t grains)
 {
     if ((byte & ~BINADEI_BYTE_SPECIAL) != BINADEI_BYTE_RUN)
         return (byte & ~BINADEI_BYTE_SPECIAL) - 1;
-    return grains > binadei_class_grains(BINADEI_CLASSES - 1)
-               ? BINADEI_CLASSES
-               : binadei_class_of(grains - 1);
+    return binadei_run_class_of(grains);
 }
 
 binade_status binadei_block_at(const struct binadei_engine *engine,

@@ -13,6 +13,7 @@
 
 #include "pool/cache/bounds.h"
 #include "pool/cache/bundle.h"
+#include "pool/cache/entry.h"
 #include "pool/cache/leave.h"
 
 #define FIRST_BYTES (UINT64_C(64) << 10)
@@ -45,11 +46,11 @@ bool binadei_magazine_reserve(struct binadei_magazine *magazine,
     uint32_t room = magazine->room ? magazine->room : 8;
     while (room < blocks)
         room *= 2;
-    binade_devptr *addresses =
-        realloc(magazine->addresses, room * sizeof(*addresses));
-    if (!addresses)
+    binade_devptr *entries =
+        realloc(magazine->entries, room * sizeof(*entries));
+    if (!entries)
         return false;
-    magazine->addresses = addresses;
+    magazine->entries = entries;
     magazine->room = room;
     return true;
 }
@@ -105,12 +106,12 @@ static bool shed(struct binadei_member *by, struct binadei_cache *cache,
         return false;
     bundle->count = blocks;
     for (uint32_t i = 0; i < blocks; i++)
-        bundle->addresses[i] = magazine->addresses[i];
+        bundle->addresses[i] = binadei_entry_address(magazine->entries[i]);
     for (uint32_t i = 0; i < left; i++)
-        magazine->addresses[i] = magazine->addresses[i + blocks];
+        magazine->entries[i] = magazine->entries[i + blocks];
     binadei_magazine_set(magazine, left);
     if (class_index >= BINADEI_SMALL_CLASSES)
-        binadei_count_add(&cache->run_cached_bytes,
+        binadei_count_add(&cache->run_moved_bytes,
                           -binadei_bundle_bytes(by->engine, bundle));
     binadei_leave_bundle(by, cache, bundle, may_share);
     return true;
@@ -271,12 +272,24 @@ uint32_t binadei_magazine_refill(struct binadei_cache *cache,
         blocks = 1;
     if (blocks > most)
         blocks = most;
-    if (blocks > magazine->capacity && !grant(cache, class_index, blocks))
-        blocks = magazine->capacity ? magazine->capacity : 1;
-    if (!binadei_magazine_reserve(magazine, blocks))
+    /* Runs that were too short for the request are still there. */
+    uint32_t count = binadei_magazine_count(magazine);
+    if (count + blocks > magazine->capacity &&
+        !grant(cache, class_index, count + blocks))
+        blocks = magazine->capacity > count ? magazine->capacity - count : 1;
+    if (!binadei_magazine_reserve(magazine, count + blocks))
         return 1;
     magazine->refill = blocks;
     return blocks;
+}
+
+static binade_devptr entry_of(const struct binadei_engine *engine,
+                              uint32_t class_index, binade_devptr address)
+{
+    if (!binadei_class_has_entries(class_index))
+        return address;
+    uint64_t bytes = binadei_block_bytes(engine, class_index, address);
+    return binadei_entry_of(class_index, bytes / BINADEI_GRAIN_BYTES, address);
 }
 
 bool binadei_magazine_load(struct binadei_member *member,
@@ -296,10 +309,11 @@ bool binadei_magazine_load(struct binadei_member *member,
         (void)grant(cache, class_index, total);
     set_in_use(cache, class_index, true);
     for (uint32_t i = 0; i < bundle->count; i++)
-        magazine->addresses[count + i] = bundle->addresses[i];
+        magazine->entries[count + i] =
+            entry_of(member->engine, class_index, bundle->addresses[i]);
     binadei_magazine_set(magazine, total);
     if (class_index >= BINADEI_SMALL_CLASSES)
-        binadei_count_add(&cache->run_cached_bytes,
+        binadei_count_add(&cache->run_moved_bytes,
                           binadei_bundle_bytes(member->engine, bundle));
     binadei_bundle_spare(member, bundle);
     return true;

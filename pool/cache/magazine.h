@@ -32,7 +32,7 @@ static inline void binadei_magazine_set(struct binadei_magazine *magazine,
 static inline uint32_t
 binadei_cache_next_in_use(const struct binadei_cache *cache, uint32_t from)
 {
-    for (uint32_t word = from / 64; word < BINADEI_CLASSES / 64; word++) {
+    for (uint32_t word = from / 64; word < BINADEI_CLASS_WORDS; word++) {
         uint64_t bits =
             atomic_load_explicit(&cache->in_use[word], memory_order_relaxed);
         if (word == from / 64)
@@ -51,7 +51,18 @@ binadei_magazine_count_alloc(struct binadei_magazine *magazine,
     binadei_count_add(&magazine->requested_bytes, size_bytes);
 }
 
-/* Has room for `blocks` addresses in all; false: no memory. */
+/* Bytes of the runs in a cache's magazines; exact at rest. */
+static inline uint64_t
+binadei_cache_run_bytes(const struct binadei_cache *cache)
+{
+    uint64_t bytes = binadei_count_read(&cache->run_moved_bytes) +
+                     binadei_count_read(&cache->run_free_bytes) -
+                     binadei_count_read(&cache->run_alloc_bytes);
+    /* The owner went on between the reads. */
+    return bytes > INT64_MAX ? 0 : bytes;
+}
+
+/* Has room for `blocks` entries in all; false: no memory. */
 bool binadei_magazine_reserve(struct binadei_magazine *magazine,
                               uint32_t blocks);
 

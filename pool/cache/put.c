@@ -5,6 +5,7 @@
  */
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/uses.h"
 #include "pool/tenant/directory.h"
@@ -15,8 +16,11 @@ static void count_free(struct binadei_cache *cache,
     uint64_t bytes = block->grains * BINADEI_GRAIN_BYTES;
     if (block->class_index < BINADEI_CLASSES) {
         binadei_count_add(&cache->magazines[block->class_index].free_count, 1);
-        if (block->class_index >= BINADEI_SMALL_CLASSES)
+        if (block->class_index >= BINADEI_SMALL_CLASSES) {
             binadei_count_add(&cache->run_free_bytes, bytes);
+            /* Where a magazine has it now, push() has said so. */
+            binadei_count_add(&cache->run_moved_bytes, -bytes);
+        }
         return;
     }
     binadei_count(cache->member, BINADEI_COUNT_FREES, 1);
@@ -28,10 +32,11 @@ static void push(struct binadei_cache *cache, const struct binadei_block *block,
 {
     struct binadei_magazine *magazine = &cache->magazines[block->class_index];
     uint32_t count = binadei_magazine_count(magazine);
-    magazine->addresses[count] = address;
+    magazine->entries[count] =
+        binadei_entry_of(block->class_index, block->grains, address);
     binadei_magazine_set(magazine, count + 1);
     if (block->class_index >= BINADEI_SMALL_CLASSES)
-        binadei_count_add(&cache->run_cached_bytes,
+        binadei_count_add(&cache->run_moved_bytes,
                           block->grains * BINADEI_GRAIN_BYTES);
 }
 
@@ -40,7 +45,8 @@ static bool is_on_top(const struct binadei_magazine *magazine,
                       binade_devptr address)
 {
     uint32_t count = binadei_magazine_count(magazine);
-    return count && magazine->addresses[count - 1] == address;
+    return count &&
+           binadei_entry_address(magazine->entries[count - 1]) == address;
 }
 
 static binade_status refuse_twice(binade_devptr address)

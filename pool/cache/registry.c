@@ -149,7 +149,7 @@ static void fold(const struct binadei_cache *cache)
 static void free_cache(struct binadei_cache *cache)
 {
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++)
-        free(cache->magazines[i].addresses);
+        free(cache->magazines[i].entries);
     binadei_bundles_free(cache->leaving);
     free(cache);
 }

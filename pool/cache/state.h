@@ -149,14 +149,14 @@ struct binadei_slot {
 typedef _Atomic uint64_t binadei_counter;
 
 struct binadei_magazine {
-    /* A hit touches this line and the addresses. */
+    /* A hit touches this line and the entries. */
     alignas(64) atomic_uint count; /* CT */
     uint32_t capacity;             /* pushes stop here; in the budget */
-    binade_devptr *addresses;
+    binade_devptr *entries;        /* see entry.h */
     binadei_counter alloc_count;
     binadei_counter free_count;
     binadei_counter requested_bytes;
-    uint32_t room;       /* of `addresses` */
+    uint32_t room;       /* of `entries` */
     uint32_t refill;     /* blocks that the last miss took */
     uint64_t seen;       /* activity when the budget's hand passed */
     bool has_overflowed; /* since the last miss */
@@ -169,15 +169,17 @@ struct binadei_cache {
     struct binadei_slot *slot;
     struct binadei_cache *next; /* the member's; the registry's lock */
     /* CT: which magazines have capacity or blocks, a bit each. Most have not. */
-    _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
+    _Atomic uint64_t in_use[BINADEI_CLASS_WORDS];
     /* On its way out, without an event yet. */
     struct binadei_bundle *leaving;
     atomic_uint leaving_blocks; /* CT */
     uint64_t leaving_bytes;
-    /* Runs differ in size: their bytes, where counts tell it of the others. */
+    /* Runs differ in size: their bytes, where counts tell it of the others. What
+     * is in the magazines follows from them and from what came or went beside
+     * allocations and frees, which wraps around; so a hit adds up one sum. */
     binadei_counter run_alloc_bytes;
     binadei_counter run_free_bytes;
-    binadei_counter run_cached_bytes;
+    binadei_counter run_moved_bytes;
 };
 
 /* What members count. Sums over members are the pool's. */

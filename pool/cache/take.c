@@ -8,6 +8,7 @@
  */
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/own.h"
 #include "pool/cache/poll.h"
@@ -22,6 +23,12 @@ static uint32_t class_of(const struct binadei_request *request)
 static bool is_run(const struct binadei_request *request)
 {
     return request->size.chunks != 0;
+}
+
+/* A run above what the buddy cuts out of one page. */
+static bool is_long(const struct binadei_request *request)
+{
+    return request->size.grains > BINADEI_TAKE_GRAINS_MAX;
 }
 
 /* Counts on a magazine, or on the member for blocks that have none. */
@@ -41,30 +48,49 @@ static void count_alloc(struct binadei_cache *cache,
     binadei_count(member, BINADEI_COUNT_REQUESTED_BYTES, request->size_bytes);
 }
 
-static bool is_long_enough(const struct binadei_request *request,
-                           uint64_t bytes)
+static bool is_aligned(const struct binadei_request *request,
+                       binade_devptr address)
 {
-    uint64_t needed_bytes = request->size.grains * BINADEI_GRAIN_BYTES;
-    return request->is_exact ? bytes == needed_bytes : bytes >= needed_bytes;
+    return !(address & (request->alignment_grains * BINADEI_GRAIN_BYTES - 1));
 }
 
-/* The newest run of the bucket that is long enough. */
-static bool pop_run(struct binadei_cache *cache,
+static uint64_t entry_grains(const struct binadei_engine *engine,
+                             uint32_t class_index, binade_devptr entry)
+{
+    return binadei_class_has_entries(class_index)
+               ? binadei_class_grains(class_index) -
+                     binadei_entry_shortfall(entry)
+               : binadei_block_bytes(engine, class_index, entry) /
+                     BINADEI_GRAIN_BYTES;
+}
+
+/* By how many grains a cached run may be longer than what is asked for. */
+static uint64_t slack_of(const struct binadei_call *call,
+                         const struct binadei_request *request)
+{
+    return request->is_exact ? 0
+                             : request->size.grains >> call->pool->slack_shift;
+}
+
+/* The newest run of the bucket that is long enough, and not too long. */
+static bool pop_run(const struct binadei_call *call,
+                    struct binadei_cache *cache,
                     const struct binadei_request *request, binade_devptr *out)
 {
     struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
+    uint64_t slack = slack_of(call, request);
     uint32_t count = binadei_magazine_count(magazine);
     for (uint32_t i = count; i-- > 0;) {
-        binade_devptr address = magazine->addresses[i];
-        uint64_t bytes = binadei_block_bytes(cache->member->engine,
-                                             class_of(request), address);
-        if (!is_long_enough(request, bytes))
+        binade_devptr entry = magazine->entries[i];
+        uint64_t grains = entry_grains(call->engine, class_of(request), entry);
+        /* Wraps around where the run is too short. */
+        if (grains - request->size.grains > slack ||
+            !is_aligned(request, binadei_entry_address(entry)))
             continue;
-        magazine->addresses[i] = magazine->addresses[count - 1];
+        magazine->entries[i] = magazine->entries[count - 1];
         binadei_magazine_set(magazine, count - 1);
-        binadei_count_add(&cache->run_cached_bytes, -bytes);
-        count_alloc(cache, request, bytes);
-        *out = address;
+        count_alloc(cache, request, grains * BINADEI_GRAIN_BYTES);
+        *out = binadei_entry_address(entry);
         return true;
     }
     return false;
@@ -77,8 +103,8 @@ static bool pop_small(struct binadei_cache *cache,
     uint32_t count = binadei_magazine_count(magazine);
     if (!count)
         return false;
-    binade_devptr address = magazine->addresses[count - 1];
-    if (address & (request->alignment_grains * BINADEI_GRAIN_BYTES - 1))
+    binade_devptr address = magazine->entries[count - 1];
+    if (!is_aligned(request, address))
         return false;
     binadei_magazine_set(magazine, count - 1);
     count_alloc(cache, request, 0);
@@ -86,12 +112,12 @@ static bool pop_small(struct binadei_cache *cache,
     return true;
 }
 
-static bool pop(struct binadei_cache *cache,
+static bool pop(const struct binadei_call *call, struct binadei_cache *cache,
                 const struct binadei_request *request, binade_devptr *out)
 {
     if (class_of(request) >= BINADEI_CLASSES)
         return false;
-    return is_run(request) ? pop_run(cache, request, out)
+    return is_run(request) ? pop_run(call, cache, request, out)
                            : pop_small(cache, request, out);
 }
 
@@ -107,14 +133,25 @@ static void mark(struct binadei_engine *engine, binadei_grain start,
     binadei_buddy_set_class(engine->buddy, start, byte);
 }
 
+/* Runs that come into the cache's magazines beside frees. */
+static void count_moved(struct binadei_cache *cache,
+                        const struct binadei_request *request, uint64_t bytes)
+{
+    if (is_run(request) && class_of(request) < BINADEI_CLASSES)
+        binadei_count_add(&cache->run_moved_bytes, bytes);
+}
+
 /* One block from the buddy, straight to the caller. */
 static void hand_out(struct binadei_call *call,
                      const struct binadei_request *request, binadei_grain start,
                      binade_devptr *out)
 {
+    struct binadei_cache *done = call->member->done;
+    uint64_t bytes = request->size.grains * BINADEI_GRAIN_BYTES;
     mark(call->engine, start, request);
-    count_alloc(call->member->done, request,
-                request->size.grains * BINADEI_GRAIN_BYTES);
+    count_alloc(done, request, bytes);
+    /* It was in no magazine. */
+    count_moved(done, request, bytes);
     *out = binadei_address_of(call->engine->lookup, start);
 }
 
@@ -131,14 +168,18 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     /* The lowest is on top. The magazine has room: see its refill. */
     for (uint32_t i = taken; i-- > 1;) {
         mark(engine, starts[i], request);
-        magazine->addresses[count++] =
-            binadei_address_of(engine->lookup, starts[i]);
+        magazine->entries[count++] =
+            binadei_entry_of(class_of(request), request->size.grains,
+                             binadei_address_of(engine->lookup, starts[i]));
     }
     binadei_magazine_set(magazine, count);
+    count_moved(cache, request,
+                (taken - 1) * request->size.grains * BINADEI_GRAIN_BYTES);
     hand_out(call, request, starts[0], out);
 }
 
-/* Several blocks by one claim; all but one stay in the DONE magazine. */
+/* Several blocks of up to 1 MiB by one claim; all but one stay in the DONE
+ * magazine. */
 static bool take_small(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out)
@@ -187,7 +228,7 @@ static bool load_and_pop(struct binadei_call *call, struct binadei_cache *cache,
     if (!bundle)
         return false;
     if (binadei_magazine_load(call->member, cache, bundle))
-        return pop(cache, request, out);
+        return pop(call, cache, request, out);
     binadei_leave_bundle(call->member, cache, bundle, true);
     return false;
 }
@@ -243,8 +284,8 @@ static bool take_retired(struct binadei_call *call,
     if (poll.own && class_of(request) == BINADEI_CLASSES)
         return take_uncached(&poll, request, out);
     binadei_poll_own(&poll, call->push->slot);
-    return poll.found && (pop(call->pop, request, out) ||
-                          pop(call->member->done, request, out));
+    return poll.found && (pop(call, call->pop, request, out) ||
+                          pop(call, call->member->done, request, out));
 }
 
 /* The maps from which the call may take, beside what is done. */
@@ -287,16 +328,54 @@ static bool take_small_of_maps(struct binadei_call *call,
     return taken != 0;
 }
 
-/* One block from all that the call may take from. */
-static bool take_of_view(struct binadei_call *call,
-                         const struct binadei_request *request,
-                         bool is_thorough, binade_devptr *out)
+/* How many blocks to carve side by side for the cache. */
+static uint32_t carve_count(struct binadei_cache *cache,
+                            const struct binadei_request *request)
+{
+    return class_of(request) < BINADEI_CLASSES && request->alignment_grains == 1
+               ? binadei_magazine_refill(cache, class_of(request))
+               : 1;
+}
+
+/* Runs of the length that is asked for, side by side, so that nothing is left
+ * between them and they merge again; or one. What is done can serve any stream
+ * later. */
+static bool take_runs_of_maps(struct binadei_call *call,
+                              const struct binadei_request *request,
+                              binade_devptr *out)
+{
+    const struct binadei_view view = {call->engine->buddy, maps_of(call),
+                                      false};
+    struct binadei_cache *cache = view.maps ? call->pop : call->member->done;
+    uint64_t grains = request->size.grains;
+    uint32_t count = carve_count(cache, request);
+    binadei_grain starts[BINADEI_REFILL_BLOCKS];
+    if (count > 1 &&
+        !binadei_view_take(&view, count * grains, 1, false, starts))
+        count = 1;
+    if (count == 1 &&
+        !binadei_view_take(&view, grains, request->alignment_grains, false,
+                           starts))
+        return false;
+    for (uint32_t i = 1; i < count; i++)
+        starts[i] = binadei_grain_at(starts[0].index + i * grains);
+    if (count == 1)
+        hand_out(call, request, starts[0], out);
+    else
+        share_out(call, cache, request, starts, count, out);
+    return true;
+}
+
+/* One block from all that the call may take from, whatever the hints say. */
+static bool take_thoroughly(struct binadei_call *call,
+                            const struct binadei_request *request,
+                            binade_devptr *out)
 {
     const struct binadei_view view = {call->engine->buddy, maps_of(call),
                                       false};
     binadei_grain start;
     if (!binadei_view_take(&view, request->size.grains,
-                           request->alignment_grains, is_thorough, &start))
+                           request->alignment_grains, true, &start))
         return false;
     hand_out(call, request, start, out);
     return true;
@@ -309,7 +388,7 @@ static bool take_of_maps(struct binadei_call *call,
     struct binadei_cache *done = call->member->done;
     return take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
-           (is_run(request) ? take_of_view(call, request, false, out)
+           (is_run(request) ? take_runs_of_maps(call, request, out)
                             : take_small_of_maps(call, request, out));
 }
 
@@ -327,19 +406,19 @@ static bool take_shared(struct binadei_call *call,
            take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
            take_retired(call, request, out) ||
-           (is_run(request) ? take_run(call, request, out)
-                            : take_small(call, request, out));
+           (is_long(request) ? take_run(call, request, out)
+                             : take_small(call, request, out));
 }
 
 bool binadei_take(struct binadei_call *call,
                   const struct binadei_request *request, binade_devptr *out)
 {
-    if (pop(call->pop, request, out))
+    if (pop(call, call->pop, request, out))
         return true;
     if (class_of(request) < BINADEI_CLASSES)
         binadei_magazine_missed(&call->pop->magazines[class_of(request)]);
     if (call->pop != call->member->done &&
-        pop(call->member->done, request, out))
+        pop(call, call->member->done, request, out))
         return true;
     return take_shared(call, request, out);
 }
@@ -355,8 +434,8 @@ bool binadei_take_last(struct binadei_call *call,
     if (binadei_take(call, request, out))
         return true;
     if (call->engine->has_maps)
-        return take_of_view(call, request, true, out);
-    if (is_run(request) ||
+        return take_thoroughly(call, request, out);
+    if (is_long(request) ||
         !binadei_buddy_take_last_resort(call->engine->buddy, &what, &start))
         return false;
     hand_out(call, request, start, out);

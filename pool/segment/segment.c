@@ -85,6 +85,7 @@ static void fill(struct binadei_segments *segments,
     segments->watermark_bytes = options->watermark_bytes;
     segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
     segments->is_stepped = options->is_stepped;
+    segments->is_limited = options->is_limited;
     segments->first_bytes = first                 ? first
                             : options->is_stepped ? 0
                                                   : BINADEI_SEGMENT_FIRST_BYTES;

@@ -36,6 +36,7 @@ struct binadei_segments_options {
     struct binadei_buddy *buddy;
     uint32_t page_capacity; /* of the offset space; at least 1 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
+    bool is_limited; /* the limit is the program's, who wants it used up */
     /* Between these a segment has 5/8 of what is reserved: multiples of 2 MiB,
      * 0 for the two above. */
     uint64_t first_bytes;
