@@ -141,7 +141,7 @@ static bool prepare(const struct search *search, uint64_t start,
 
 static unsigned chunks_for(uint32_t grains)
 {
-    return grains / BINADEI_CHUNK_GRAINS + (grains % BINADEI_CHUNK_GRAINS != 0);
+    return (grains - 1) / BINADEI_CHUNK_GRAINS + 1;
 }
 
 /* How many chunks of a word to cut: as many as the whole batch needs, which then
