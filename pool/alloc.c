@@ -31,6 +31,18 @@ static binade_status check(const struct binadei_wish *wish,
     return BINADE_OK;
 }
 
+/* What other processes map begins on a page where it is larger than half of one,
+ * so that they find it as they would an allocation of the driver's. */
+static uint32_t alignment_grains(const struct binadei_call *call,
+                                 const struct binadei_wish *wish)
+{
+    if (call->pool->body->exports && wish->size_bytes > BINADEI_PAGE_BYTES / 2)
+        return BINADEI_PAGE_GRAINS;
+    return wish->alignment_bytes > BINADEI_GRAIN_BYTES
+               ? (uint32_t)(wish->alignment_bytes / BINADEI_GRAIN_BYTES)
+               : 1;
+}
+
 static binade_status alloc_in(struct binadei_call *call,
                               const struct binadei_wish *wish,
                               binade_devptr *out)
@@ -48,10 +60,7 @@ static binade_status alloc_in(struct binadei_call *call,
         return binadei_checked_alloc(call, wish, out);
     const struct binadei_request request = {
         binadei_size_of_bytes(wish->size_bytes), wish->size_bytes,
-        wish->alignment_bytes > BINADEI_GRAIN_BYTES
-            ? (uint32_t)(wish->alignment_bytes / BINADEI_GRAIN_BYTES)
-            : 1,
-        wish->is_exact};
+        alignment_grains(call, wish), wish->is_exact};
     return call->capture.kind >= BINADEI_CAPTURE_BROKEN
                ? binadei_scopes_alloc(call, &request, wish->may_wait, out)
                : binadei_climb(call, &request, wish->may_wait, out);

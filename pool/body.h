@@ -30,6 +30,7 @@ struct binadei_pool_body {
     binade_source source; /* the caller's, if it has one */
     const char *source_name;
     struct binadei_buddy *buddy;
+    struct binadei_maps *any_maps; /* what was freed with ANY */
     struct binadei_segments *segments;
     struct binadei_engine *engine;
     struct binadei_exports *exports; /* NULL: the pool is not exportable */

@@ -125,6 +125,7 @@ static binade_status leave_and_call(struct binadei_climb *climb,
     }
     set_calling_back(member, false);
     again.has_missed = true;
+    again.is_pressed = call->is_pressed;
     again.cancel_state = cancel_state;
     *call = again;
     binadei_call_pass_gate(call);

@@ -193,19 +193,10 @@ static binade_status prepare(struct binadei_call *call,
 static binade_status leave(struct binadei_call *call,
                            struct binadei_watch *watch, CUevent event)
 {
-    struct binadei_batch *wait = binadei_wait_make(call);
-    if (!wait)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory to keep the freed block in");
     binade_status status = prepare(call, watch, event);
-    if (status == BINADE_OK)
-        status = binadei_wait_record(call, watch->address, event, wait);
-    if (status != BINADE_OK) {
-        binadei_wait_spare(call, wait);
-        return status;
-    }
-    watch->wait = wait;
-    return BINADE_OK;
+    return status == BINADE_OK
+               ? binadei_wait_begin(call, watch->address, event, &watch->wait)
+               : status;
 }
 
 binade_status binadei_watch_leave(struct binadei_call *call,

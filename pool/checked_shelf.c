@@ -55,13 +55,7 @@ static void append(struct binadei_checked *checked,
 /* In a section. */
 static bool is_over(struct binadei_call *call, struct binadei_watch *watch)
 {
-    if (watch->wait) {
-        if (!binadei_wait_is_over(call, watch->wait))
-            return false;
-        binadei_wait_spare(call, watch->wait);
-        watch->wait = NULL;
-    }
-    return true;
+    return binadei_wait_is_over(call, &watch->wait);
 }
 
 /* Its memory is another's from now on. */
@@ -208,17 +202,18 @@ bool binadei_shelf_is_any(struct binadei_checked *checked)
 
 /* Those that were freed up to a number and wait for all work. Lock held.
  * Returns whether there are any; if `is_over`, they need not wait any more. */
-static bool mark(const struct binadei_watch_queue *queue, uint64_t free_count,
+static bool mark(const struct binadei_call *call,
+                 const struct binadei_watch_queue *queue, uint64_t free_count,
                  bool is_over_now)
 {
     bool is_any = false;
     for (struct binadei_watch *at = queue->first; at; at = at->next) {
-        if (!at->wait || at->free_sequence > free_count ||
-            !binadei_wait_needs_synchronise(at->wait))
+        if (at->free_sequence > free_count ||
+            !binadei_wait_needs_synchronise(call, &at->wait))
             continue;
         is_any = true;
         if (is_over_now)
-            binadei_wait_finish(at->wait);
+            at->wait = (struct binadei_wait){0};
     }
     return is_any;
 }
@@ -228,21 +223,18 @@ void binadei_shelf_synchronise(struct binadei_call *call)
     struct binadei_checked *checked = call->pool->body->checked;
     pthread_mutex_lock(&checked->lock);
     uint64_t free_count = checked->free_count;
-    bool is_needed = mark(&checked->waiting, free_count, false);
+    bool is_needed = mark(call, &checked->waiting, free_count, false);
     pthread_mutex_unlock(&checked->lock);
     if (!is_needed || !binadei_wait_synchronise(call))
         return;
     pthread_mutex_lock(&checked->lock);
-    (void)mark(&checked->waiting, free_count, true);
+    (void)mark(call, &checked->waiting, free_count, true);
     pthread_mutex_unlock(&checked->lock);
 }
 
 static binade_status end(struct binadei_checked *checked,
                          struct binadei_watch *watch, bool is_at_rest)
 {
-    if (watch->wait)
-        binadei_wait_drop(checked->body->engine, watch->wait);
-    watch->wait = NULL;
     if (is_at_rest && checked->is_checked && !watch->is_looked_at)
         binadei_watch_look(checked, watch);
     binade_status status = binadei_backing_give(checked, NULL, watch);

@@ -15,6 +15,7 @@
 #include "binade/checked.h"
 #include "binade/tenant.h"
 #include "pool/body.h"
+#include "pool/cache/wait.h"
 #include "pool/checked.h"
 
 #define BINADEI_WATCH_BUCKETS 65536U
@@ -68,7 +69,7 @@ struct binadei_watch {
     uint64_t free_sequence;
     struct binadei_site allocated;
     struct binadei_site freed;
-    struct binadei_batch *wait; /* NULL: for nothing */
+    struct binadei_wait wait; /* of a freed block */
 };
 
 /* Oldest first. */

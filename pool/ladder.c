@@ -74,7 +74,6 @@ static bool is_found(struct binadei_climb *climb, unsigned step,
 
 static enum binadei_verdict finished_batches(struct binadei_climb *climb)
 {
-    binadei_reclaim_leaving(climb->call);
     if (binadei_reclaim_done(climb->call) && take(climb))
         return BINADEI_FOUND;
     return verdict_of(climb->may_wait &&

@@ -14,15 +14,6 @@
 #include "pool/climb.h"
 #include "pool/driver/section.h"
 
-/* What must be free in one piece. */
-static uint64_t needed_bytes(const struct binadei_size *size)
-{
-    uint64_t pages = (size->chunks + UINT64_C(1) * BINADEI_PAGE_CHUNKS - 1) /
-                     BINADEI_PAGE_CHUNKS;
-    return size->chunks ? pages * BINADEI_PAGE_BYTES
-                        : size->grains * BINADEI_GRAIN_BYTES;
-}
-
 static void fill_request(const struct binadei_climb *climb,
                          binade_oom_report *report)
 {
@@ -31,10 +22,8 @@ static void fill_request(const struct binadei_climb *climb,
     report->pool = climb->call->pool;
     report->stream = climb->call->stream;
     report->requested_bytes = request->size_bytes;
-    report->needed_bytes = needed_bytes(&request->size);
+    report->needed_bytes = request->size.grains * BINADEI_GRAIN_BYTES;
     report->alignment_bytes = request->alignment_grains * BINADEI_GRAIN_BYTES;
-    if (request->size.chunks)
-        report->alignment_bytes = BINADEI_PAGE_BYTES;
     report->grow_status = (uint32_t)climb->refusal;
     report->duration_ns = binadei_now_ns() - climb->begin_ns;
 }
@@ -79,7 +68,7 @@ static binade_oom_stream stream_of(const struct binadei_climb *climb,
         .context = climb->body->context,
         .kind = BINADE_OOM_KIND_CONTEXT,
         .retiring_bytes = waiting->bytes,
-        .batch_count = waiting->batch_count,
+        .batch_count = waiting->epoch_count,
         .oldest_ns = waiting->oldest_ns,
     };
     if (slot->kind >= BINADEI_SLOT_STREAM) {

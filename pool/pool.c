@@ -164,7 +164,6 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .first_bytes = body->options.first_segment_bytes,
         .largest_bytes = body->options.largest_segment_bytes,
         .watermark_bytes = body->options.watermark_bytes,
-        .is_stepped = (body->options.flags & BINADE_POOL_STREAM_MAPS) != 0,
     };
     struct binadei_segments_options with_buddy = options;
     body->source_name = source.name;
@@ -172,7 +171,11 @@ static binade_status make_segments(struct binadei_pool_body *body)
         binadei_buddy_create(options.page_capacity, &body->buddy);
     if (status != BINADE_OK)
         return status;
+    body->any_maps = binadei_maps_create(body->buddy);
+    if (!body->any_maps)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
     with_buddy.buddy = body->buddy;
+    with_buddy.maps = body->any_maps;
     return binadei_segments_create(&with_buddy, &body->segments);
 }
 
@@ -197,7 +200,7 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .thread_cache_bytes = body->options.thread_cache_bytes,
         .cache_bytes = cache_bytes(body),
         .history_entries = body->options.history_entries,
-        .has_maps = (body->options.flags & BINADE_POOL_STREAM_MAPS) != 0,
+        .any_maps = body->any_maps,
     };
     return binadei_engine_create(&options, &body->engine);
 }
@@ -268,6 +271,7 @@ static binade_status unmake(struct binadei_pool_body *body)
         status = gone;
     binadei_callbacks_fini(&body->callbacks);
     binadei_scopes_fini(&body->scopes);
+    binadei_maps_destroy(body->any_maps);
     if (body->buddy)
         binadei_buddy_destroy(body->buddy);
     /* A context that was reset is not ours to release any more. */

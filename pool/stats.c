@@ -47,7 +47,7 @@ static void fill_blocks(binade_stats *stats, const struct binadei_sums *sums)
 static void fill_events(binade_stats *stats, const uint64_t *counts)
 {
     stats->depot_exchanges = counts[BINADEI_COUNT_DEPOT_EXCHANGES];
-    stats->batches_retired = counts[BINADEI_COUNT_BATCHES];
+    stats->batches_retired = counts[BINADEI_COUNT_EPOCHS];
     stats->events_recorded = counts[BINADEI_COUNT_EVENTS];
     stats->context_events_recorded = counts[BINADEI_COUNT_CONTEXT_EVENTS];
     stats->events_queried = counts[BINADEI_COUNT_QUERIES];

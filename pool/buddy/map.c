@@ -102,6 +102,19 @@ bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
     return prepare_border(maps, start.index) && prepare_border(maps, end);
 }
 
+bool binadei_maps_reserve(struct binadei_maps *maps, binadei_page first,
+                          uint32_t page_count)
+{
+    for (uint32_t i = 0; i < page_count; i++) {
+        uint64_t page = (uint64_t)first.index + i;
+        /* A grain's words are all that a page may ever need. */
+        binadei_grain inside = binadei_grain_at(page * BINADEI_PAGE_GRAINS + 1);
+        if (!binadei_maps_prepare(maps, inside, 1))
+            return false;
+    }
+    return true;
+}
+
 /* What a give did to one word. */
 enum filling {
     SET,     /* and it is not 0 */

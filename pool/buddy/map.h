@@ -34,6 +34,10 @@ enum binadei_map_age { BINADEI_FRESH, BINADEI_AGEING, BINADEI_AGES };
 /* Empty maps over the offset space of `buddy`, which outlives them; NULL: no
  * memory. */
 struct binadei_maps *binadei_maps_create(struct binadei_buddy *buddy);
+/* Makes the words for these pages, so that no give there lacks memory; false:
+ * there is none. */
+bool binadei_maps_reserve(struct binadei_maps *maps, binadei_page first,
+                          uint32_t page_count);
 /* What is still in them is lost; no other call is under way. NULL is fine. */
 void binadei_maps_destroy(struct binadei_maps *maps);
 

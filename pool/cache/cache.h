@@ -26,8 +26,8 @@ struct binadei_engine_options {
     struct binadei_context *home; /* outlives the engine */
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
-    uint64_t history_entries; /* of each thread; 0: none */
-    bool has_maps;            /* streams have maps, not batches */
+    uint64_t history_entries;      /* of each thread; 0: none */
+    struct binadei_maps *any_maps; /* outlive the engine: see segment.h */
 };
 
 /* BINADE_OK or BINADE_E_NO_HOST_MEMORY. */
@@ -124,9 +124,6 @@ BINADE_MUST_USE binade_status binadei_use(struct binadei_call *call,
 /* Whether uses of the block are noted. */
 bool binadei_is_used(struct binadei_engine *engine, binade_devptr address);
 
-/* What the calling thread has on its way out becomes a batch that may be done.
- */
-void binadei_reclaim_leaving(struct binadei_call *call);
 /* Steps of the way out of memory. True: something became free. */
 bool binadei_reclaim_done(struct binadei_call *call);
 bool binadei_reclaim_own(struct binadei_call *call);
@@ -170,16 +167,16 @@ void binadei_engine_sums(struct binadei_engine *engine,
                          const struct binadei_member *own,
                          struct binadei_sums *out);
 
-/* A slot whose batches are not over. */
+/* A slot of which memory waits for an event. */
 struct binadei_waiting {
     const struct binadei_slot *slot;
     uint64_t bytes;
-    uint64_t batch_count;
-    uint64_t oldest_ns; /* since its publication */
+    uint64_t epoch_count;
+    uint64_t oldest_ns; /* since its oldest epoch was closed */
 };
 
 /* The `capacity` slots that wait longest, longest first; returns how many wait
- * in all. Takes their batches and puts them back, as a poller does. */
+ * in all. */
 uint32_t binadei_survey(struct binadei_call *call, struct binadei_waiting *out,
                         uint32_t capacity);
 

@@ -96,9 +96,8 @@ static void sweep(struct binadei_member *member, uint64_t attention)
         if (!binadei_slot_is_closed(cache->slot))
             continue;
         binadei_thread_forget(member->thread, cache);
-        is_swept &= binadei_cache_empty(member, cache) &&
-                    binadei_retire(member, cache) == BINADE_OK &&
-                    binadei_cache_try_drop(cache);
+        is_swept &=
+            binadei_cache_empty(member, cache) && binadei_cache_try_drop(cache);
     }
     if (is_swept)
         member->attention = attention;
@@ -311,12 +310,10 @@ binade_status binadei_stream_close(struct binadei_call *call,
     struct binadei_slot *slot = binadei_slot_find(engine, stream);
     if (!slot)
         return BINADE_OK;
-    /* Before anything is changed: what is in the depot leaves through it. */
-    struct binadei_cache *cache = cache_of(call->member, slot, true);
-    if (!cache)
-        return no_memory();
-    if (!binadei_slot_close(engine, slot))
+    if (!binadei_slot_close(engine, slot)) {
+        binadei_slot_unuse(slot);
         return BINADE_OK;
+    }
     /* AT.release: who sees the new value finds the slot closed. AT.acquire: and
      * our sweep those that were closed before. */
     uint64_t attention =
@@ -324,7 +321,8 @@ binade_status binadei_stream_close(struct binadei_call *call,
         atomic_fetch_add_explicit(&call->pool->attention,
                                   BINADEI_ATTENTION_STEP, memory_order_acq_rel);
     binade_status status = record_final(engine, slot);
-    binadei_depot_drain(call->member, cache);
+    binadei_depot_drain(call->member, slot);
+    binadei_slot_unuse(slot);
     sweep(call->member, attention & ~BINADEI_ATTENTION_FLAGS);
     return binadei_is_lost(call->pool) ? BINADE_OK : status;
 }

@@ -21,9 +21,6 @@
 #include "pool/cache/uses.h"
 #include "pool/driver/section.h"
 
-/* Events that a pool begins with. */
-#define FIRST_BATCHES 128U
-
 static binade_status no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
@@ -61,7 +58,6 @@ static void fill(struct binadei_engine *engine,
     engine->lookup = binadei_segments_lookup(options->segments);
     engine->thread_cache_bytes = options->thread_cache_bytes;
     engine->cache_bytes = options->cache_bytes;
-    engine->has_maps = options->has_maps;
     engine->home = options->home;
     engine->contexts[0] = options->home->handle;
     atomic_init(&engine->context_count, 1);
@@ -102,8 +98,9 @@ binadei_engine_create(const struct binadei_engine_options *options,
         return no_memory();
     memset(engine, 0, sizeof(*engine));
     fill(engine, options);
-    engine->done = binadei_slot_make(engine, BINADEI_SLOT_DONE);
-    engine->any = binadei_slot_make(engine, BINADEI_SLOT_ANY);
+    engine->done = binadei_slot_make(engine, BINADEI_SLOT_DONE, NULL);
+    engine->any =
+        binadei_slot_make(engine, BINADEI_SLOT_ANY, options->any_maps);
     if (!engine->done || !engine->any ||
         (options->history_entries && !keep_history(engine, options))) {
         binadei_slots_destroy(engine);
@@ -116,10 +113,7 @@ binadei_engine_create(const struct binadei_engine_options *options,
     /* The kernel takes milliseconds for the first of a process with several
      * threads: not in somebody's allocation. */
     (void)binadei_barrier_is_there();
-    if (engine->has_maps)
-        prepare_events(engine, 0);
-    else
-        binadei_record_stock(engine, FIRST_BATCHES);
+    prepare_events(engine, 0);
     announce(engine);
     *out = engine;
     return BINADE_OK;
@@ -141,8 +135,7 @@ binade_status binadei_engine_add_context(struct binadei_engine *engine,
                               BINADEI_CONTEXTS_MAX - 1);
     } else if (at == count) {
         engine->contexts[at] = context;
-        if (engine->has_maps)
-            prepare_events(engine, at);
+        prepare_events(engine, at);
         /* Release: who sees the count sees the context. */
         atomic_store_explicit(&engine->context_count, count + 1,
                               memory_order_release);
@@ -170,15 +163,6 @@ binade_status binadei_engine_make_tags(struct binadei_engine *engine,
     return BINADE_OK;
 }
 
-static void give_all(struct binadei_member *by, struct binadei_bundle *bundle)
-{
-    while (bundle) {
-        struct binadei_bundle *next = bundle->next;
-        binadei_give_bundle(by, bundle);
-        bundle = next;
-    }
-}
-
 static void give_cache(struct binadei_member *by, struct binadei_cache *cache)
 {
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
@@ -188,8 +172,6 @@ static void give_cache(struct binadei_member *by, struct binadei_cache *cache)
             binadei_give_block(by, magazine->addresses[j]);
         binadei_magazine_set(magazine, 0);
     }
-    give_all(by, cache->leaving);
-    cache->leaving = NULL;
 }
 
 static void give_slot(struct binadei_member *by, struct binadei_slot *slot)
@@ -199,16 +181,7 @@ static void give_slot(struct binadei_member *by, struct binadei_slot *slot)
         while ((bundle = binadei_depot_take(by, slot, i)))
             binadei_give_bundle(by, bundle);
     }
-    /* relaxed: nobody else is left. */
-    struct binadei_batch *batch =
-        atomic_exchange_explicit(&slot->retired, NULL, memory_order_relaxed);
     binadei_epoch_finish(slot);
-    while (batch) {
-        struct binadei_batch *next = batch->next;
-        give_all(by, batch->bundles);
-        binadei_batch_spare(by, batch);
-        batch = next;
-    }
 }
 
 binade_status binadei_engine_drain(struct binadei_engine *engine)
@@ -240,23 +213,12 @@ binade_status binadei_engine_drain(struct binadei_engine *engine)
     return binadei_context_is_lost(engine->home) ? BINADE_OK : status;
 }
 
-static void destroy_helpers(struct binadei_engine *engine)
-{
-    for (unsigned i = 0; i < BINADEI_HELPERS; i++) {
-        CUstream stream =
-            atomic_load_explicit(&engine->helpers[i], memory_order_relaxed);
-        if (stream && !binadei_context_is_lost(engine->home))
-            (void)engine->driver->cuStreamDestroy(stream);
-    }
-}
-
 void binadei_engine_destroy(struct binadei_engine *engine)
 {
     binadei_members_destroy(engine);
     binadei_uses_destroy(engine);
     binadei_slots_destroy(engine);
     binadei_spares_destroy(engine);
-    destroy_helpers(engine);
     binadei_context_epochs_destroy(engine);
     binadei_history_destroy(engine->history);
     binadei_tags_destroy(binadei_tags(engine));
@@ -332,7 +294,6 @@ static void keep_parts_within(uint64_t *counts)
         {BINADEI_COUNT_FREE_BYTES, BINADEI_COUNT_ALLOC_BYTES},
         {BINADEI_COUNT_REQUESTED_BYTES, BINADEI_COUNT_ALLOC_BYTES},
         {BINADEI_COUNT_DEPOT_OUT_BYTES, BINADEI_COUNT_DEPOT_IN_BYTES},
-        {BINADEI_COUNT_RETIRING_OUT_BYTES, BINADEI_COUNT_RETIRING_IN_BYTES},
     };
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
         if (counts[pairs[i].part] > counts[pairs[i].whole])
@@ -360,7 +321,5 @@ void binadei_engine_sums(struct binadei_engine *engine,
     out->depot_bytes = out->counts[BINADEI_COUNT_DEPOT_IN_BYTES] -
                        out->counts[BINADEI_COUNT_DEPOT_OUT_BYTES];
     out->cached_bytes += out->depot_bytes;
-    out->retiring_bytes = out->counts[BINADEI_COUNT_RETIRING_IN_BYTES] -
-                          out->counts[BINADEI_COUNT_RETIRING_OUT_BYTES] +
-                          binadei_epochs_bytes(engine);
+    out->retiring_bytes = binadei_epochs_bytes(engine);
 }

@@ -68,10 +68,20 @@ bool binadei_epoch_give(struct binadei_engine *engine,
                         struct binadei_slot *slot, binadei_grain start,
                         uint64_t grains)
 {
-    return binadei_maps_give(slot->maps, start, grains) !=
-               BINADEI_MAP_NO_MEMORY ||
-           binadei_maps_give(engine->any->maps, start, grains) !=
-               BINADEI_MAP_NO_MEMORY;
+    enum binadei_map_give given = binadei_maps_give(slot->maps, start, grains);
+    if (given == BINADEI_MAP_NO_MEMORY)
+        given = binadei_maps_give(engine->any->maps, start, grains);
+    return given == BINADEI_MAP_GIVEN;
+}
+
+bool binadei_epoch_try_take(struct binadei_slot *slot)
+{
+    return take_role(&slot->epoch.is_taken);
+}
+
+void binadei_epoch_release(struct binadei_slot *slot)
+{
+    release_role(&slot->epoch.is_taken);
 }
 
 /* Moves what is fresh on; role held. What was closed before and has no event is
@@ -96,6 +106,8 @@ static bool close_epoch(struct binadei_slot *slot)
 static uint64_t drain_epoch(struct binadei_slot *slot)
 {
     slot->epoch.state = BINADEI_EPOCH_IDLE;
+    /* relaxed: for reports. */
+    atomic_store_explicit(&slot->epoch.closed_ns, 0, memory_order_relaxed);
     return binadei_maps_drain(slot->maps, BINADEI_AGEING);
 }
 
@@ -241,6 +253,7 @@ static void record_own(struct binadei_member *member, struct binadei_slot *slot)
                      (epoch->event, slot->stream)) != BINADE_OK)
         return;
     binadei_count(member, BINADEI_COUNT_EVENTS, 1);
+    binadei_count(member, BINADEI_COUNT_EPOCHS, 1);
     epoch->state = BINADEI_EPOCH_OWN;
 }
 
@@ -354,13 +367,15 @@ static bool record_contexts(struct binadei_member *member, uint64_t number)
             return false;
     }
     epochs->counts[at] = count;
+    binadei_count(member, BINADEI_COUNT_EPOCHS, 1);
     /* CE.release: all of them are recorded. */
     atomic_store_explicit(&epochs->recorded, number, memory_order_release);
     return true;
 }
 
-/* Within a section; role of the context epochs held. */
-static bool close_contexts(struct binadei_member *member)
+/* Within a section; role of the context epochs held. `is_wanted`: the event is
+ * of use though no memory is behind it. */
+static bool close_contexts(struct binadei_member *member, bool is_wanted)
 {
     struct binadei_engine *engine = member->engine;
     struct binadei_context_epochs *epochs = &engine->context_epochs;
@@ -370,7 +385,8 @@ static bool close_contexts(struct binadei_member *member)
     if (number - atomic_load_explicit(&epochs->passed, memory_order_relaxed) >
             BINADEI_CONTEXT_EPOCHS ||
         /* A capture on a blocking stream would be lost. */
-        binadei_is_capturing(engine, BINADE_STREAM_LEGACY) || !join_all(engine))
+        binadei_is_capturing(engine, BINADE_STREAM_LEGACY) ||
+        (!join_all(engine) && !is_wanted))
         return false;
     bool is_recorded = record_contexts(member, number);
     (void)end_joining(
@@ -380,7 +396,7 @@ static bool close_contexts(struct binadei_member *member)
 }
 
 /* The same behind the guard and with the role. */
-static bool close_guarded(struct binadei_member *member)
+static bool close_guarded(struct binadei_member *member, bool is_wanted)
 {
     struct binadei_context_epochs *epochs = &member->engine->context_epochs;
     bool is_recorded = false;
@@ -394,7 +410,7 @@ static bool close_guarded(struct binadei_member *member)
     atomic_store_explicit(&member->engine->wants_own_epochs, false,
                           memory_order_relaxed);
     if (take_role(&epochs->is_taken)) {
-        is_recorded = close_contexts(member);
+        is_recorded = close_contexts(member, is_wanted);
         release_role(&epochs->is_taken);
     }
     binadei_guard_recorder_end();
@@ -408,8 +424,9 @@ static bool close_all(struct binadei_member *member)
     if (!binadei_epochs_are_pending(engine) ||
         binadei_context_enter(engine->home, &section) != BINADE_OK)
         return false;
-    bool is_recorded = engine->driver->cuCtxRecordEvent ? close_guarded(member)
-                                                        : close_streams(member);
+    bool is_recorded = engine->driver->cuCtxRecordEvent
+                           ? close_guarded(member, false)
+                           : close_streams(member);
     (void)binadei_section_leave(&section);
     return is_recorded;
 }
@@ -419,10 +436,38 @@ bool binadei_epochs_close_all(struct binadei_call *call)
     return close_all(call->member);
 }
 
+static uint64_t recorded(const struct binadei_engine *engine)
+{
+    /* CE.acquire. */
+    return atomic_load_explicit(&engine->context_epochs.recorded,
+                                memory_order_acquire);
+}
+
+/* The next one may be half recorded by now, before what the caller queued. */
+uint64_t binadei_epochs_next(const struct binadei_engine *engine)
+{
+    return recorded(engine) + 2;
+}
+
+bool binadei_epochs_have_passed(struct binadei_call *call, uint64_t number)
+{
+    struct binadei_engine *engine = call->engine;
+    if (has_passed(engine, number))
+        return true;
+    if (!engine->driver->cuCtxRecordEvent)
+        return false;
+    /* Those that are over leave room for more. */
+    poll_contexts(call->member);
+    while (recorded(engine) < number && close_guarded(call->member, true))
+        continue;
+    poll_contexts(call->member);
+    return has_passed(engine, number);
+}
+
 void binadei_epochs_close_before_guard(struct binadei_engine *engine)
 {
     struct binadei_member nobody = {.engine = engine};
-    if (!engine->has_maps || !close_all(&nobody))
+    if (!close_all(&nobody))
         return;
     engine->gone[BINADEI_COUNT_CONTEXT_EVENTS] +=
         binadei_count_read(&nobody.counts[BINADEI_COUNT_CONTEXT_EVENTS]);
@@ -580,7 +625,7 @@ struct binadei_waiting binadei_epoch_survey(const struct binadei_slot *slot)
     /* relaxed: for a report. */
     uint64_t closed_ns =
         atomic_load_explicit(&slot->epoch.closed_ns, memory_order_relaxed);
-    waiting.batch_count = waiting.bytes != 0;
+    waiting.epoch_count = waiting.bytes != 0;
     if (waiting.bytes && closed_ns)
         waiting.oldest_ns = binadei_now_ns() - closed_ns;
     return waiting;
@@ -598,7 +643,8 @@ void binadei_epoch_destroy(const struct binadei_engine *engine,
                            struct binadei_slot *slot)
 {
     binadei_event_destroy(engine, slot->epoch.event);
-    binadei_maps_destroy(slot->maps);
+    if (slot->kind != BINADEI_SLOT_ANY)
+        binadei_maps_destroy(slot->maps);
 }
 
 void binadei_context_epochs_prepare(struct binadei_engine *engine,

@@ -47,6 +47,11 @@ bool binadei_epochs_ask_streams(struct binadei_call *call);
 bool binadei_epochs_hand_over(struct binadei_call *call,
                               const struct binadei_request *request,
                               binade_devptr *out);
+/* The number of an event of all contexts that will be recorded after now. */
+uint64_t binadei_epochs_next(const struct binadei_engine *engine);
+/* Whether that event is over; it is recorded if it was not and may be. In a
+ * section. */
+bool binadei_epochs_have_passed(struct binadei_call *call, uint64_t number);
 /* Whether memory waits in any map. */
 bool binadei_epochs_are_pending(const struct binadei_engine *engine);
 /* Bytes that do, of one slot and of all. */
@@ -55,11 +60,16 @@ uint64_t binadei_epochs_bytes(const struct binadei_engine *engine);
 /* What waits on a slot. */
 struct binadei_waiting binadei_epoch_survey(const struct binadei_slot *slot);
 
-/* Gives a freed interval to the maps of the slot, or of ANY where there is no
- * memory for that. False: there is none for either, nothing was given. */
+/* Gives a freed interval to the maps of the slot, or to ANY's, which have words
+ * for every segment, where there is no memory for that. False: a part of it is
+ * free already. */
 bool binadei_epoch_give(struct binadei_engine *engine,
                         struct binadei_slot *slot, binadei_grain start,
                         uint64_t grains);
+
+/* The slot's role: false, somebody has it. It is not waited for. */
+bool binadei_epoch_try_take(struct binadei_slot *slot);
+void binadei_epoch_release(struct binadei_slot *slot);
 
 /* No call is under way, and all work is over: all of it is done. */
 void binadei_epoch_finish(struct binadei_slot *slot);

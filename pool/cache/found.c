@@ -37,14 +37,6 @@ static void add_bundle(struct binadei_found_list *list,
     }
 }
 
-static void add_chain(struct binadei_found_list *list,
-                      const struct binadei_bundle *bundle,
-                      const struct binadei_found *where)
-{
-    for (; bundle; bundle = bundle->next)
-        add_bundle(list, bundle, where);
-}
-
 static void add_cache(struct binadei_found_list *list,
                       const struct binadei_cache *cache)
 {
@@ -60,8 +52,6 @@ static void add_cache(struct binadei_found_list *list,
             binadei_found_add(list, &found);
         }
     }
-    found.kind = BINADE_HEAP_LEAVING;
-    add_chain(list, cache->leaving, &found);
 }
 
 static void add_members(struct binadei_engine *engine,
@@ -92,20 +82,6 @@ static void add_depot(struct binadei_found_list *list,
     }
 }
 
-static void add_batches(struct binadei_found_list *list,
-                        const struct binadei_slot *slot)
-{
-    struct binadei_found where = {.stream = stream_of(slot),
-                                  .kind = BINADE_HEAP_RETIRING};
-    /* RS.acquire: all of them, as each push is a read-modify-write. */
-    for (const struct binadei_batch *batch =
-             atomic_load_explicit(&slot->retired, memory_order_acquire);
-         batch; batch = batch->next) {
-        where.since_ns = batch->published_ns;
-        add_chain(list, batch->bundles, &where);
-    }
-}
-
 void binadei_find_blocks(struct binadei_engine *engine,
                          struct binadei_found_list *list)
 {
@@ -117,7 +93,6 @@ void binadei_find_blocks(struct binadei_engine *engine,
         const struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
         add_depot(list, slot);
-        add_batches(list, slot);
     }
     pthread_mutex_unlock(&engine->slots_lock);
 }

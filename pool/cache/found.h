@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Where the blocks are that nobody uses and that are not in the buddy: in caches,
- * depots, bundles that leave, and batches that wait.
+ * depots, and streams' maps.
  */
 #ifndef BINADE_POOL_CACHE_FOUND_H_
 #define BINADE_POOL_CACHE_FOUND_H_
@@ -14,7 +14,7 @@
 struct binadei_found {
     binade_devptr address;
     binade_stream stream;
-    uint64_t since_ns; /* of a batch: when it was published */
+    uint64_t since_ns; /* of what waits: when its epoch was closed */
     uint32_t thread_id;
     uint32_t kind; /* binade_heap_kind */
 };

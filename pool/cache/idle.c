@@ -22,9 +22,6 @@
 
 static bool holds_any(const struct binadei_cache *cache)
 {
-    /* CT, relaxed: a look. */
-    if (atomic_load_explicit(&cache->leaving_blocks, memory_order_relaxed))
-        return true;
     for (uint32_t i = binadei_cache_next_in_use(cache, 0); i < BINADEI_CLASSES;
          i = binadei_cache_next_in_use(cache, i + 1))
         if (binadei_magazine_count(&cache->magazines[i]))

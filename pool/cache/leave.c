@@ -1,20 +1,16 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Blocks on their way out. A batch is published only after its events were
- * recorded, and what is not recorded stays with its cache: memory never comes
- * back early because the driver refused something.
+ * Blocks on their way out. Giving needs neither the driver nor host memory: what
+ * a stream's own maps have no words for goes to ANY's, which always have.
  */
 #include "pool/cache/leave.h"
 
-#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
 #include "pool/cache/bounds.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/epoch.h"
-#include "pool/cache/record.h"
-#include "pool/cache/retired.h"
 #include "pool/cache/slot.h"
 
 #define MANY_PLACES_BYTES ((size_t)16 << 10)
@@ -130,6 +126,12 @@ static void give_next(struct binadei_member *by, struct binadei_slot *slot,
     }
 }
 
+/* `slot` has maps, or is DONE's. */
+static struct binadei_slot *slot_with_maps(struct binadei_slot *slot)
+{
+    return slot->maps ? slot : NULL;
+}
+
 static void give_bundle_to(struct binadei_member *by, struct binadei_slot *slot,
                            struct binadei_bundle *bundle)
 {
@@ -147,17 +149,17 @@ void binadei_give_bundle(struct binadei_member *by,
     give_bundle_to(by, NULL, bundle);
 }
 
-static void give_block_to(struct binadei_member *by, struct binadei_slot *slot,
-                          binade_devptr address)
+void binadei_leave_block(struct binadei_member *by, struct binadei_slot *slot,
+                         binade_devptr address)
 {
     struct range range = {0, 0};
-    give_next(by, slot, &range, address);
-    give_range(by, slot, &range);
+    give_next(by, slot_with_maps(slot), &range, address);
+    give_range(by, slot_with_maps(slot), &range);
 }
 
 void binadei_give_block(struct binadei_member *by, binade_devptr address)
 {
-    give_block_to(by, NULL, address);
+    binadei_leave_block(by, by->engine->done, address);
 }
 
 /* How many places a class has: what threads leave each other is not in any
@@ -252,12 +254,12 @@ struct binadei_bundle *binadei_depot_take(struct binadei_member *by,
     return NULL;
 }
 
-void binadei_depot_drain(struct binadei_member *by, struct binadei_cache *cache)
+void binadei_depot_drain(struct binadei_member *by, struct binadei_slot *slot)
 {
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         struct binadei_bundle *bundle;
-        while ((bundle = binadei_depot_take(by, cache->slot, i)))
-            binadei_leave_bundle(by, cache, bundle, false);
+        while ((bundle = binadei_depot_take(by, slot, i)))
+            give_bundle_to(by, slot_with_maps(slot), bundle);
     }
 }
 
@@ -268,152 +270,12 @@ static bool has_depot(const struct binadei_slot *slot)
            (slot->kind == BINADEI_SLOT_STREAM && !binadei_slot_is_closed(slot));
 }
 
-static uint32_t leaving_blocks(const struct binadei_cache *cache)
-{
-    return atomic_load_explicit(&cache->leaving_blocks, memory_order_relaxed);
-}
-
-static void set_leaving(struct binadei_cache *cache, uint32_t blocks,
-                        uint64_t bytes)
-{
-    /* CT: the owner alone writes. */
-    atomic_store_explicit(&cache->leaving_blocks, blocks, memory_order_relaxed);
-    cache->leaving_bytes = bytes;
-}
-
-static void retire_if_due(struct binadei_member *by,
-                          struct binadei_cache *cache)
-{
-    if (leaving_blocks(cache) >= BINADEI_BATCH_BLOCKS ||
-        cache->leaving_bytes >= BINADEI_BATCH_BYTES)
-        /* What cannot be recorded now stays, and is tried again. */
-        (void)binadei_retire(by, cache);
-}
-
-static void add_leaving(struct binadei_member *by, struct binadei_cache *cache,
-                        uint32_t blocks, uint64_t bytes)
-{
-    set_leaving(cache, leaving_blocks(cache) + blocks,
-                cache->leaving_bytes + bytes);
-    binadei_count(by, BINADEI_COUNT_RETIRING_IN_BYTES, bytes);
-    retire_if_due(by, cache);
-}
-
 void binadei_leave_bundle(struct binadei_member *by,
                           struct binadei_cache *cache,
                           struct binadei_bundle *bundle, bool may_share)
 {
     struct binadei_slot *slot = cache->slot;
-    if (may_share && bundle->class_index < BINADEI_CLASSES && has_depot(slot) &&
-        binadei_depot_put(by, slot, bundle))
-        return;
-    if (slot->kind == BINADEI_SLOT_DONE || slot->maps) {
-        give_bundle_to(by, slot->maps ? slot : NULL, bundle);
-        return;
-    }
-    bundle->next = cache->leaving;
-    cache->leaving = bundle;
-    add_leaving(by, cache, bundle->count,
-                binadei_bundle_bytes(by->engine, bundle));
-}
-
-/* A leaving bundle of the class that is not full. */
-static struct binadei_bundle *open_bundle(const struct binadei_cache *cache,
-                                          uint32_t class_index)
-{
-    struct binadei_bundle *bundle = cache->leaving;
-    while (bundle && (bundle->class_index != class_index ||
-                      bundle->count == BINADEI_BUNDLE_BLOCKS))
-        bundle = bundle->next;
-    return bundle;
-}
-
-bool binadei_is_leaving_last(const struct binadei_cache *cache,
-                             uint32_t class_index, binade_devptr address)
-{
-    const struct binadei_bundle *bundle = open_bundle(cache, class_index);
-    return bundle && bundle->addresses[bundle->count - 1] == address;
-}
-
-bool binadei_leave_block(struct binadei_member *by, struct binadei_cache *cache,
-                         uint32_t class_index, binade_devptr address)
-{
-    struct binadei_slot *slot = cache->slot;
-    if (slot->maps || slot->kind == BINADEI_SLOT_DONE) {
-        give_block_to(by, slot->maps ? slot : NULL, address);
-        return true;
-    }
-    struct binadei_bundle *bundle = open_bundle(cache, class_index);
-    if (!bundle) {
-        bundle = binadei_bundle_take(by, class_index);
-        if (!bundle)
-            return false;
-        bundle->next = cache->leaving;
-        cache->leaving = bundle;
-    }
-    bundle->addresses[bundle->count++] = address;
-    add_leaving(by, cache, 1,
-                binadei_block_bytes(by->engine, class_index, address));
-    return true;
-}
-
-struct binadei_bundle *binadei_leaving_take(struct binadei_member *by,
-                                            struct binadei_cache *cache,
-                                            uint32_t class_index)
-{
-    struct binadei_bundle **at = &cache->leaving;
-    while (*at && (*at)->class_index != class_index)
-        at = &(*at)->next;
-    struct binadei_bundle *bundle = *at;
-    if (!bundle)
-        return NULL;
-    uint64_t bytes = binadei_bundle_bytes(by->engine, bundle);
-    *at = bundle->next;
-    set_leaving(cache, leaving_blocks(cache) - bundle->count,
-                cache->leaving_bytes - bytes);
-    binadei_count(by, BINADEI_COUNT_RETIRING_OUT_BYTES, bytes);
-    return bundle;
-}
-
-/* An event is recorded once another stream wants the memory; until then it
- * serves its own again without. Anybody can record one on a created stream, and
- * a later event waits for no less. But where others have looked lately, it is
- * recorded at once, so that it is over the sooner. */
-static bool waits_for_a_record(struct binadei_slot *slot)
-{
-    if (slot->kind != BINADEI_SLOT_STREAM || binadei_slot_is_closed(slot))
-        return false;
-    /* relaxed: a hint; two that see the same number do no harm. */
-    uint32_t ahead =
-        atomic_load_explicit(&slot->record_ahead, memory_order_relaxed);
-    if (ahead)
-        atomic_store_explicit(&slot->record_ahead, ahead - 1,
-                              memory_order_relaxed);
-    return ahead == 0;
-}
-
-binade_status binadei_retire(struct binadei_member *by,
-                             struct binadei_cache *cache)
-{
-    if (!cache->leaving)
-        return BINADE_OK;
-    struct binadei_batch *batch = binadei_batch_take(by);
-    if (!batch)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory for a batch of freed blocks");
-    batch->needs_record = waits_for_a_record(cache->slot);
-    binade_status status = batch->needs_record
-                               ? BINADE_OK
-                               : binadei_batch_record(by, cache->slot, batch);
-    if (status != BINADE_OK) {
-        binadei_batch_spare(by, batch);
-        return status;
-    }
-    batch->bundles = cache->leaving;
-    batch->bytes = cache->leaving_bytes;
-    cache->leaving = NULL;
-    set_leaving(cache, 0, 0);
-    binadei_count(by, BINADEI_COUNT_BATCHES, 1);
-    binadei_retired_push(by->engine, cache->slot, batch);
-    return BINADE_OK;
+    if (!may_share || bundle->class_index >= BINADEI_CLASSES ||
+        !has_depot(slot) || !binadei_depot_put(by, slot, bundle))
+        give_bundle_to(by, slot_with_maps(slot), bundle);
 }

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The way of freed blocks out of a thread's cache: into the depot of their
- * stream, for other threads; or behind an event, after which they are anybody's;
+ * stream, for other threads; or into the maps of their stream, until an event;
  * or, where nothing is pending, into the buddy.
  */
 #ifndef BINADE_POOL_CACHE_LEAVE_H_
@@ -39,27 +39,13 @@ void binadei_give_bundle(struct binadei_member *by,
 void binadei_give_block(struct binadei_member *by, binade_devptr address);
 
 /* A bundle of the cache's slot leaves: `may_share`, to other threads on the
- * stream if they have room for it; otherwise on its way to an event. */
+ * stream if they have room for it; otherwise to the slot's maps, or the buddy. */
 void binadei_leave_bundle(struct binadei_member *by,
                           struct binadei_cache *cache,
                           struct binadei_bundle *bundle, bool may_share);
-/* Whether the block is the last of its class that left, and is still here. */
-bool binadei_is_leaving_last(const struct binadei_cache *cache,
-                             uint32_t class_index, binade_devptr address);
-/* One block. False: no memory; nothing changed. */
-bool binadei_leave_block(struct binadei_member *by, struct binadei_cache *cache,
-                         uint32_t class_index, binade_devptr address);
-
-/* A bundle that is leaving, back; NULL: there is none of the class. Only for
- * more work of the same stream. */
-struct binadei_bundle *binadei_leaving_take(struct binadei_member *by,
-                                            struct binadei_cache *cache,
-                                            uint32_t class_index);
-
-/* Retires what is leaving, behind an event or until one is asked for. BINADE_OK,
- * or why not: then it stays where it is. */
-binade_status binadei_retire(struct binadei_member *by,
-                             struct binadei_cache *cache);
+/* One block that was freed on the slot. */
+void binadei_leave_block(struct binadei_member *by, struct binadei_slot *slot,
+                         binade_devptr address);
 
 /* The depot of a slot. Put: false if it is full. Take: NULL if it has none. */
 bool binadei_depot_put(struct binadei_member *by, struct binadei_slot *slot,
@@ -67,8 +53,7 @@ bool binadei_depot_put(struct binadei_member *by, struct binadei_slot *slot,
 struct binadei_bundle *binadei_depot_take(struct binadei_member *by,
                                           struct binadei_slot *slot,
                                           uint32_t class_index);
-/* Empties a depot: DONE's into the buddy, another's with what is leaving. */
-void binadei_depot_drain(struct binadei_member *by,
-                         struct binadei_cache *cache);
+/* Empties a depot: DONE's into the buddy, another's into its maps. */
+void binadei_depot_drain(struct binadei_member *by, struct binadei_slot *slot);
 
 #endif

@@ -50,37 +50,33 @@ static binade_status refuse_twice(binade_devptr address)
 }
 
 /* Its magazine has no room: it gets some, or the block leaves. */
-static binade_status put_beside(struct binadei_cache *cache,
-                                const struct binadei_block *block,
-                                binade_devptr address)
+static void put_beside(struct binadei_cache *cache,
+                       const struct binadei_block *block, binade_devptr address)
 {
     uint32_t class_index = block->class_index;
-    if (binadei_is_leaving_last(cache, class_index, address))
-        return refuse_twice(address);
     if (class_index < BINADEI_CLASSES &&
-        binadei_magazine_make_room(cache, class_index)) {
+        binadei_magazine_make_room(cache, class_index))
         push(cache, block, address);
-        return BINADE_OK;
-    }
-    return binadei_leave_block(cache->member, cache, class_index, address)
-               ? BINADE_OK
-               : binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                              "no memory to keep the freed block in");
+    else
+        binadei_leave_block(cache->member, cache->slot, address);
 }
 
 static binade_status put_plain(struct binadei_cache *cache,
                                const struct binadei_block *block,
                                binade_devptr address)
 {
-    if (block->class_index >= BINADEI_CLASSES)
-        return put_beside(cache, block, address);
+    if (block->class_index >= BINADEI_CLASSES) {
+        put_beside(cache, block, address);
+        return BINADE_OK;
+    }
     const struct binadei_magazine *magazine =
         &cache->magazines[block->class_index];
     if (is_on_top(magazine, address))
         return refuse_twice(address);
     if (binadei_magazine_count(magazine) >= magazine->capacity)
-        return put_beside(cache, block, address);
-    push(cache, block, address);
+        put_beside(cache, block, address);
+    else
+        push(cache, block, address);
     return BINADE_OK;
 }
 
@@ -159,7 +155,7 @@ static binade_status put(struct binadei_call *call,
     struct binadei_block bare = *block;
     binadei_tag tag = untag(call->engine, &bare);
     binade_status status = bare.byte & BINADEI_BYTE_SPECIAL
-                               ? binadei_put_used(call, &bare, address, NULL)
+                               ? binadei_put_used(call, address, NULL)
                                : put_plain(call->push, &bare, address);
     if (status == BINADE_OK)
         settle(call, block, tag);
@@ -191,7 +187,7 @@ binade_status binadei_put_after(struct binadei_call *call,
         return put_lost(call, &block, address);
     struct binadei_block bare = block;
     binadei_tag tag = untag(call->engine, &bare);
-    status = binadei_put_used(call, &bare, address, event);
+    status = binadei_put_used(call, address, event);
     if (status == BINADE_OK) {
         settle(call, &block, tag);
         return BINADE_OK;

@@ -7,24 +7,16 @@
 #include "pool/cache/reclaim.h"
 #include "pool/base/clock.h"
 #include "pool/base/step.h"
-#include "pool/cache/bundle.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/epoch.h"
 #include "pool/cache/magazine.h"
-#include "pool/cache/poll.h"
 #include "pool/cache/registry.h"
 #include "pool/cache/slot.h"
 
+/* An event on a context that has nothing to do is over in some microseconds:
+ * that is worth waiting for before the driver is asked for more memory. */
 #define RECORD_NS 10000L
 
-static struct binadei_poll poll_of(const struct binadei_call *call)
-{
-    return (struct binadei_poll){.member = call->member,
-                                 .class_index = BINADEI_CLASSES};
-}
-
-/* An event on a stream that has nothing to do is over in some microseconds:
- * that is worth waiting for before the driver is asked for more memory. */
 /* While the pool may grow, what streams freed is left to them: closing their
  * epochs takes it from them all, and they would take it back. Unless that is more
  * than half of the pool. */
@@ -35,7 +27,7 @@ static bool is_worth_closing(const struct binadei_call *call)
                binadei_segments_reserved_bytes(call->engine->segments);
 }
 
-static bool advance_epochs(struct binadei_call *call)
+bool binadei_reclaim_done(struct binadei_call *call)
 {
     bool is_any = binadei_epochs_poll(call);
     if (!is_worth_closing(call) || !binadei_epochs_close_all(call))
@@ -48,23 +40,9 @@ static bool advance_epochs(struct binadei_call *call)
     return is_any || is_more;
 }
 
-bool binadei_reclaim_done(struct binadei_call *call)
-{
-    if (call->engine->has_maps)
-        return advance_epochs(call);
-    struct binadei_poll poll = poll_of(call);
-    binadei_poll_all(&poll);
-    if (poll.has_recorded && !poll.disposed) {
-        binadei_nap(RECORD_NS);
-        binadei_poll_all(&poll);
-    }
-    return poll.disposed != 0;
-}
-
 void binadei_reclaim_own_stream(struct binadei_call *call)
 {
-    if (call->engine->has_maps)
-        binadei_epochs_close_own(call);
+    binadei_epochs_close_own(call);
 }
 
 bool binadei_reclaim_idle_streams(struct binadei_call *call)
@@ -74,17 +52,12 @@ bool binadei_reclaim_idle_streams(struct binadei_call *call)
 
 bool binadei_reclaim_synchronise(struct binadei_call *call)
 {
-    if (call->engine->has_maps)
-        return binadei_epochs_synchronise(call);
-    struct binadei_poll poll = poll_of(call);
-    binadei_poll_synchronise(&poll);
-    return poll.disposed != 0;
+    return binadei_epochs_synchronise(call);
 }
 
 bool binadei_is_any_retiring(const struct binadei_engine *engine)
 {
-    return engine->has_maps ? binadei_epochs_are_pending(engine)
-                            : binadei_poll_is_any_out(engine);
+    return binadei_epochs_are_pending(engine);
 }
 
 /* Depots are all threads', so also the caller's. */
@@ -92,36 +65,16 @@ static void drain_depot(struct binadei_member *member,
                         struct binadei_slot *slot)
 {
     /* relaxed: a look. */
-    if (!atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed))
-        return;
-    struct binadei_cache *cache = binadei_cache_find(member, slot);
-    if (!cache && binadei_slot_use_slot(member->engine, slot)) {
-        cache = binadei_cache_make(member, slot);
-        if (!cache)
-            binadei_slot_unuse(slot);
-    }
-    if (!cache)
-        return;
-    binadei_depot_drain(member, cache);
-    (void)binadei_retire(member, cache);
+    if (atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed))
+        binadei_depot_drain(member, slot);
 }
 
 void binadei_member_empty(struct binadei_member *member)
 {
     for (struct binadei_cache *cache = member->caches; cache;
-         cache = cache->next) {
-        /* What cannot be recorded now stays. */
-        (void)binadei_cache_empty(member, cache);
-        (void)binadei_retire(member, cache);
-    }
-}
-
-void binadei_reclaim_leaving(struct binadei_call *call)
-{
-    for (struct binadei_cache *cache = call->member->caches; cache;
          cache = cache->next)
-        /* What cannot be recorded now stays. */
-        (void)binadei_retire(call->member, cache);
+        /* What there is no bundle for stays. */
+        (void)binadei_cache_empty(member, cache);
 }
 
 bool binadei_reclaim_own(struct binadei_call *call)
@@ -137,22 +90,20 @@ bool binadei_reclaim_own(struct binadei_call *call)
     return binadei_reclaim_done(call);
 }
 
-/* What cannot be recorded now stays, and waits for events as what is retired
- * does. False: some does. */
+/* False: for want of memory some stays. */
 static bool empty_orphan(struct binadei_member *by,
                          struct binadei_member *orphan)
 {
     bool is_empty = true;
     for (struct binadei_cache *cache = orphan->caches; cache;
          cache = cache->next)
-        is_empty &= binadei_cache_empty(by, cache) &&
-                    binadei_retire(by, cache) == BINADE_OK;
+        is_empty &= binadei_cache_empty(by, cache);
     binadei_buddy_leave_home(by->engine->buddy, &orphan->home);
     return is_empty;
 }
 
-/* Everything of a member that no thread has. False: not now, for an event could
- * not be recorded, or another thread holds a lock. */
+/* Everything of a member that no thread has. False: not now, for want of memory,
+ * or because another thread holds a lock. */
 static bool adopt(struct binadei_member *by, struct binadei_member *orphan)
 {
     if (!binadei_slot_try_close_of(orphan)) {
@@ -218,10 +169,8 @@ uint32_t binadei_survey(struct binadei_call *call, struct binadei_waiting *out,
     for (unsigned i = 0; i < count; i++) {
         struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
-        const struct binadei_waiting waiting = engine->has_maps
-                                                   ? binadei_epoch_survey(slot)
-                                                   : binadei_poll_survey(slot);
-        if (waiting.batch_count)
+        const struct binadei_waiting waiting = binadei_epoch_survey(slot);
+        if (waiting.epoch_count)
             insert(out, capacity, found++, &waiting);
     }
     return found;
@@ -231,14 +180,7 @@ bool binadei_hand_over(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out)
 {
-    struct binadei_poll poll = poll_of(call);
     if (call->pop != call->push || call->pop->slot->kind < BINADEI_SLOT_STREAM)
         return false;
-    if (call->engine->has_maps)
-        return binadei_epochs_hand_over(call, request, out);
-    if (request->size.class_index >= BINADEI_CLASSES)
-        return false;
-    poll.class_index = request->size.class_index;
-    return binadei_poll_hand_over(&poll, call->pop) &&
-           binadei_take(call, request, out);
+    return binadei_epochs_hand_over(call, request, out);
 }

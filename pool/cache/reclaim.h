@@ -13,7 +13,7 @@
 bool binadei_adopt_all(struct binadei_member *by,
                        struct binadei_member *orphan);
 
-/* What a member's own thread gives up: its magazines, and what is leaving. */
+/* What a member's own thread gives up: its magazines. */
 void binadei_member_empty(struct binadei_member *member);
 
 #endif

@@ -152,7 +152,6 @@ static void free_cache(struct binadei_cache *cache)
 {
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++)
         free(cache->magazines[i].addresses);
-    binadei_bundles_free(cache->leaving);
     free(cache);
 }
 
@@ -230,7 +229,6 @@ void binadei_members_destroy(struct binadei_engine *engine)
             free_cache(cache);
         }
         binadei_bundles_free(member->bundles);
-        binadei_batches_free(engine, member->batches);
         free(member);
     }
 }

@@ -47,9 +47,10 @@ static struct binadei_slot *find(struct binadei_engine *engine, CUstream stream,
 static bool is_unused(const struct binadei_slot *slot)
 {
     return binadei_slot_is_closed(slot) &&
-           atomic_load_explicit(&slot->cache_count, memory_order_acquire) ==
+           /* relaxed: 0 only where the depot is empty. */
+           atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed) ==
                0 &&
-           atomic_load_explicit(&slot->batch_count, memory_order_acquire) ==
+           atomic_load_explicit(&slot->cache_count, memory_order_acquire) ==
                0 &&
            !binadei_epoch_bytes(slot);
 }
@@ -61,7 +62,8 @@ static void count_user(struct binadei_slot *slot)
     atomic_fetch_add_explicit(&slot->cache_count, 1, memory_order_relaxed);
 }
 
-/* A closed slot that nothing refers to any more; slots' lock held. */
+/* A closed slot that nothing refers to any more, and its epoch's role, so that
+ * nobody asks for the event that is to be destroyed; slots' lock held. */
 static struct binadei_slot *find_unused(struct binadei_engine *engine)
 {
     unsigned count =
@@ -69,15 +71,19 @@ static struct binadei_slot *find_unused(struct binadei_engine *engine)
     for (unsigned i = 0; i < count; i++) {
         struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
+        if (!is_unused(slot) || !binadei_epoch_try_take(slot))
+            continue;
         if (is_unused(slot))
             return slot;
+        binadei_epoch_release(slot);
     }
     return NULL;
 }
 
 /* Slots' lock held. NULL: no memory, or the table is full. */
 static struct binadei_slot *append(struct binadei_engine *engine,
-                                   enum binadei_slot_kind kind)
+                                   enum binadei_slot_kind kind,
+                                   struct binadei_maps *maps)
 {
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
@@ -89,13 +95,7 @@ static struct binadei_slot *append(struct binadei_engine *engine,
         return NULL;
     memset(slot, 0, sizeof(*slot));
     slot->index = count;
-    if (engine->has_maps && kind != BINADEI_SLOT_DONE) {
-        slot->maps = binadei_maps_create(engine->buddy);
-        if (!slot->maps) {
-            free(slot);
-            return NULL;
-        }
-    }
+    slot->maps = maps;
     slot->kind = kind;
     atomic_store_explicit(&engine->slots[count], slot, memory_order_relaxed);
     /* Release: pollers that see the count see the slot. */
@@ -104,31 +104,50 @@ static struct binadei_slot *append(struct binadei_engine *engine,
 }
 
 struct binadei_slot *binadei_slot_make(struct binadei_engine *engine,
-                                       enum binadei_slot_kind kind)
+                                       enum binadei_slot_kind kind,
+                                       struct binadei_maps *maps)
 {
     pthread_mutex_lock(&engine->slots_lock);
-    struct binadei_slot *slot = append(engine, kind);
+    struct binadei_slot *slot = append(engine, kind, maps);
     pthread_mutex_unlock(&engine->slots_lock);
     return slot;
 }
 
-/* Slots' lock held. */
+/* A new one, with maps of its own; slots' lock held. NULL: no memory. */
+static struct binadei_slot *append_stream(struct binadei_engine *engine,
+                                          enum binadei_slot_kind kind)
+{
+    struct binadei_maps *maps = binadei_maps_create(engine->buddy);
+    struct binadei_slot *slot = maps ? append(engine, kind, maps) : NULL;
+    if (!slot)
+        binadei_maps_destroy(maps);
+    return slot;
+}
+
+/* Slots' lock held. `out_left` gets the final event of the stream that had the
+ * slot before, or NULL. */
 static struct binadei_slot *open_slot(struct binadei_engine *engine,
                                       CUstream stream, CUcontext context,
-                                      const struct binadei_member *member)
+                                      const struct binadei_member *member,
+                                      CUevent *out_left)
 {
     struct binadei_slot *slot = find_unused(engine);
+    bool is_used_again = slot != NULL;
     enum binadei_slot_kind kind =
         member ? BINADEI_SLOT_PER_THREAD : BINADEI_SLOT_STREAM;
     if (!slot)
-        slot = append(engine, kind);
+        slot = append_stream(engine, kind);
     if (!slot)
         return NULL;
     slot->kind = kind;
     slot->stream = stream;
     slot->context = context;
     slot->member = member;
+    *out_left = atomic_exchange_explicit(&slot->final_event, NULL,
+                                         memory_order_relaxed);
     atomic_store_explicit(&slot->is_closed, false, memory_order_relaxed);
+    if (is_used_again)
+        binadei_epoch_release(slot);
     struct binadei_slot **bucket = bucket_of(engine, stream);
     slot->next_in_bucket = *bucket;
     *bucket = slot;
@@ -160,11 +179,8 @@ binade_status binadei_slot_use(struct binadei_member *member,
     BINADEI_STEP("locked.slot");
     struct binadei_slot *slot = find(engine, named, owner);
     if (!slot) {
-        slot = open_slot(engine, named, context, owner);
-        if (slot)
-            left = atomic_exchange_explicit(&slot->final_event, NULL,
-                                            memory_order_relaxed);
-        else
+        slot = open_slot(engine, named, context, owner, &left);
+        if (!slot)
             slot = engine->any;
     }
     count_user(slot);

@@ -8,9 +8,11 @@
 
 #include "pool/cache/state.h"
 
-/* A slot of no stream, DONE or ANY; NULL: no memory. For a new engine. */
+/* A slot of no stream, DONE or ANY, with these maps, which outlive it; NULL: no
+ * memory. For a new engine. */
 struct binadei_slot *binadei_slot_make(struct binadei_engine *engine,
-                                       enum binadei_slot_kind kind);
+                                       enum binadei_slot_kind kind,
+                                       struct binadei_maps *maps);
 /* The slot that a caller of `member` means by a stream; ANY's where the pool
  * knows no more streams. Counts the caller as a user. BINADE_OK,
  * BINADE_E_NO_HOST_MEMORY, or what the driver said about the stream. */

@@ -9,7 +9,7 @@
  *   member    one per pool and thread
  *   cache     one per member and slot: a magazine for each size class
  *   bundle    up to 64 blocks of a class on their way out of a magazine
- *   batch     bundles of one slot that wait for the same events
+ *   epoch     what was freed on a slot and waits for the same event
  */
 #ifndef BINADE_POOL_CACHE_STATE_H_
 #define BINADE_POOL_CACHE_STATE_H_
@@ -40,37 +40,12 @@ struct binadei_history_ring;
 #define BINADEI_CONTEXTS_MAX 17U /* the pool's own and 16 more */
 #define BINADEI_SLOTS_MAX 16384U
 #define BINADEI_SLOT_BUCKETS 256U
-#define BINADEI_HELPERS 4U
-
-/* When a batch is due: so that an event is not spent on few. */
-#define BINADEI_BATCH_BLOCKS 64U
-#define BINADEI_BATCH_BYTES (UINT64_C(16) << 20)
 
 struct binadei_bundle {
     struct binadei_bundle *next;
     uint32_t class_index; /* BINADEI_CLASSES: of no class */
     uint32_t count;
     binade_devptr addresses[BINADEI_BUNDLE_BLOCKS];
-};
-
-struct binadei_event {
-    CUevent event;
-    CUcontext context;
-    bool is_done;
-};
-
-/* Belongs to who holds it; on a slot's stack to nobody. */
-struct binadei_batch {
-    struct binadei_batch *next;
-    struct binadei_slot *slot;
-    struct binadei_bundle *bundles;
-    uint64_t bytes;
-    bool needs_record;      /* no event yet: for all that its stream has */
-    uint64_t published_ns;  /* CLOCK_MONOTONIC */
-    bool needs_synchronise; /* an old driver's ANY: no event, but all work */
-    uint32_t event_count;   /* recorded, of event_capacity that exist */
-    uint32_t event_capacity;
-    struct binadei_event *events;
 };
 
 enum binadei_slot_kind {
@@ -124,18 +99,10 @@ struct binadei_slot {
      * work of the context stands for it. */
     _Atomic(CUevent) final_event;
 
-    /* What was freed on it and is no other stream's yet; constant. NULL: what is
-     * freed becomes batches. */
+    /* What was freed on it and is no other stream's yet; constant. NULL for
+     * DONE, whose blocks go to the buddy. */
     struct binadei_maps *maps;
     struct binadei_epoch epoch;
-
-    /* Edge RS: publish (release) -> take (acquire). Whole stacks are taken, so
-     * there is no ABA. */
-    _Atomic(struct binadei_batch *) retired;
-    atomic_uint batch_count; /* published and not disposed of; relaxed */
-    /* Relaxed: a hint. So many batches are recorded before they are published,
-     * because others looked for memory here. */
-    atomic_uint record_ahead;
 
     /* Relaxed: a bound. Counted in before a bundle is put and out after it was
      * taken, so where it is 0 the depot is empty. */
@@ -170,10 +137,6 @@ struct binadei_cache {
     struct binadei_cache *next; /* the member's; the registry's lock */
     /* CT: which magazines have capacity or blocks, a bit each. Most have not. */
     _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
-    /* On its way out, without an event yet. */
-    struct binadei_bundle *leaving;
-    atomic_uint leaving_blocks; /* CT */
-    uint64_t leaving_bytes;
     /* Runs differ in size: their bytes, where counts tell it of the others. */
     binadei_counter run_alloc_bytes;
     binadei_counter run_free_bytes;
@@ -190,10 +153,8 @@ enum binadei_count {
     BINADEI_COUNT_MISSES,
     BINADEI_COUNT_DEPOT_IN_BYTES,
     BINADEI_COUNT_DEPOT_OUT_BYTES,
-    BINADEI_COUNT_RETIRING_IN_BYTES,
-    BINADEI_COUNT_RETIRING_OUT_BYTES,
     BINADEI_COUNT_DEPOT_EXCHANGES,
-    BINADEI_COUNT_BATCHES,
+    BINADEI_COUNT_EPOCHS, /* closed behind an event */
     BINADEI_COUNT_EVENTS,
     BINADEI_COUNT_CONTEXT_EVENTS,
     BINADEI_COUNT_QUERIES,
@@ -223,14 +184,11 @@ struct binadei_member {
     uint32_t calm_misses;       /* that the engine does not know of */
     struct binadei_cache *hand; /* where the budget's clock stands */
     uint32_t hand_class;
-    uint32_t poll_turn; /* looks at retired batches */
     uint64_t attention; /* when its caches were last gone through */
     /* Others need memory. Edge CL: see idle.c. */
     atomic_bool is_wanted;
     struct binadei_bundle *bundles; /* spare */
     uint32_t bundle_count;
-    struct binadei_batch *batches; /* spare */
-    uint32_t batch_count;
     binadei_counter counts[BINADEI_COUNTS];
     uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
     uint64_t postponed;     /* orphans that a lock kept it from, ever */
@@ -280,7 +238,6 @@ struct binadei_engine {
     const struct binadei_lookup *lookup;
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
-    bool has_maps; /* constant: streams have maps, and no batches */
     struct binadei_context_epochs context_epochs;
     /* Edge: none; relaxed, advice. Somebody needed what streams freed and a
      * capture guard was held: calls that name a stream record on it. */
@@ -309,7 +266,6 @@ struct binadei_engine {
 
     /* Edge SP: put (release) -> take (acquire), whole. */
     _Atomic(struct binadei_bundle *) spare_bundles;
-    _Atomic(struct binadei_batch *) spare_batches;
     /* Of the two bounds above; relaxed, see bounds.h. Misses only read it, so it
      * is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
@@ -329,10 +285,6 @@ struct binadei_engine {
 
     pthread_mutex_t uses_lock;
     struct binadei_use *uses[BINADEI_USE_BUCKETS];
-    /* Edge: made (release) -> used (acquire). Streams of the pool's own, that
-     * wait for others' events; made when first needed. */
-    _Atomic(CUstream) helpers[BINADEI_HELPERS];
-    atomic_uint helper_turn; /* relaxed */
     /* The pool's own context, contexts[0]: every section is entered by it. */
     struct binadei_context *home;
 

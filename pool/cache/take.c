@@ -2,15 +2,13 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Where a block comes from when the first magazine has none: the thread's DONE
- * magazine, the depots, retired batches, the buddy. What comes from the buddy
- * is nobody's yet, so it goes through the DONE magazine, where it can still
+ * magazine, the depots, the stream's maps, the buddy. What comes from the buddy
+ * alone is nobody's yet, so it goes through the DONE magazine, where it can still
  * serve any stream.
  */
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/magazine.h"
-#include "pool/cache/own.h"
-#include "pool/cache/poll.h"
 #include "pool/cache/registry.h"
 #include "pool/cache/slot.h"
 
@@ -52,6 +50,12 @@ static bool is_long_enough(const struct binadei_request *request,
     return request->is_exact ? bytes == needed_bytes : bytes >= needed_bytes;
 }
 
+static bool is_aligned(const struct binadei_request *request,
+                       binade_devptr address)
+{
+    return !(address & (request->alignment_grains * BINADEI_GRAIN_BYTES - 1));
+}
+
 /* The newest run of the bucket that is long enough. */
 static bool pop_run(struct binadei_cache *cache,
                     const struct binadei_request *request, binade_devptr *out)
@@ -62,7 +66,7 @@ static bool pop_run(struct binadei_cache *cache,
         binade_devptr address = magazine->addresses[i];
         uint64_t bytes = binadei_block_bytes(cache->member->engine,
                                              class_of(request), address);
-        if (!is_long_enough(request, bytes))
+        if (!is_long_enough(request, bytes) || !is_aligned(request, address))
             continue;
         magazine->addresses[i] = magazine->addresses[count - 1];
         binadei_magazine_set(magazine, count - 1);
@@ -82,7 +86,7 @@ static bool pop_small(struct binadei_cache *cache,
     if (!count)
         return false;
     binade_devptr address = magazine->addresses[count - 1];
-    if (address & (request->alignment_grains * BINADEI_GRAIN_BYTES - 1))
+    if (!is_aligned(request, address))
         return false;
     binadei_magazine_set(magazine, count - 1);
     count_alloc(cache, request, 0);
@@ -164,24 +168,6 @@ static bool take_small(struct binadei_call *call,
     return true;
 }
 
-static bool take_run(struct binadei_call *call,
-                     const struct binadei_request *request, binade_devptr *out)
-{
-    binadei_grain start;
-    if (!binadei_buddy_take_run(call->engine->buddy, &call->member->home,
-                                request->size.chunks, &start))
-        return false;
-    uint64_t grains = request->size.grains;
-    uint64_t rest =
-        (uint64_t)request->size.chunks * BINADEI_CHUNK_GRAINS - grains;
-    /* It is ours, so giving it back cannot contradict. */
-    if (rest)
-        (void)binadei_buddy_give(call->engine->buddy, &call->member->home,
-                                 binadei_grain_at(start.index + grains), rest);
-    hand_out(call, request, start, out);
-    return true;
-}
-
 /* A bundle for a cache's magazine, and a block of it. */
 static bool load_and_pop(struct binadei_call *call, struct binadei_cache *cache,
                          struct binadei_bundle *bundle,
@@ -205,50 +191,6 @@ static bool take_depot(struct binadei_call *call, struct binadei_cache *cache,
         call, cache,
         binadei_depot_take(call->member, cache->slot, class_of(request)),
         request, out);
-}
-
-/* What this thread has on its way out, for the stream that freed it. */
-static bool take_leaving(struct binadei_call *call,
-                         const struct binadei_request *request,
-                         binade_devptr *out)
-{
-    return call->pop == call->push && class_of(request) < BINADEI_CLASSES &&
-           load_and_pop(
-               call, call->pop,
-               binadei_leaving_take(call->member, call->pop, class_of(request)),
-               request, out);
-}
-
-/* A block that is too large for a magazine, back for the stream that freed
- * it. */
-static bool take_uncached(struct binadei_poll *poll,
-                          const struct binadei_request *request,
-                          binade_devptr *out)
-{
-    uint64_t bytes = request->size.grains * BINADEI_GRAIN_BYTES;
-    uint64_t most_bytes = request->is_exact ? bytes : bytes + bytes / 8;
-    if (!binadei_own_reuse_block(poll, bytes, most_bytes, out))
-        return false;
-    count_alloc(
-        poll->own, request,
-        binadei_block_bytes(poll->member->engine, BINADEI_CLASSES, *out));
-    return true;
-}
-
-static bool take_retired(struct binadei_call *call,
-                         const struct binadei_request *request,
-                         binade_devptr *out)
-{
-    struct binadei_poll poll = {
-        .member = call->member,
-        .class_index = class_of(request),
-        .own = call->pop->slot->kind >= BINADEI_SLOT_STREAM ? call->pop : NULL,
-    };
-    if (poll.own && class_of(request) == BINADEI_CLASSES)
-        return take_uncached(&poll, request, out);
-    binadei_poll_own(&poll, call->push->slot);
-    return poll.found && (pop(call->pop, request, out) ||
-                          pop(call->member->done, request, out));
 }
 
 /* The maps from which the call may take, beside what is done. */
@@ -328,18 +270,6 @@ static bool is_worth_fitting(const struct binadei_call *call,
                                 memory_order_relaxed) != 0;
 }
 
-static bool take_of_maps(struct binadei_call *call,
-                         const struct binadei_request *request,
-                         binade_devptr *out)
-{
-    struct binadei_cache *done = call->member->done;
-    return take_depot(call, call->pop, request, out) ||
-           (call->pop != done && take_depot(call, done, request, out)) ||
-           (is_run(request) || is_worth_fitting(call, request)
-                ? take_of_view(call, request, false, out)
-                : take_small_of_maps(call, request, out));
-}
-
 static bool take_shared(struct binadei_call *call,
                         const struct binadei_request *request,
                         binade_devptr *out)
@@ -348,14 +278,11 @@ static bool take_shared(struct binadei_call *call,
     if (!call->has_missed)
         binadei_count(call->member, BINADEI_COUNT_MISSES, 1);
     call->has_missed = true;
-    if (call->engine->has_maps)
-        return take_of_maps(call, request, out);
-    return take_leaving(call, request, out) ||
-           take_depot(call, call->pop, request, out) ||
+    return take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
-           take_retired(call, request, out) ||
-           (is_run(request) ? take_run(call, request, out)
-                            : take_small(call, request, out));
+           (is_run(request) || is_worth_fitting(call, request)
+                ? take_of_view(call, request, false, out)
+                : take_small_of_maps(call, request, out));
 }
 
 bool binadei_take(struct binadei_call *call,
@@ -375,17 +302,7 @@ bool binadei_take_last(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out)
 {
-    binadei_grain start;
-    const struct binadei_take what = {(uint32_t)request->size.grains, 1,
-                                      request->alignment_grains};
     binadei_buddy_trim(call->engine->buddy);
-    if (binadei_take(call, request, out))
-        return true;
-    if (call->engine->has_maps)
-        return take_of_view(call, request, true, out);
-    if (is_run(request) ||
-        !binadei_buddy_take_last_resort(call->engine->buddy, &what, &start))
-        return false;
-    hand_out(call, request, start, out);
-    return true;
+    return binadei_take(call, request, out) ||
+           take_of_view(call, request, true, out);
 }

@@ -1,18 +1,17 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Each of these blocks becomes a batch of its own, with an event on every
- * stream that uses it.
+ * A freed block that several streams use waits for all work, as if it was freed
+ * with ANY: nobody records on a stream that the call does not name.
  */
 #include "pool/cache/uses.h"
 
 #include <stdlib.h>
 
 #include "pool/base/failure.h"
-#include "pool/cache/bundle.h"
+#include "pool/cache/epoch.h"
 #include "pool/cache/record.h"
 #include "pool/cache/registry.h"
-#include "pool/cache/retired.h"
 #include "pool/cache/slot.h"
 #include "pool/cache/wait.h"
 #include "pool/driver/section.h"
@@ -180,18 +179,6 @@ static void return_use(struct binadei_engine *engine, struct binadei_use *use)
     pthread_mutex_unlock(&engine->uses_lock);
 }
 
-/* What the free itself waits for. */
-static binade_status record_free(struct binadei_call *call, CUevent event,
-                                 struct binadei_batch *batch)
-{
-    struct binadei_slot *freed = call->push->slot;
-    if (event)
-        return binadei_record_after(call->member, event, batch);
-    if (freed->kind == BINADEI_SLOT_DONE)
-        return BINADE_OK;
-    return binadei_record_slot(call->member, freed, batch);
-}
-
 /* Whether the stream that frees captures: its graph may use the block whenever
  * it runs. */
 static bool is_freed_in_capture(const struct binadei_call *call, CUevent event)
@@ -214,112 +201,9 @@ static binade_status refuse_capture(void)
                         "block whenever it runs");
 }
 
-/* One event for each stream. `out_is_later`: a capture is in the way of some.
- */
-static binade_status record_all(struct binadei_call *call,
-                                const struct binadei_use *use, CUevent event,
-                                struct binadei_batch *batch, bool *out_is_later)
-{
-    struct binadei_slot *freed = call->push->slot;
-    if (is_freed_in_capture(call, event))
-        return refuse_capture();
-    binade_status status = record_free(call, event, batch);
-    for (uint32_t i = 0; use && i < use->slot_count && status == BINADE_OK; i++)
-        if (use->slots[i] != freed || event)
-            status = binadei_record_slot(call->member, use->slots[i], batch);
-    *out_is_later = status == BINADE_E_BUSY;
-    return status;
-}
-
-static binade_status record(struct binadei_call *call,
-                            const struct binadei_use *use, CUevent event,
-                            struct binadei_batch *batch, bool *out_is_later)
-{
-    struct binadei_section section;
-    binade_status status = binadei_context_enter(call->engine->home, &section);
-    if (status != BINADE_OK)
-        return status;
-    status = record_all(call, use, event, batch, out_is_later);
-    (void)binadei_section_leave(&section);
-    return status;
-}
-
-static void clear_special(const struct binadei_engine *engine,
-                          const struct binadei_block *block)
-{
-    binadei_buddy_set_class(engine->buddy, block->start,
-                            block->byte & (uint8_t)~BINADEI_BYTE_SPECIAL);
-}
-
-/* The batch's only block. */
-static void fill(struct binadei_call *call, struct binadei_batch *batch,
-                 struct binadei_bundle *bundle,
-                 const struct binadei_block *block, binade_devptr address)
-{
-    clear_special(call->engine, block);
-    bundle->addresses[0] = address;
-    bundle->count = 1;
-    batch->bundles = bundle;
-    batch->bytes = block->grains * BINADEI_GRAIN_BYTES;
-    binadei_count(call->member, BINADEI_COUNT_RETIRING_IN_BYTES, batch->bytes);
-    binadei_count(call->member, BINADEI_COUNT_BATCHES, 1);
-    /* Of no stream's own: it waits for more than one. */
-    binadei_retired_push(call->engine, call->engine->any, batch);
-}
-
-/* A capture is in the way of one of the events: the block waits for a context
- * event, later, which stands for all streams. */
-static binade_status leave_to_any(struct binadei_call *call,
-                                  const struct binadei_block *block,
-                                  binade_devptr address)
-{
-    struct binadei_member *member = call->member;
-    struct binadei_slot *any = call->engine->any;
-    struct binadei_cache *cache = binadei_cache_find(member, any);
-    if (!cache)
-        cache = binadei_cache_make(member, any);
-    if (!cache)
-        return no_memory();
-    clear_special(call->engine, block);
-    if (binadei_leave_block(member, cache, block->class_index, address))
-        return BINADE_OK;
-    binadei_buddy_set_class(call->engine->buddy, block->start, block->byte);
-    return no_memory();
-}
-
-/* Records and publishes, or leaves the block where it waits longer. */
-static binade_status put_behind(struct binadei_call *call,
-                                const struct binadei_use *use,
-                                const struct binadei_block *block,
-                                binade_devptr address, CUevent event)
-{
-    struct binadei_member *member = call->member;
-    bool is_later = false;
-    struct binadei_bundle *bundle =
-        binadei_bundle_take(member, block->class_index);
-    if (!bundle)
-        return no_memory();
-    struct binadei_batch *batch = binadei_batch_take(member);
-    if (!batch) {
-        binadei_bundle_spare(member, bundle);
-        return no_memory();
-    }
-    binade_status status = record(call, use, event, batch, &is_later);
-    if (status == BINADE_OK) {
-        fill(call, batch, bundle, block, address);
-        return BINADE_OK;
-    }
-    binadei_batch_spare(member, batch);
-    binadei_bundle_spare(member, bundle);
-    return is_later ? leave_to_any(call, block, address) : status;
-}
-
-/* Where streams have maps: the block waits for all work, as if it was freed with
- * ANY, unless nobody else uses it and its event is over. */
-static binade_status put_on_any(struct binadei_call *call,
-                                const struct binadei_use *use,
-                                const struct binadei_block *block,
-                                binade_devptr address, CUevent event)
+/* Whether the event is over; NULL is. BINADE_OK, or why the free is refused. */
+static binade_status ask(const struct binadei_call *call, CUevent event,
+                         bool *out_is_over)
 {
     const struct binadei_engine *engine = call->engine;
     struct binadei_section section;
@@ -329,52 +213,57 @@ static binade_status put_on_any(struct binadei_call *call,
     bool is_captured = is_freed_in_capture(call, event);
     CUresult code = event ? engine->driver->cuEventQuery(event) : CUDA_SUCCESS;
     (void)binadei_section_leave(&section);
+    *out_is_over = code == CUDA_SUCCESS;
     if (is_captured)
         return refuse_capture();
-    if (code != CUDA_SUCCESS && code != CUDA_ERROR_NOT_READY)
-        return binadei_driver_status(BINADEI_ENTRY_cuEventQuery, code);
-    if (use || code != CUDA_SUCCESS ||
-        (!event && call->push->slot->kind != BINADEI_SLOT_DONE))
-        return leave_to_any(call, block, address);
-    clear_special(engine, block);
-    binadei_give_block(call->member, address);
+    return code == CUDA_ERROR_NOT_READY
+               ? BINADE_OK
+               : binadei_driver_status(BINADEI_ENTRY_cuEventQuery, code);
+}
+
+/* Whether nothing is pending on a block that is freed so. */
+static bool is_done(const struct binadei_call *call,
+                    const struct binadei_use *use, CUevent event,
+                    bool is_event_over)
+{
+    return !use && is_event_over &&
+           (event || call->push->slot->kind == BINADEI_SLOT_DONE);
+}
+
+binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
+                               CUevent event)
+{
+    struct binadei_engine *engine = call->engine;
+    struct binadei_use *use = take_use(engine, address);
+    bool is_event_over;
+    binade_status status = ask(call, event, &is_event_over);
+    if (status != BINADE_OK) {
+        return_use(engine, use);
+        return status;
+    }
+    bool is_over = is_done(call, use, event, is_event_over);
+    binadei_leave_block(call->member, is_over ? engine->done : engine->any,
+                        address);
+    free_use(use);
     return BINADE_OK;
 }
 
-binade_status binadei_put_used(struct binadei_call *call,
-                               const struct binadei_block *block,
-                               binade_devptr address, CUevent event)
+binade_status binadei_wait_begin(struct binadei_call *call,
+                                 binade_devptr address, CUevent event,
+                                 struct binadei_wait *out)
 {
-    struct binadei_use *use = take_use(call->engine, address);
-    binade_status status = call->engine->has_maps
-                               ? put_on_any(call, use, block, address, event)
-                               : put_behind(call, use, block, address, event);
-    if (status == BINADE_OK)
-        free_use(use);
-    else
-        return_use(call->engine, use);
-    return status;
-}
-
-binade_status binadei_wait_record(struct binadei_call *call,
-                                  binade_devptr address, CUevent event,
-                                  struct binadei_batch *wait)
-{
-    bool is_later = false;
-    struct binadei_use *use = take_use(call->engine, address);
-    if (!use && !event && call->push->slot->kind == BINADEI_SLOT_DONE)
-        return BINADE_OK;
-    binade_status status = record(call, use, event, wait, &is_later);
-    if (status != BINADE_OK && (is_later || !event)) {
-        wait->event_count = 0;
-        wait->needs_record = true;
-        status = BINADE_OK;
+    struct binadei_engine *engine = call->engine;
+    struct binadei_use *use = take_use(engine, address);
+    bool is_event_over = true;
+    binade_status status = event ? ask(call, event, &is_event_over) : BINADE_OK;
+    if (status != BINADE_OK) {
+        return_use(engine, use);
+        return status;
     }
-    if (status == BINADE_OK)
-        free_use(use);
-    else
-        return_use(call->engine, use);
-    return status;
+    bool is_over = is_done(call, use, event, is_event_over);
+    out->number = is_over ? 0 : binadei_epochs_next(engine);
+    free_use(use);
+    return BINADE_OK;
 }
 
 void binadei_uses_destroy(struct binadei_engine *engine)

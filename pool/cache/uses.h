@@ -12,9 +12,9 @@
 /* Frees a block behind all streams that use it, the caller's among them, and
  * behind `event` unless that is NULL; then the caller's stream does not count.
  * BINADE_OK, or why the block is still the caller's. */
-BINADE_MUST_USE binade_status
-binadei_put_used(struct binadei_call *call, const struct binadei_block *block,
-                 binade_devptr address, CUevent event);
+BINADE_MUST_USE binade_status binadei_put_used(struct binadei_call *call,
+                                               binade_devptr address,
+                                               CUevent event);
 
 void binadei_uses_destroy(struct binadei_engine *engine);
 

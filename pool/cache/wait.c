@@ -5,30 +5,20 @@
  */
 #include "pool/cache/wait.h"
 
-#include "pool/cache/bundle.h"
+#include "pool/cache/epoch.h"
 #include "pool/cache/guard.h"
 #include "pool/cache/record.h"
 
-struct binadei_batch *binadei_wait_make(struct binadei_call *call)
+bool binadei_wait_is_over(struct binadei_call *call,
+                          const struct binadei_wait *wait)
 {
-    return binadei_batch_take(call->member);
+    return !wait->number || binadei_epochs_have_passed(call, wait->number);
 }
 
-bool binadei_wait_is_over(struct binadei_call *call, struct binadei_batch *wait)
+bool binadei_wait_needs_synchronise(const struct binadei_call *call,
+                                    const struct binadei_wait *wait)
 {
-    if (wait->needs_record) {
-        wait->needs_record =
-            binadei_record_any(call->member, wait) != BINADE_OK;
-        if (wait->needs_record)
-            /* Of some contexts only. */
-            wait->event_count = 0;
-    }
-    return !wait->needs_record && binadei_batch_is_done(call->member, wait);
-}
-
-bool binadei_wait_needs_synchronise(const struct binadei_batch *wait)
-{
-    return wait->needs_synchronise;
+    return wait->number && !call->engine->driver->cuCtxRecordEvent;
 }
 
 bool binadei_wait_synchronise(struct binadei_call *call)
@@ -38,24 +28,6 @@ bool binadei_wait_synchronise(struct binadei_call *call)
     binade_status status = binadei_synchronise(call->engine);
     binadei_guard_recorder_end();
     return status == BINADE_OK;
-}
-
-void binadei_wait_finish(struct binadei_batch *wait)
-{
-    wait->needs_synchronise = false;
-}
-
-void binadei_wait_spare(struct binadei_call *call, struct binadei_batch *wait)
-{
-    binadei_batch_spare(call->member, wait);
-}
-
-void binadei_wait_drop(struct binadei_engine *engine,
-                       struct binadei_batch *wait)
-{
-    wait->event_count = 0;
-    wait->next = NULL;
-    binadei_batches_share(engine, wait);
 }
 
 bool binadei_wait_is_capturing(const struct binadei_call *call)

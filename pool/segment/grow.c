@@ -1,11 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Growth: how large the next segment is, and how it comes to the pool. A segment
- * has five eighths of what is reserved, from the first size to the largest; a
- * request above an eighth of one gets a segment of its own: several of them
- * would leave a rest behind the last (docs/adr/0019-growth.md). What is not to be
- * had is halved down to the need.
+ * Growth: how large the next segment is, and how it comes to the pool: by
+ * PyTorch's steps, or a quarter of what is reserved where requests are small
+ * beside that (docs/adr/0020-stream-maps.md). What is not to be had is halved
+ * down to the need.
  */
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
@@ -64,9 +63,20 @@ static void insert(struct binadei_segments *segments,
     *at = fresh;
 }
 
-/* Lock held. The pages become free last: who takes one finds its address. */
-static void publish(struct binadei_segments *segments,
-                    struct binadei_segment *fresh)
+static binade_status reserve_maps(struct binadei_segments *segments,
+                                  const struct binadei_segment_info *info)
+{
+    if (!segments->maps ||
+        binadei_maps_reserve(segments->maps, info->first, info->page_count))
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                        "no memory for the maps of a segment");
+}
+
+/* Lock held. The pages become free last: who takes one finds its address. After
+ * a failure nothing has changed. */
+static binade_status publish(struct binadei_segments *segments,
+                             struct binadei_segment *fresh)
 {
     struct binadei_segment_info *info = &fresh->info;
     uint32_t longest = binadei_place_longest(segments);
@@ -74,6 +84,9 @@ static void publish(struct binadei_segments *segments,
     if (info->page_count > longest)
         info->page_count = longest;
     info->first = binadei_place_best(segments, info->page_count);
+    binade_status status = reserve_maps(segments, info);
+    if (status != BINADE_OK)
+        return status;
     info->id = segments->grow_count++;
     segments->listed_bytes += info->memory_bytes;
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
@@ -83,20 +96,23 @@ static void publish(struct binadei_segments *segments,
     binadei_lookup_link(&segments->lookup, info->first, info->address,
                         info->page_count);
     binadei_buddy_add(segments->buddy, info->first, info->page_count);
+    return BINADE_OK;
 }
 
-/* `fresh` is NULL when growth failed. */
-static void finish(struct binadei_segments *segments,
-                   struct binadei_segment *fresh)
+/* Adds `fresh` where `status` is BINADE_OK so far; returns what became of it.
+ * Others grow from now on. */
+static binade_status finish(struct binadei_segments *segments,
+                            struct binadei_segment *fresh, binade_status status)
 {
     pthread_mutex_lock(&segments->lock);
-    if (fresh)
-        publish(segments, fresh);
-    else
+    if (status == BINADE_OK)
+        status = publish(segments, fresh);
+    if (status != BINADE_OK)
         segments->failed_grow_count++;
     segments->is_growing = false;
     pthread_cond_broadcast(&segments->grown);
     pthread_mutex_unlock(&segments->lock);
+    return status;
 }
 
 /* What to ask for so that `pages` aligned pages are in it. */
@@ -130,27 +146,13 @@ static uint64_t pages_within_limit(const struct binadei_segments *segments)
     return below < pages ? below : pages;
 }
 
-/* Larger requests than this part of a segment, and than a page, have one of
- * their own. */
-#define OWN_SEGMENT_PART 8U
-
-/* Pages of a segment that requests share. Half of what is reserved, or all of
- * it, leaves more unused in most of the traces. */
-static uint64_t shared_pages(const struct binadei_segments *segments)
-{
-    uint64_t bytes = binadei_segments_reserved_bytes(segments) / 8 * 5;
-    if (bytes < segments->first_bytes)
-        bytes = segments->first_bytes;
-    if (bytes > segments->largest_bytes)
-        bytes = segments->largest_bytes;
-    return bytes / BINADEI_PAGE_BYTES;
-}
-
 /* Steps of PyTorch's allocator: what is small shares 2 MiB, what is below 10 MiB
  * shares 20 MiB, and the rest has its own. */
 #define SMALL_BYTES (UINT64_C(1) << 20)
 #define SHARED_BYTES (UINT64_C(10) << 20)
 #define SHARED_PAGES 10U
+/* Of a segment that grows with the pool, a request has at most this part. */
+#define OWN_SEGMENT_PART 8U
 
 /* The steps, or a quarter of what is reserved where the request is at most an
  * eighth of that: the simulation's best rule for fixed segments, with an eighth
@@ -164,7 +166,8 @@ static uint64_t step_pages(const struct binadei_segments *segments,
     if (aim->needed_bytes <= quarter / OWN_SEGMENT_PART &&
         quarter / BINADEI_PAGE_BYTES > aim->needed)
         return quarter / BINADEI_PAGE_BYTES;
-    if (aim->needed_bytes > SMALL_BYTES && aim->needed_bytes < SHARED_BYTES)
+    if (aim->needed_bytes > SMALL_BYTES && aim->needed_bytes < SHARED_BYTES &&
+        segments->largest_bytes >= SHARED_PAGES * BINADEI_PAGE_BYTES)
         return SHARED_PAGES;
     return aim->needed;
 }
@@ -181,12 +184,7 @@ static uint64_t stepped_pages(const struct binadei_segments *segments,
 static uint64_t wanted_pages(const struct binadei_segments *segments,
                              const struct aim *aim)
 {
-    if (segments->is_stepped)
-        return aim->total_bytes ? aim->needed : stepped_pages(segments, aim);
-    uint64_t pages = shared_pages(segments);
-    bool needs_its_own =
-        aim->needed > 1 && aim->needed > pages / OWN_SEGMENT_PART;
-    return aim->total_bytes || needs_its_own ? aim->needed : pages;
+    return aim->total_bytes ? aim->needed : stepped_pages(segments, aim);
 }
 
 /* Pages that growth should have by the policy, cut to what limit and offset
@@ -295,8 +293,10 @@ static binade_status grow(struct binadei_segments *segments,
         return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
     BINADEI_STEP("locked.grow");
     struct binadei_segment *fresh = NULL;
-    binade_status status = obtain(segments, aim, &fresh);
-    finish(segments, fresh);
+    binade_status obtained = obtain(segments, aim, &fresh);
+    binade_status status = finish(segments, fresh, obtained);
+    if (obtained == BINADE_OK && status != BINADE_OK)
+        (void)binadei_supply_release(segments, fresh);
     return status;
 }
 

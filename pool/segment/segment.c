@@ -79,15 +79,15 @@ static void fill(struct binadei_segments *segments,
            source->struct_size < sizeof(*source) ? source->struct_size
                                                  : sizeof(*source));
     segments->buddy = options->buddy;
+    segments->maps = options->maps;
     segments->page_capacity = options->page_capacity;
     segments->limit_bytes =
         options->limit_bytes ? options->limit_bytes : UINT64_MAX;
     segments->watermark_bytes = options->watermark_bytes;
     segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
-    segments->is_stepped = options->is_stepped;
-    segments->first_bytes = first                 ? first
-                            : options->is_stepped ? 0
-                                                  : BINADEI_SEGMENT_FIRST_BYTES;
+    segments->first_bytes = first ? first : BINADEI_SEGMENT_FIRST_BYTES;
+    if (segments->first_bytes > segments->largest_bytes)
+        segments->first_bytes = segments->largest_bytes;
     segments->granularity_bytes = source->granularity_bytes;
     if (segments->granularity_bytes < BINADEI_PAGE_BYTES)
         segments->granularity_bytes = BINADEI_PAGE_BYTES;

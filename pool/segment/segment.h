@@ -18,6 +18,7 @@
 #include "binade/source.h"
 #include "binade/status.h"
 #include "pool/buddy/buddy.h"
+#include "pool/buddy/map.h"
 #include "pool/segment/lookup.h"
 
 /* Bit of binade_source.flags for our own sources: a failure has made its
@@ -34,17 +35,17 @@ struct binadei_segments_options {
     const binade_source *source;
     /* Empty, of `page_capacity` pages; outlives the segments. */
     struct binadei_buddy *buddy;
+    /* Gets its words for each segment, before the segment is added; outlives the
+     * segments. May be NULL. */
+    struct binadei_maps *maps;
     uint32_t page_capacity; /* of the offset space; at least 1 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
-    /* Between these a segment has 5/8 of what is reserved: multiples of 2 MiB,
-     * 0 for the two above. */
+    /* The first is the least that a segment has, the largest bounds those that
+     * requests share: multiples of 2 MiB, 0 for the two above. */
     uint64_t first_bytes;
     uint64_t largest_bytes;
     /* Growth that begins below it ends there if the need does; 0: none. */
     uint64_t watermark_bytes;
-    /* Segments begin as small as PyTorch's, or as `first_bytes` where that is not
-     * 0, and grow to a quarter of what is reserved; see grow.c. */
-    bool is_stepped;
 };
 
 /* No memory is reserved yet. BINADE_OK, BINADE_E_INVALID,

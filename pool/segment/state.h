@@ -22,12 +22,12 @@ struct binadei_segments {
     /* Constant. */
     binade_source source;
     struct binadei_buddy *buddy;
+    struct binadei_maps *maps; /* or NULL */
     uint32_t page_capacity;
     uint64_t limit_bytes;
     uint64_t watermark_bytes;
-    bool is_stepped;
-    uint64_t first_bytes; /* of segments that requests share, as the next */
-    uint64_t largest_bytes;
+    uint64_t first_bytes;     /* of any segment, if it is to be had */
+    uint64_t largest_bytes;   /* of segments that requests share */
     size_t granularity_bytes; /* at least a page */
 
     /* Edge: none; relaxed, a sum that nothing hangs on. The grower adds before

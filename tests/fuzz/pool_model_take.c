@@ -103,7 +103,7 @@ static void hold(struct model *model, const struct request *request,
                  uint64_t address)
 {
     size_t bytes = 0;
-    size_t alignment = request->bytes > MIB ? PAGE_BYTES : ALIGNMENT_BYTES;
+    size_t alignment = ALIGNMENT_BYTES;
     if (request->bytes == 0) {
         if (address)
             fail(model, "no bytes, but an address");

@@ -363,7 +363,7 @@ std::vector<Shared> Segments(binade_pool *pool, unsigned count)
 {
     std::vector<Shared> blocks;
     for (unsigned i = 0; i < count; i++)
-        blocks.emplace_back(pool, 2 * kMiB);
+        blocks.emplace_back(pool, 10 * kMiB);
     return blocks;
 }
 

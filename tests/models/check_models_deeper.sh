@@ -19,9 +19,6 @@ holds words.pml -DTHREADS=2 -DROUNDS=5
 holds words.pml -DTHREADS=2 -DROUNDS=2 -DPAGES=2
 holds summary.pml -DTHREADS=2 -DROUNDS=3
 holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
-holds batches.pml -DTHREADS=3 -DROUNDS=1
-holds batches.pml -DTHREADS=3 -DROUNDS=1 -DLAST_SLOT=0
-holds batches.pml -DTHREADS=2 -DROUNDS=3 -DLAST_SLOT=0
 holds depot.pml -DROUNDS=4
 holds guards.pml -DRECORDERS=3 -DROUNDS=2
 holds maps.pml -DTURNS=3

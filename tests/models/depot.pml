@@ -8,7 +8,7 @@
  * gives it to the pool's spares (pool/cache/bundle.c): a set that is taken
  * whole, with what is given joined to it, and swapped back for nothing; what
  * came meanwhile is taken and joined too. A bundle for which no place is empty
- * leaves the slot (batches.pml).
+ * leaves for the slot's maps (maps.pml).
  *
  * A set of blocks is `blocks`, one for each thread; a record is a bundle's
  * memory. Filling and emptying a record are steps of their own, as they are

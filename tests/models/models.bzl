@@ -8,27 +8,6 @@ _TWICE = "-DTHREADS=2,-DROUNDS=2,"
 
 # By model: the arguments of check_model.sh.
 MODELS = {
-    "batches": [
-        "holds:-DTHREADS=2,-DROUNDS=3",
-        "holds:-DTHREADS=2,-DROUNDS=2,-DLAST_SLOT=0",
-        "holds:-DTHIRD_ROUNDS=0,-DLAST_SLOT=0",
-    ] + _broken([
-        "RECORD_LATE",
-        "FAILED_RECORD",
-        "NO_RECORD",
-        "OWN_RECORD",
-        "NO_QUERY",
-        "OTHER_SLOT",
-        "TAKE_BY_LOAD",
-        "POP_ONE",
-        "CUT_CHAIN",
-        "BACK_BY_STORE",
-        "DROP_NEWER",
-        "SPARE_EARLY",
-        "SPARE_CHAINED",
-    ], _TWICE) + _broken([
-        "JOIN_FIRST",
-    ], "-DTHIRD_ROUNDS=0,-DLAST_SLOT=0,"),
     "depot": [
         "holds:-DROUNDS=3",
         "holds:-DTHREADS=2,-DROUNDS=4",

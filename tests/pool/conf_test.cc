@@ -86,8 +86,7 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 #define ENTRIES "; accepted are key:value entries with a comma between two"
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
-    "auto_scope, stream_maps, checked, checked_fill, checked_abort, "          \
-    "checked_quiet, "                                                          \
+    "auto_scope, checked, checked_fill, checked_abort, checked_quiet, "        \
     "pass_through, wait_ms, limit, first_segment, largest_segment, "           \
     "thread_cache, cache, history, watermark, quarantine, record, expose"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"

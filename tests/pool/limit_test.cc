@@ -50,6 +50,24 @@ class Limit : public ::testing::Test
         return blocks;
     }
 
+    // As small as what they are for.
+    static binade_pool_options SmallSegments()
+    {
+        binade_pool_options options = Defaults();
+        options.first_segment_bytes = 2 * kMiB;
+        return options;
+    }
+
+    // Each in a segment of its own.
+    static std::vector<binade_devptr> AllocFour(Pool &pool)
+    {
+        std::vector<binade_devptr> blocks;
+        while (blocks.size() < 4)
+            blocks.push_back(pool.Alloc(12 * kMiB));
+        EXPECT_EQ(4u, pool.Stats().segment_current);
+        return blocks;
+    }
+
     static void FreeAll(Pool &pool, const std::vector<binade_devptr> &blocks,
                         binade_stream stream)
     {
@@ -150,12 +168,13 @@ TEST_F(Ladder, TakesNoStepForWhatIsThere)
 TEST_F(Ladder, Grows)
 {
     binade_pool_options options = Small();
+    options.limit_bytes = 64 * kMiB;
     options.first_segment_bytes = 2 * kMiB;
     Pool pool(options);
-    binade_devptr first = pool.Alloc(2 * kMiB);
+    binade_devptr first = pool.Alloc(12 * kMiB);
     EXPECT_EQ(1u, pool.Stats().ladder_grow);
     EXPECT_EQ(1u, pool.Stats().segment_allocated);
-    binade_devptr second = pool.Alloc(2 * kMiB);
+    binade_devptr second = pool.Alloc(12 * kMiB);
     EXPECT_EQ(2u, pool.Stats().ladder_grow);
     EXPECT_EQ(0u, pool.Stats().alloc_retries);
     pool.Free(first);
@@ -182,10 +201,10 @@ TEST_F(Ladder, TakesWhatIsOnItsWayOutBeforeItGrows)
     binade_pool_options options = Small();
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
-    binade_devptr block = pool.Alloc(8 * kMiB);
+    binade_devptr block = pool.Alloc(12 * kMiB);
     pool.Free(block, BINADE_STREAM_ANY);
-    EXPECT_NE(0u, pool.Stats().retiring_bytes) << "too little for a batch";
-    EXPECT_EQ(block, pool.Alloc(8 * kMiB));
+    EXPECT_NE(0u, pool.Stats().retiring_bytes) << "still cached";
+    EXPECT_EQ(block, pool.Alloc(12 * kMiB));
     EXPECT_EQ(1u, pool.Stats().ladder_grow);
     pool.Free(block);
 }
@@ -266,15 +285,14 @@ TEST_F(Ladder, TakesWhatEndedThreadsLeft)
 TEST_F(Ladder, TrimsSegmentsThatAreFreeToGrowAnother)
 {
     binade_pool_options options = Small();
+    options.limit_bytes = 48 * kMiB;
     options.first_segment_bytes = 2 * kMiB;
-    options.largest_segment_bytes = 2 * kMiB;
     Pool pool(options);
-    FreeAll(pool, AllocAll(pool, 2 * kMiB), BINADE_STREAM_DONE);
-    EXPECT_EQ(4u, pool.Stats().segment_current);
-    binade_devptr block = pool.Alloc(8 * kMiB);
+    FreeAll(pool, AllocFour(pool), BINADE_STREAM_DONE);
+    binade_devptr block = pool.Alloc(48 * kMiB);
     EXPECT_GE(pool.Stats().ladder_trim, 1u);
     EXPECT_EQ(1u, pool.Stats().segment_current);
-    EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
+    EXPECT_EQ(48 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
 }
 
@@ -384,31 +402,25 @@ TEST_F(Trim, MayBeAskedForNoNumber)
 
 TEST_F(Trim, LeavesSegmentsThatAreInUse)
 {
-    binade_pool_options options = Defaults();
-    options.first_segment_bytes = 2 * kMiB;
-    options.largest_segment_bytes = 2 * kMiB;
-    Pool pool(options);
-    std::vector<binade_devptr> blocks = AllocAll(pool, 2 * kMiB);
+    Pool pool(SmallSegments());
+    std::vector<binade_devptr> blocks = AllocFour(pool);
     pool.Free(blocks[1], BINADE_STREAM_DONE);
     pool.Free(blocks[2], BINADE_STREAM_DONE);
-    EXPECT_EQ(4 * kMiB, pool.Trim());
-    EXPECT_EQ(4 * kMiB, pool.Stats().reserved_bytes_current);
-    EXPECT_EQ(2 * kMiB, pool.UsableSize(blocks[0]));
+    EXPECT_EQ(24 * kMiB, pool.Trim());
+    EXPECT_EQ(24 * kMiB, pool.Stats().reserved_bytes_current);
+    EXPECT_EQ(12 * kMiB, pool.UsableSize(blocks[0]));
     pool.Free(blocks[0]);
     pool.Free(blocks[3]);
 }
 
 TEST_F(Trim, KeepsAsManyBytesAsItIsTold)
 {
-    binade_pool_options options = Defaults();
-    options.first_segment_bytes = 2 * kMiB;
-    options.largest_segment_bytes = 2 * kMiB;
-    Pool pool(options);
-    FreeAll(pool, AllocAll(pool, 2 * kMiB), BINADE_STREAM_DONE);
-    EXPECT_EQ(4 * kMiB, pool.Trim(3 * kMiB));
-    EXPECT_EQ(4 * kMiB, pool.Stats().reserved_bytes_current);
+    Pool pool(SmallSegments());
+    FreeAll(pool, AllocFour(pool), BINADE_STREAM_DONE);
+    EXPECT_EQ(24 * kMiB, pool.Trim(18 * kMiB));
+    EXPECT_EQ(24 * kMiB, pool.Stats().reserved_bytes_current);
     EXPECT_EQ(0u, pool.Trim(UINT64_MAX));
-    EXPECT_EQ(4 * kMiB, pool.Trim());
+    EXPECT_EQ(24 * kMiB, pool.Trim());
 }
 
 TEST_F(Trim, LeavesWhatIsNotDoneAndDoesNotWait)

@@ -54,6 +54,7 @@ class OomFlight : public OomTest
     {
         binade_pool_options options = Small();
         options.source = &table_;
+        options.limit_bytes = 212 * kMiB;
         options.first_segment_bytes = 2 * kMiB;
         options.largest_segment_bytes = 2 * kMiB;
         options.wait_ms = wait_ms;
@@ -65,6 +66,7 @@ class OomFlight : public OomTest
     // A thread that trims, and is on its way when this returns.
     std::thread BeginToTrim(Pool &pool)
     {
+        source_.is_releasing = false;
         source_.is_stopped = true;
         std::thread trimming([&pool] {
             pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -82,14 +84,14 @@ class OomFlight : public OomTest
 TEST_F(OomFlight, ASegmentOnItsWayToTheSourceIsWaitedFor)
 {
     Pool pool(Options(10000));
-    binade_devptr kept = pool.Alloc(4 * kMiB);
-    pool.Free(pool.Alloc(4 * kMiB), BINADE_STREAM_DONE);
+    binade_devptr kept = pool.Alloc(12 * kMiB);
+    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);
     std::thread releasing([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
         source_.is_stopped = false;
     });
-    binade_devptr block = pool.Alloc(4 * kMiB);
+    binade_devptr block = pool.Alloc(12 * kMiB);
     trimming.join();
     releasing.join();
     EXPECT_EQ(0u, pool.Stats().ooms);
@@ -100,15 +102,15 @@ TEST_F(OomFlight, ASegmentOnItsWayToTheSourceIsWaitedFor)
 TEST_F(OomFlight, WhoWaitedLongEnoughSaysThatItIsNotExact)
 {
     Pool pool(Options(0));
-    binade_devptr kept = pool.Alloc(4 * kMiB);
-    pool.Free(pool.Alloc(4 * kMiB), BINADE_STREAM_DONE);
+    binade_devptr kept = pool.Alloc(12 * kMiB);
+    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);
-    binade_oom_report report = Fail(pool, 4 * kMiB);
+    binade_oom_report report = Fail(pool, 12 * kMiB);
     source_.is_stopped = false;
     trimming.join();
     EXPECT_EQ(0u, report.is_exact);
-    EXPECT_EQ(8 * kMiB, report.reserved_bytes);
-    EXPECT_EQ(4 * kMiB, report.live_bytes);
+    EXPECT_EQ(24 * kMiB, report.reserved_bytes);
+    EXPECT_EQ(12 * kMiB, report.live_bytes);
     EXPECT_EQ(0u, report.free_bytes);
     pool.Free(kept);
 }
@@ -174,13 +176,13 @@ TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftIsFoundBesideWhatIsNotDone)
 TEST_F(OomFlight, OthersGoOnMeanwhile)
 {
     Pool pool(Options(300));
-    binade_devptr kept = pool.Alloc(2 * kMiB);
+    binade_devptr kept = pool.Alloc(10 * kMiB);
     binade_devptr small = pool.Alloc(512);
-    pool.Free(pool.Alloc(4 * kMiB), BINADE_STREAM_DONE);
+    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
     std::thread trimming = BeginToTrim(pool);
     std::atomic<bool> is_over{false};
     std::thread failing([&] {
-        Fail(pool, 4 * kMiB);
+        Fail(pool, 12 * kMiB);
         is_over = true;
     });
     unsigned count = 0;

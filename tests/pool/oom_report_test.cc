@@ -64,13 +64,13 @@ TEST_F(OomReport, SaysWhatWasAskedFor)
     FreeAll(pool, blocks);
 }
 
-TEST_F(OomReport, CountsWholePagesAboveOneMebibyte)
+TEST_F(OomReport, CountsGrainsAboveOneMebibyteToo)
 {
     Pool pool(Small());
     std::vector<binade_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
     binade_oom_report report = Fail(pool, kMiB + 1);
-    EXPECT_EQ(2 * kMiB, report.needed_bytes);
-    EXPECT_EQ(2 * kMiB, report.alignment_bytes);
+    EXPECT_EQ(kMiB + 512, report.needed_bytes);
+    EXPECT_EQ(512u, report.alignment_bytes);
     EXPECT_EQ(kMiB, report.largest_free_bytes);
     FreeAll(pool, blocks);
 }

@@ -131,6 +131,58 @@ TEST_F(PoolFault, EveryAllocationOfHostMemory)
     std::printf("%u allocations, each failed once\n", n - 1);
 }
 
+// A free needs host memory only for the stream's own maps: without it the block
+// waits among what was freed with ANY.
+TEST_F(PoolFault, AFreeOnAStreamLosesNothingForWantOfHostMemory)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        binade_pool_options options = pool_test::Defaults();
+        options.thread_cache_bytes = 0;
+        pool_test::Pool pool(options);
+        pool_test::Stream stream;
+        binade_devptr block = pool.Alloc(5 * pool_test::kMiB + 512, stream);
+        failing_memory_arm(n);
+        binade_status status = binade_free(pool, block, stream);
+        is_over = failing_memory_disarm();
+        if (status != BINADE_OK)
+            pool.Free(block, stream);
+        EXPECT_EQ(0u, pool.Stats().allocation_current);
+        pool.TrimAll();
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    }
+    EXPECT_GT(n, 2u) << "nothing was asked for";
+}
+
+TEST_F(PoolFault, GrowthWithoutHostMemoryChangesNothing)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        pool_test::Pool pool;
+        pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+        uint64_t reserved = pool.Stats().reserved_bytes_current;
+        binade_devptr block = 0;
+        failing_memory_arm(n);
+        binade_status status = binade_alloc(pool, 200 * pool_test::kMiB,
+                                            BINADE_STREAM_LEGACY, &block);
+        is_over = failing_memory_disarm();
+        if (status != BINADE_OK) {
+            EXPECT_EQ(BINADE_E_NO_HOST_MEMORY, status);
+            EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
+            block = pool.Alloc(200 * pool_test::kMiB);
+        }
+        pool.Free(block, BINADE_STREAM_ANY);
+        pool.TrimAll();
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    }
+    // A page's words at least; after a refusal the pool asks once more.
+    EXPECT_GT(n, 50u);
+}
+
 // `failing` counts down to the call that fails.
 void FailEachCallOnce(unsigned FakeSource::*failing)
 {

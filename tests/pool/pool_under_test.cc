@@ -131,6 +131,10 @@ void Stream::Hold()
 {
     EndUnless(Get<int(void *)>("binade_standin_hold")(own_) == 0, "hold");
     hold_count_++;
+    // A stream with nothing to do is done, held or not.
+    binade_event event = NewEvent();
+    MUST("cuEventRecord", (CUevent, CUstream), event, own_);
+    DestroyEvent(event);
 }
 
 void Stream::Release()

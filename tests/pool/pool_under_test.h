@@ -56,7 +56,7 @@ class Stream
     {
         return own_;
     }
-    // Holds are counted; the end releases them.
+    // With work that waits meanwhile. Holds are counted; the end releases them.
     void Hold();
     void Release();
 

@@ -155,7 +155,7 @@ TEST_F(Stats, CountHitsAndMisses)
 TEST_F(Stats, TellTheLongestRun)
 {
     binade_pool_options options = Defaults();
-    options.first_segment_bytes = 8 * kMiB;
+    options.limit_bytes = 8 * kMiB;
     options.thread_cache_bytes = 0;
     Pool pool(options);
     binade_devptr first = pool.Alloc(2 * kMiB), second = pool.Alloc(2 * kMiB);

@@ -162,7 +162,7 @@ TEST_F(FreeAfter, AnEventThatTheDriverRefusesLeavesTheBlockToTheCaller)
 {
     Pool pool;
     binade_devptr block = pool.Alloc(4096);
-    pool_test::SetFaults("cuStreamWaitEvent:nth=1:code=CUDA_ERROR_UNKNOWN");
+    pool_test::SetFaults("cuEventQuery:nth=1:code=CUDA_ERROR_UNKNOWN");
     EXPECT_EQ(BINADE_E_DRIVER, binade_free_after(pool, block, event));
     pool_test::SetFaults("");
     EXPECT_EQ(1u, pool.Stats().allocation_current);

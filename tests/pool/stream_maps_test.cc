@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pools whose streams have maps of free memory: what a stream freed serves it
-// again in other pieces at once, and others when it is done.
+// Maps of free memory: what a stream freed serves it again in other pieces at
+// once, and others when it is done.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -31,17 +31,10 @@ class StreamMaps : public ::testing::Test
         pool_test::UseStandin();
     }
 
-    static binade_pool_options WithMaps()
-    {
-        binade_pool_options options = Defaults();
-        options.flags |= BINADE_POOL_STREAM_MAPS;
-        return options;
-    }
-
     // One segment of 8 MiB, and no wait.
     static binade_pool_options Small()
     {
-        binade_pool_options options = WithMaps();
+        binade_pool_options options = Defaults();
         options.limit_bytes = 8 * kMiB;
         options.first_segment_bytes = 8 * kMiB;
         options.wait_ms = 0;
@@ -192,7 +185,7 @@ TEST_F(StreamMaps, AlignRunsWhereThatIsAskedFor)
 // asked for again in one piece.
 TEST_F(StreamMaps, RegrowAfterAWait)
 {
-    binade_pool_options options = WithMaps();
+    binade_pool_options options = Defaults();
     options.limit_bytes = 64 * kMiB;
     options.wait_ms = 20000;
     Pool pool(options);
@@ -215,7 +208,7 @@ TEST_F(StreamMaps, RegrowAfterAWait)
 TEST_F(StreamMaps, NeverFailBesideAnIdleDevice)
 {
     for (unsigned seed = 1; seed <= 40; seed++) {
-        Pool pool(WithMaps());
+        Pool pool(Defaults());
         Stream stream;
         std::mt19937_64 random(seed);
         for (int i = 0; i < 50; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The progress test itself: linked with a pool that takes batches under a
+// The progress test itself: linked with a pool that takes from depots under a
 // lock that no name tells of, it must say so.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace
 
 TEST(PoolSpin, IsFoundWhenAThreadStopsInside)
 {
-    progress_case test = {&pool_subject, "poll.taken", 1, 3};
+    progress_case test = {&pool_subject, "depot.take", 1, 3};
     char message[PROGRESS_MESSAGE_BYTES];
     EXPECT_FALSE(progress_run(&test, message));
     EXPECT_NE(std::string(message).find("a worker waits"), std::string::npos)
@@ -23,7 +23,7 @@ TEST(PoolSpin, IsFoundWhenAThreadStopsInside)
 
 TEST(PoolSpin, IsNoMatterWhenAThreadStopsOutside)
 {
-    progress_case test = {&pool_subject, "depot.take", 1, 10};
+    progress_case test = {&pool_subject, "refill.taken", 1, 10};
     char message[PROGRESS_MESSAGE_BYTES];
     EXPECT_TRUE(progress_run(&test, message)) << message;
 }

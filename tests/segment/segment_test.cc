@@ -72,16 +72,16 @@ TEST(SegmentsDestroy, GivesAllBackAlsoWhatIsHeld)
     EXPECT_EQ("", source.Complaint());
 }
 
-TEST(SegmentsGrow, AddsFiveEighthsOfWhatThereIsFrom32MiBTo1GiB)
+TEST(SegmentsGrow, AddsAQuarterOfWhatThereIsFrom32MiBTo1GiB)
 {
     FakeSource source;
     Segments segments(source.Table());
     for (int i = 0; i < 7; i++)
         ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
-    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 32 * kMiB, 40 * kMiB, 64 * kMiB,
-                                     104 * kMiB, 170 * kMiB, 276 * kMiB}),
+    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 32 * kMiB, 32 * kMiB, 32 * kMiB,
+                                     32 * kMiB, 40 * kMiB, 50 * kMiB}),
               source.Asked());
-    EXPECT_EQ(718 * kMiB, segment_probe_reserved_bytes(segments.own));
+    EXPECT_EQ(250 * kMiB, segment_probe_reserved_bytes(segments.own));
     EXPECT_EQ(7u, segments.Stats().grow_count);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(5 * kGiB));
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
@@ -96,11 +96,11 @@ TEST(SegmentsGrow, TakesItsSizesFromTheOptions)
     options.first_bytes = 6 * kMiB;
     options.largest_bytes = 8 * kMiB;
     Segments segments(source.Table(), options);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 8; i++)
         ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
-    EXPECT_EQ((std::vector<uint64_t>{6 * kMiB, 6 * kMiB, 6 * kMiB, 8 * kMiB,
-                                     8 * kMiB}),
-              source.Asked());
+    std::vector<uint64_t> expected(6, 6 * kMiB);
+    expected.insert(expected.end(), 2, 8 * kMiB);
+    EXPECT_EQ(expected, source.Asked());
 }
 
 TEST(SegmentsGrow, BeginsAsSmallAsTheLargestWhereThatIsLess)
@@ -119,11 +119,11 @@ TEST(SegmentsGrow, AddsWholePages)
     segment_probe_options options = {};
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 10; i++)
         ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ((std::vector<uint64_t>{2 * kMiB, 2 * kMiB, 2 * kMiB, 2 * kMiB,
-                                     4 * kMiB, 6 * kMiB}),
-              source.Asked());
+    std::vector<uint64_t> expected(8, 2 * kMiB);
+    expected.insert(expected.end(), 2, 4 * kMiB);
+    EXPECT_EQ(expected, source.Asked());
 }
 
 TEST(SegmentsGrow, AddsNothingWhileThereIsRoom)
@@ -135,7 +135,7 @@ TEST(SegmentsGrow, AddsNothingWhileThereIsRoom)
     EXPECT_EQ(1u, source.Asked().size());
 }
 
-TEST(SegmentsGrow, GivesARequestOfAnEighthOfASegmentAnOrdinaryOne)
+TEST(SegmentsGrow, GivesASmallRequestTheFirstSize)
 {
     FakeSource source;
     Segments segments(source.Table());
@@ -146,9 +146,24 @@ TEST(SegmentsGrow, GivesARequestOfAnEighthOfASegmentAnOrdinaryOne)
 TEST(SegmentsGrow, GivesALargerRequestASegmentOfItsOwn)
 {
     FakeSource source;
-    Segments segments(source.Table());
-    ASSERT_EQ(BINADE_OK, segments.Grow(4 * kMiB + 1));
-    EXPECT_EQ(std::vector<uint64_t>{6 * kMiB}, source.Asked());
+    segment_probe_options options = {};
+    options.first_bytes = 2 * kMiB;
+    Segments segments(source.Table(), options);
+    ASSERT_EQ(BINADE_OK, segments.Grow(10 * kMiB + 1));
+    EXPECT_EQ(std::vector<uint64_t>{12 * kMiB}, source.Asked());
+}
+
+TEST(SegmentsGrow, LetsRequestsBelow10MiBShare20)
+{
+    FakeSource source;
+    segment_probe_options options = {};
+    options.first_bytes = 2 * kMiB;
+    Segments segments(source.Table(), options);
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(kMiB + 1));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(10 * kMiB - 1));
+    ASSERT_EQ(BINADE_OK, segments.GrowAnew(kMiB));
+    EXPECT_EQ((std::vector<uint64_t>{20 * kMiB, 20 * kMiB, 10 * kMiB}),
+              source.Asked());
 }
 
 TEST(SegmentsGrow, ReservesBarelyMoreThanAHugeRequest)
@@ -178,7 +193,7 @@ TEST(SegmentsGrow, CountsSegmentsThatRequestsHaveOfTheirOwn)
     Segments segments(source.Table());
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(100 * kMiB));
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
-    EXPECT_EQ((std::vector<uint64_t>{100 * kMiB, 62 * kMiB}), source.Asked());
+    EXPECT_EQ((std::vector<uint64_t>{100 * kMiB, 32 * kMiB}), source.Asked());
 }
 
 TEST(SegmentsGrow, BeginsAnewAfterATrim)

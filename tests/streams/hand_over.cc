@@ -120,6 +120,8 @@ TEST_P(HandOver, IsNotForACapturingStream)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
+    // Behind an event, while no guard forbids that.
+    ASSERT_EQ(binade_pool_trim(pool_, 0, nullptr), BINADE_OK);
     CaptureScope scope(pool_, next_);
     Capture capture(next_);
     ASSERT_TRUE(pool_.ServesNothing(next_));

@@ -7,41 +7,34 @@ fail). docs/streams.md lists them by row.
 
 MUTANTS = {
     # Freed on F, for F: nothing is required.
-    "own_batches_are_not_reused": (
-        "pool/cache/poll.c",
-        "s/if \\(poll->own\\)/if (0)/",
-        "Blocks/FreedByAThreadThatEnded.ServesTheSameStreamAtOnce/Few",
-    ),
-    "threads_share_no_depot": (
+    "own_memory_is_not_reused": (
         "pool/cache/take.c",
-        "s/ take_depot\\(call, call->pop, request, out\\) \\|\\|/ false ||/",
-        "Blocks/FreedByAnotherThread.ServesTheSameStreamAtOnce/Some",
+        "/^static struct binadei_maps \\*maps_of/,/^}/" +
+        "s/slot->kind >= BINADEI_SLOT_STREAM/false/",
+        "Blocks/FreedByAThreadThatEnded.ServesTheSameStreamAtOnce/Few",
     ),
     # Freed on F, for another.
     "done_without_a_query": (
-        "pool/cache/record.c",
-        "s/driver->cuEventQuery\\(event->event\\) != CUDA_SUCCESS/0/",
+        "pool/cache/epoch.c",
+        "/^static bool is_context_over/,/^}/s/!= CUDA_SUCCESS/== CUDA_ERROR_UNKNOWN/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
     ),
-    "retired_without_a_record": (
-        "pool/cache/leave.c",
-        "s/: binadei_batch_record\\(by, cache->slot, batch\\);/: BINADE_OK;/",
-        "Blocks/FreedWithoutAStream.ServesAStreamOnlyWhenAllAreDone/Many",
-    ),
-    "asked_for_without_a_record": (
-        "pool/cache/poll.c",
-        "s/if \\(binadei_batch_record\\(.*$/if (0)/",
+    "closed_without_a_record": (
+        "pool/cache/epoch.c",
+        "/^static bool record_contexts/,/^}/" +
+        "{s/binadei_event_record_context\\(member, engine->contexts\\[i\\],/(event/;" +
+        "s/^ +\\*event\\) != BINADE_OK/ \\? 0 : 1)/}",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Many",
     ),
-    "asked_for_on_another_stream": (
-        "pool/cache/poll.c",
-        "s/\\(poll->member, batch->slot, batch\\)/" +
-        "(poll->member, poll->member->caches->slot, batch)/",
+    "idle_without_a_question": (
+        "pool/cache/epoch.c",
+        "s/engine->driver->cuStreamQuery\\(slot->stream\\) == CUDA_SUCCESS/true/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Many",
     ),
-    "every_batch_is_own": (
-        "pool/cache/own.c",
-        "s/slot = poll->own->slot;/slot = atomic_load(\\&poll->member->engine->slots[2]);/",
+    "every_map_is_own": (
+        "pool/cache/take.c",
+        "/^static struct binadei_maps \\*maps_of/,/^}/" +
+        "s/call->pop->slot;/atomic_load(\\&call->engine->slots[2]);/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Run",
     ),
     "all_streams_are_one": (
@@ -57,18 +50,13 @@ MUTANTS = {
     ),
     # Freed on F, handed over to N.
     "hand_over_without_a_wait": (
-        "pool/cache/poll.c",
-        "s/batch->events\\[i\\].is_done \\|\\|/true ||/",
+        "pool/cache/epoch.c",
+        "/^static bool wait_for\\(/,/^}/s/return BINADEI_CALL/return true || BINADEI_CALL/",
         "Blocks/HandOver.FromAStream/Few",
     ),
-    "hand_over_waits_for_the_first_only": (
-        "pool/cache/poll.c",
-        "s/i < batch->event_count && is_waiting/i < 1 \\&\\& is_waiting/",
-        "Blocks/HandOver.OfARecordedUse/Few",
-    ),
     "hand_over_to_everybody": (
-        "pool/cache/poll.c",
-        "s/hand_to\\(poll, batch, to\\)/hand_to(poll, batch, poll->member->done)/",
+        "pool/cache/epoch.c",
+        "/^static void hand_over/,/^}/s/binadei_maps_hand\\(slot->maps, BINADEI_AGEING, call->push->slot->maps\\)/binadei_maps_drain(slot->maps, BINADEI_AGEING)/",
         "Blocks/HandOverOfSeveral.ServesOnlyStreamsThatWait/Few",
     ),
     "hand_over_without_permission": (
@@ -82,10 +70,9 @@ MUTANTS = {
         "Blocks/HandOver.IsNotForACapturingStream/Few",
     ),
     # Freed on F, for ANY, a capturing stream, the buddy, trim.
-    "own_caches_enter_the_buddy": (
+    "own_maps_are_done": (
         "pool/cache/leave.c",
-        "s/if \\(slot->kind == BINADEI_SLOT_DONE \\|\\| slot->maps\\)/" +
-        "if (!may_share)/",
+        "s/return slot->maps \\? slot : NULL/return NULL/",
         "Blocks/FreedOnAStream.EntersTheBuddyOnlyWhenDone/Few",
     ),
     "captures_are_not_looked_for": (
@@ -115,32 +102,15 @@ MUTANTS = {
         "s/if \\(call->is_capturing\\)/if (0)/",
         "Blocks/FreedOnACapturingStream.IsRefused/Few",
     ),
-    "events_are_recorded_into_captures": (
-        "pool/cache/record.c",
-        "/^static binade_status record_stream/,/^}/" +
-        "s/if \\(binadei_is_capturing\\(engine, stream\\)\\)/if (0)/",
-        "Blocks/FreedOnACapturingStream.BreaksNoCaptureWithoutAGuardEither/Many",
-    ),
     # Freed on F, with recorded uses.
     "uses_are_forgotten": (
         "pool/cache/put.c",
         "s/bare.byte & BINADEI_BYTE_SPECIAL/0/",
         "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
     ),
-    "one_use_is_enough": (
-        "pool/cache/uses.c",
-        "s/i < use->slot_count && status == BINADE_OK/" +
-        "i < 1 \\&\\& status == BINADE_OK/",
-        "Blocks/RecordedUse.MayBeSeveral/Few",
-    ),
-    "a_use_replaces_the_freed_stream": (
-        "pool/cache/uses.c",
-        "s/= record_free\\(/= use ? BINADE_OK : record_free(/",
-        "Blocks/RecordedUse.DoesNotReplaceTheFreedStream/Few",
-    ),
     "a_use_is_the_streams_own": (
         "pool/cache/uses.c",
-        "s/call->engine->any, batch\\)/call->push->slot, batch)/",
+        "s/is_over \\? engine->done : engine->any/is_over ? engine->done : call->push->slot/",
         "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
     ),
     # Freed with ANY.
@@ -151,19 +121,14 @@ MUTANTS = {
         "Blocks/FreedWithoutAStream.ServesAStreamOnlyWhenAllAreDone/Few",
     ),
     "any_waits_for_one_context": (
-        "pool/cache/record.c",
-        "s/i < count && status == BINADE_OK/i < 1 \\&\\& status == BINADE_OK/",
+        "pool/cache/epoch.c",
+        "/^static bool record_contexts/,/^}/s/i < count/i < 1/;" +
+        "s/epochs->counts\\[at\\] = count/epochs->counts[at] = 1/",
         "Blocks/WithASecondContext.FreedWithoutAStreamWaitsForItToo/Few",
     ),
     "any_serves_itself": (
         "pool/cache/call.c",
         "s/push->slot->kind == BINADEI_SLOT_ANY/0/",
-        "Blocks/FreedWithoutAStream.ServesAnyOnlyWhenAllAreDone/Few",
-    ),
-    "what_is_leaving_serves_any": (
-        "pool/cache/take.c",
-        "/^static bool take_leaving/,/^}/{" +
-        "s/call->pop == call->push &&//;s/call->pop,/call->push,/}",
         "Blocks/FreedWithoutAStream.ServesAnyOnlyWhenAllAreDone/Few",
     ),
     "guards_hold_nobody": (
@@ -183,22 +148,15 @@ MUTANTS = {
         "s/named == BINADE_STREAM_PER_THREAD \\? member : NULL/NULL/",
         "Blocks/FreedOnAnotherThreadsStream.DoesNotServeTheCallersOwn/Many",
     ),
-    "anybody_records_for_a_thread": (
-        "pool/cache/record.c",
-        "s/slot->member == member( && !binadei_slot_is_closed\\(slot\\))?/true/",
-        "Blocks/FreedOnAnotherThreadsStream.ServesOthersOnlyWhenDoneAfter*/Few",
-    ),
     # Freed after an event.
     "the_event_is_not_waited_for": (
-        "pool/cache/record.c",
-        "/^binade_status binadei_record_after/,/^}/" +
-        "{s/cuStreamWaitEvent/cuStreamGetFlags/;" +
-        "s/\\(stream, event, 0\\)/(stream, \\&(unsigned){0})/}",
+        "pool/cache/uses.c",
+        "s/\\*out_is_over = code == CUDA_SUCCESS/*out_is_over = true/",
         "Blocks/FreedAfterAnEvent.ServesAStreamOnlyWhenItIsOver/Few",
     ),
     "free_after_forgets_uses": (
         "pool/cache/uses.c",
-        "s/for \\(uint32_t i = 0; use && i/for (uint32_t i = 0; use \\&\\& !event \\&\\& i/",
+        "/^static bool is_done/,/^}/s/return !use &&/return/",
         "Blocks/FreedAfterAnEvent.HonoursRecordedUses/Few",
     ),
     # Freed with DONE: nothing is required.
@@ -216,79 +174,51 @@ MUTANTS = {
         "Blocks/RetiredStream.IsForgottenByOtherThreads/Few",
     ),
     "retired_streams_are_done": (
-        "pool/cache/record.c",
-        "s/return record_closed\\(member, slot, batch\\)/return BINADE_OK/",
+        "pool/cache/epoch.c",
+        "/^static uint64_t drain_closed/,/^}/s/event && query\\(member, event\\) != CUDA_SUCCESS/0/",
         "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Few",
-    ),
-    "retired_streams_keep_their_depot": (
-        "pool/cache/call.c",
-        "s/binadei_depot_drain\\(call->member, cache\\);//",
-        "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Some",
     ),
     "slots_are_used_again_with_caches": (
         "pool/cache/slot.c",
         "s/atomic_load_explicit\\(&slot->cache_count, memory_order_acquire\\)/0/",
         "Blocks/RetiredStream.IsNotMistakenForALaterOne/Few",
     ),
-    "slots_are_used_again_with_batches": (
-        "pool/cache/slot.c",
-        "s/atomic_load_explicit\\(&slot->batch_count, memory_order_acquire\\)/0/",
-        "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Many",
-    ),
 }
 
 # Of what the driver refuses.
 FAULT_MUTANTS = {
     "failed_records_are_published": (
-        "pool/cache/leave.c",
-        "/^binade_status binadei_retire/,/^}/s/if \\(status != BINADE_OK\\)/if (0)/",
-        "Blocks/RefusedByTheDriver.AnEventOnAStreamIsNotTakenForDone/Many",
-    ),
-    "refused_records_are_done": (
-        "pool/cache/poll.c",
-        "s/batch->slot, batch\\) != BINADE_OK/batch->slot, batch) == BINADE_E_FORKED/",
-        "Blocks/RefusedByTheDriver.AnEventOnAStreamIsNotTakenForDone/Many",
+        "pool/cache/epoch.c",
+        "/^static bool record_contexts/,/^}/s/return false/continue/",
+        "Blocks/RefusedByTheDriver.AContextEventIsNotTakenForDone/Few",
     ),
     "failed_queries_are_done": (
-        "pool/cache/record.c",
-        "s/cuEventQuery\\(event->event\\) != CUDA_SUCCESS/" +
-        "cuEventQuery(event->event) == CUDA_ERROR_NOT_READY/",
+        "pool/cache/epoch.c",
+        "/^static bool is_context_over/,/^}/s/!= CUDA_SUCCESS/== CUDA_ERROR_NOT_READY/",
         "Blocks/RefusedByTheDriver.AQueryIsNotTakenForDone/Few",
     ),
     "failed_waits_hand_over": (
-        "pool/cache/poll.c",
-        "/^static bool wait_on/,/^}/s/== BINADE_OK;/!= BINADE_E_FORKED;/",
+        "pool/cache/epoch.c",
+        "/^static bool wait_for\\(/,/^}/s/== BINADE_OK;/!= BINADE_E_FORKED;/",
         "Blocks/HandOverRefused.HandsNothingOver/Few",
     ),
-    "failed_records_of_uses_free": (
-        "pool/cache/uses.c",
-        "/^static binade_status put_behind/,/^}/" +
-        "s/if \\(status == BINADE_OK\\)/if (batch)/",
-        "Blocks/RefusedByTheDriver.AFreeWithARecordedUseIsNoFree/Few",
-    ),
     "no_last_event_is_none_needed": (
-        "pool/cache/record.c",
-        "/^static binade_status record_closed/,/^}/" +
-        "s/: binadei_record_any\\(member, batch\\)/: BINADE_OK/",
+        "pool/cache/epoch.c",
+        "/^static uint64_t drain_closed/,/^}/s/        if \\(event\\)/        if (true)/",
         "Blocks/RetiredInVain.WaitsForAllWork/Few",
     ),
 }
 
 # Of drivers without cuCtxRecordEvent.
 OLD_DRIVER_MUTANTS = {
-    "old_drivers_need_not_wait": (
-        "pool/cache/record.c",
-        "s/if \\(batch->needs_synchronise\\)/if (0)/",
-        "Blocks/FreedWithoutAStreamOnAnOldDriver.ServesAStream*/Few",
-    ),
     "nobody_synchronises": (
-        "pool/cache/poll.c",
-        "s/if \\(binadei_synchronise\\(engine\\) == BINADE_OK\\)/if (true)/",
+        "pool/cache/epoch.c",
+        "s/bool is_over = binadei_synchronise\\(engine\\) == BINADE_OK/bool is_over = true/",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.ServesAStream*/Few",
     ),
     "guards_let_contexts_be_waited_for": (
-        "pool/cache/poll.c",
-        "s/is_needed && binadei_guard_recorder_begin\\(\\)/is_needed/",
+        "pool/cache/epoch.c",
+        "/^bool binadei_epochs_synchronise/,/^}/s/!binadei_guard_recorder_begin\\(\\)/binadei_guard_recorder_begin(), false/",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.BreaksNoGuardedCapture/Few",
     ),
 }

@@ -127,8 +127,8 @@ TEST_F(Bounds, DoubleWhenThePoolGrowsWithoutPressure)
     Climb(pool);
     Climb(pool);
     ASSERT_EQ(kBoundBytes / 4, pool.Stats().cache_bound_bytes);
-    binade_devptr more = pool.Alloc(63 * kMiB);
-    binade_devptr most = pool.Alloc(63 * kMiB);
+    binade_devptr more = pool.Alloc(64 * kMiB);
+    binade_devptr most = pool.Alloc(64 * kMiB);
     EXPECT_EQ(kBoundBytes, pool.Stats().cache_bound_bytes);
     pool.Free(block);
     pool.Free(more);

@@ -151,21 +151,21 @@ TEST_F(TenantFree, ThatIsRefusedChangesNothing)
     }
 }
 
-// The driver refuses the event that the free needs: it is still the tenant's.
+// The driver does not say whether the event is over: it is still the tenant's.
 TEST_F(TenantFree, ThatFailsInTheDriverIsNone)
 {
     Pool pool;
-    Stream other;
     binade_tenant tenant = NewTenant(pool, 0);
     binade_devptr block = Alloc(tenant, 4096);
-    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, other));
-    pool_test::SetFaults("cuEventRecord:every=1:code=CUDA_ERROR_UNKNOWN");
-    EXPECT_NE(BINADE_OK, binade_free(pool, block, kLegacy));
+    binade_event event = pool_test::NewEvent();
+    pool_test::SetFaults("cuEventQuery:every=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_NE(BINADE_OK, binade_free_after(pool, block, event));
     EXPECT_EQ(4096u, Live(tenant));
     pool_test::SetFaults("");
-    pool.Free(block);
+    EXPECT_EQ(BINADE_OK, binade_free_after(pool, block, event));
     EXPECT_EQ(0u, Live(tenant));
     EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    pool_test::DestroyEvent(event);
 }
 
 TEST_F(TenantFree, OfAnExportedBlockCountsWhenItIsReleased)

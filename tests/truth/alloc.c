@@ -84,19 +84,9 @@ static size_t bytes_to_fill(struct worker *worker, const struct block *block)
     return size_bytes & ~(sizeof(block->word) - 1);
 }
 
-/* Pools whose streams have maps align nothing unasked. */
-static bool has_maps(void)
-{
-    const char *conf = getenv("BINADE_CONF");
-    return conf && strstr(conf, "stream_maps:1");
-}
-
 static size_t alignment_of(const struct request *request)
 {
-    if (request->alignment_bytes)
-        return request->alignment_bytes;
-    return request->size_bytes > LARGE_BYTES && !has_maps() ? PAGE_BYTES
-                                                            : ALIGNED_BYTES;
+    return request->alignment_bytes ? request->alignment_bytes : ALIGNED_BYTES;
 }
 
 static void fill(struct worker *worker, const struct request *request,

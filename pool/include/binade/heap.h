@@ -29,7 +29,8 @@ typedef enum binade_heap_kind {
     BINADE_HEAP_CACHED = 2,
     /** A freed block that a thread left for others of its stream. */
     BINADE_HEAP_DEPOT = 3,
-    /** A freed block on its way out of a thread's cache. */
+    /** Of earlier versions: a freed block on its way out of a thread's cache. No
+     *  interval has it any more. */
     BINADE_HEAP_LEAVING = 4,
     /** A freed block that waits until work is over. */
     BINADE_HEAP_RETIRING = 5,
@@ -78,7 +79,8 @@ typedef struct binade_heap_interval {
     /** CACHED, DEPOT, LEAVING, RETIRING: the stream that it was freed on,
      *  BINADE_STREAM_ANY or BINADE_STREAM_DONE. Otherwise 0. */
     binade_stream stream;
-    /** RETIRING: nanoseconds since it has been waiting. Otherwise 0. */
+    /** RETIRING: nanoseconds since its event was asked for; 0: not yet.
+     *  Otherwise 0. */
     uint64_t age_ns;
     /** CACHED, LEAVING: whose cache, as gettid() tells it. Otherwise 0. */
     uint32_t thread_id;

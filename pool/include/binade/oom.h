@@ -75,9 +75,9 @@ typedef struct binade_oom_stream {
     uint32_t reserved;
     /** Bytes that wait for it. */
     uint64_t retiring_bytes;
-    /** Batches of freed blocks that do, each behind events of its own. */
+    /** 1: what a stream freed waits for one event at a time. */
     uint64_t batch_count;
-    /** How long the oldest of them has waited, in nanoseconds. */
+    /** Since its event was asked for, in nanoseconds; 0: it was not yet. */
     uint64_t oldest_ns;
 } binade_oom_stream;
 

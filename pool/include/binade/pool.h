@@ -36,18 +36,13 @@ extern "C" {
 /** binade_pool_destroy() prints to stderr what was never freed. */
 #define BINADE_POOL_REPORT_LEAKS (UINT32_C(1) << 1)
 /** Blocks may be shared with other processes, binade/ipc.h. Who gets one block
- *  can see all of the segment that it lies in, so keep nothing else there. */
+ *  can see all of the segment that it lies in, so keep nothing else there.
+ *  Blocks above 1 MiB are aligned to 2 MiB. */
 #define BINADE_POOL_EXPORTABLE (UINT32_C(1) << 2)
 /** A capture that has no scope (binade/scope.h) gets one when the pool meets it.
  *  It lasts until binade_scope_release_all(). The pool meets captures only
  *  while a capture guard is held. */
 #define BINADE_POOL_AUTO_SCOPE (UINT32_C(1) << 3)
-/** For trial: what is freed on a stream splits and merges at once in maps of the
- *  stream's own, and blocks above 1 MiB lie anywhere, aligned to 512 bytes unless
- *  more is asked for. Others get what a stream freed behind an event of the
- *  context, so a capture without a guard (binade/stream.h) is lost sooner. It
- *  will be what every pool does, and the flag will go. */
-#define BINADE_POOL_STREAM_MAPS (UINT32_C(1) << 4)
 /** Each call is checked, and each freed block is filled with a pattern, held
  *  back and looked at before it serves again: binade/checked.h. Slow, for
  *  finding mistakes. Not together with BINADE_POOL_EXPORTABLE. The three that
@@ -77,7 +72,7 @@ typedef struct binade_pool_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
-     *  auto_scope, stream_maps, checked, checked_fill, checked_abort,
+     *  auto_scope, checked, checked_fill, checked_abort,
      *  checked_quiet, pass_through: 0 or 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
@@ -95,9 +90,11 @@ typedef struct binade_pool_options {
     const binade_source *source;
     /** Most that the pool ever reserves; 0: what the device has. [limit] */
     uint64_t limit_bytes;
-    /** Between these a segment has 5/8 of what is reserved already: multiples of
-     *  2 MiB, 32 MiB and 1 GiB by default. A request above an eighth of that has
-     *  a segment of its own. [first_segment, largest_segment] */
+    /** A segment has at least the first size, 32 MiB by default: 2 MiB for
+     *  requests up to 1 MiB, 20 MiB below 10 MiB, otherwise the request's own
+     *  size; or a quarter of what is reserved, up to the largest size, 1 GiB by
+     *  default, where that is eight times the request. Multiples of 2 MiB.
+     *  [first_segment, largest_segment] */
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     /** Free memory that one thread's caches may hold; 0: no caches. Default
@@ -211,8 +208,8 @@ BINADE_API binade_status binade_pool_destroy(binade_pool *pool,
  *                    12.5 % larger at most will do.
  * @param stream      Stream that will use the block first, or
  *                    BINADE_STREAM_ANY if the caller cannot tell.
- * @param out         [out] Device address, aligned to 512 bytes, and to 2 MiB
- *                    above 1 MiB. Written only when BINADE_OK is returned.
+ * @param out         [out] Device address, aligned to 512 bytes, in an exportable
+ *                    pool to 2 MiB above 1 MiB. Written only when BINADE_OK is returned.
  *
  * @return BINADE_OK
  * @return BINADE_E_INVALID    `pool` or `out` is NULL, or the pool destroyed.

@@ -79,7 +79,8 @@ typedef struct binade_stats {
     uint64_t cache_misses;
     /** Times that one thread's magazine went to another.  "depot_exchanges" */
     uint64_t depot_exchanges;
-    /** Batches of freed blocks that left caches.       "batches_retired" */
+    /** Times that what streams had freed was closed behind an event.
+     *                                                 "batches_retired" */
     uint64_t batches_retired;
     /** Events recorded on streams.                    "events_recorded" */
     uint64_t events_recorded;
@@ -90,7 +91,8 @@ typedef struct binade_stats {
     uint64_t events_queried;
     /** Times that a stream was made to wait.          "stream_waits" */
     uint64_t stream_waits;
-    /** Batches that wait for a capture guard's end.   "batches_guarded" */
+    /** Times that such an event was not recorded, because of a capture guard.
+     *                                                 "batches_guarded" */
     uint64_t batches_guarded;
     /** Times that the driver said that a context event met a capture: a guard
      *  was missing.                                   "captures_disturbed" */

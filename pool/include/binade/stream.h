@@ -141,8 +141,7 @@ binade_stream_retire(binade_pool *pool, binade_stream stream);
  *            takes a microsecond.
  * Streams:   none.
  * Context:   none need be current. The first guard records an event in each
- *            context of pools with BINADE_POOL_STREAM_MAPS; otherwise the driver
- *            is not called.
+ *            context of pools that streams have freed in.
  */
 BINADE_API BINADE_MUST_USE binade_status binade_capture_guard_begin(void);
 
