@@ -9,9 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/cache/cache.h"
 #include "pool/checked_state.h"
 #include "pool/driver/section.h"
+
+/* How long a look at all waits for events that it recorded itself, which are over
+ * at once where no work is left: longer than a device takes to say so. */
+#define SETTLE_NS UINT64_C(20000000)
+#define NAP_NS 10000L
+#define NAP_MOST_NS 2000000L
 
 /* All of them, for the names of foreign blocks' owners. Taken before a pool's
  * own lock. */
@@ -183,9 +191,16 @@ binade_status binadei_checked_begin(struct binade_pool *pool,
 
 uint64_t binadei_checked_sweep(struct binadei_call *call)
 {
+    struct binadei_checked *checked = call->pool->body->checked;
+    long nap_ns = NAP_NS;
     binadei_shelf_synchronise(call);
     uint64_t bytes = binadei_shelf_release(call, UINT64_MAX);
-    return call->pool->body->checked->is_passing ? bytes : 0;
+    uint64_t end_ns = binadei_now_ns() + SETTLE_NS;
+    while (binadei_shelf_is_any(checked) && binadei_now_ns() < end_ns) {
+        binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
+        bytes += binadei_shelf_release(call, UINT64_MAX);
+    }
+    return checked->is_passing ? bytes : 0;
 }
 
 void binadei_checked_fill(struct binadei_checked *checked, binade_stats *stats)

@@ -8,7 +8,7 @@ and nothing is told of what came later than the segments.
 """
 
 import pickle
-from bisect import bisect
+from bisect import bisect, bisect_left
 
 _STATES = {"used": "active_allocated", "kept": "active_allocated",
            "leaving": "active_pending_free", "retiring": "active_pending_free"}
@@ -30,23 +30,35 @@ def _frame(text):
     return [{"name": text, "filename": "binade", "line": 0}]
 
 
+def _ranges(some):
+    return sorted((one["address"], one["size_bytes"]) for one in some)
+
+
+def _is_in(ranges, address):
+    index = bisect(ranges, (address, 1 << 64)) - 1
+    if index < 0:
+        return False
+    start, size = ranges[index]
+    return address - start < size
+
+
 class _Heap:
     """The segments of a pool, and what addresses are in them."""
 
     def __init__(self, pool):
         self._intervals = pool["intervals"]
         self.segments = pool["segments"]
-        self.pending = {one["address"] for one in self._intervals
-                        if _STATES.get(one["kind"]) == "active_pending_free"}
-        self._by_address = sorted((one["address"], one["size_bytes"])
-                                  for one in self.segments)
+        self._pending = _ranges(
+            one for one in self._intervals
+            if _STATES.get(one["kind"]) == "active_pending_free")
+        self._segments = _ranges(self.segments)
 
     def has(self, address):
-        index = bisect(self._by_address, (address, 1 << 64)) - 1
-        if index < 0:
-            return False
-        start, size = self._by_address[index]
-        return address - start < size
+        return _is_in(self._segments, address)
+
+    def is_pending(self, address):
+        """Several freed blocks may have become one interval."""
+        return _is_in(self._pending, address)
 
     def of(self, segment):
         first = segment["first_interval"]
@@ -59,6 +71,7 @@ class _Entries:
     def __init__(self, pool, heap, epoch_ns):
         self.entries = []  # (time_ns, entry)
         self.live = {}  # address to bytes asked for
+        self.pending = []  # addresses that were freed and wait for work
         self._heap = heap
         self._epoch_ns = epoch_ns
         self._frames = {}
@@ -93,14 +106,18 @@ class _Entries:
 
     def _reopen(self):
         """The last free of what still waits for work is not completed."""
-        pending = set(self._heap.pending)
+        seen = set()
         for index in range(len(self.entries) - 1, -1, -1):
             entry = self.entries[index][1]
-            if entry.get("addr") not in pending:
+            address = entry.get("addr")
+            if address is None or address in seen:
                 continue
-            pending.discard(entry["addr"])
-            if entry["action"] == "free_completed":
+            seen.add(address)
+            if (entry["action"] == "free_completed" and
+                    self._heap.is_pending(address)):
                 del self.entries[index]
+                self.pending.append(address)
+        self.pending.sort()
 
 
 def _block(interval, live):
@@ -114,8 +131,17 @@ def _block(interval, live):
             "frames": _frame(text)}
 
 
-def _segment(pool, segment, intervals, live):
-    blocks = [_block(one, live) for one in intervals]
+def _pieces(interval, cuts):
+    """What waits for work, by the blocks that were freed there."""
+    start, end = interval["address"], interval["address"] + interval["size_bytes"]
+    starts = [start] + cuts[bisect(cuts, start):bisect_left(cuts, end)]
+    return [{**interval, "address": one, "size_bytes": following - one}
+            for one, following in zip(starts, [*starts[1:], end])]
+
+
+def _segment(pool, segment, intervals, history):
+    blocks = [_block(piece, history.live) for one in intervals
+              for piece in _pieces(one, history.pending)]
     allocated = [one for one in blocks if one["state"] == "active_allocated"]
     return {
         "device": pool["device"], "address": segment["address"],
@@ -142,7 +168,7 @@ def snapshot_of(answer):
         segments, traces = places[pool["memory"]]
         heap = _Heap(pool)
         history = _Entries(pool, heap, epoch_ns)
-        segments += [_segment(pool, one, heap.of(one), history.live)
+        segments += [_segment(pool, one, heap.of(one), history)
                      for one in heap.segments]
         traces.setdefault(pool["device"], []).extend(history.entries)
         device_count = max(device_count, pool["device"] + 1)

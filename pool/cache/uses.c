@@ -230,6 +230,16 @@ static bool is_done(const struct binadei_call *call,
            (event || call->push->slot->kind == BINADEI_SLOT_DONE);
 }
 
+/* Whether the stream that frees is the only one that the block waits for. */
+static bool is_used_by_only(const struct binadei_use *use,
+                            const struct binadei_slot *freed)
+{
+    uint32_t i = 0;
+    while (use && i < use->slot_count && use->slots[i] == freed)
+        i++;
+    return use && i == use->slot_count;
+}
+
 binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
                                CUevent event)
 {
@@ -241,8 +251,13 @@ binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
         return_use(engine, use);
         return status;
     }
+    struct binadei_slot *freed = call->push->slot;
     bool is_over = is_done(call, use, event, is_event_over);
-    binadei_leave_block(call->member, is_over ? engine->done : engine->any,
+    bool is_ordered = !event && is_used_by_only(use, freed);
+    binadei_leave_block(call->member,
+                        is_over      ? engine->done
+                        : is_ordered ? freed
+                                     : engine->any,
                         address);
     free_use(use);
     return BINADE_OK;

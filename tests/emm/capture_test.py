@@ -68,7 +68,7 @@ CUPY = {
 }
 
 
-LARGE = 32 << 20  # a free of so much is asked about at once
+LARGE = 32 << 20  # more than half of the pool, once freed
 
 
 def guards():
@@ -391,8 +391,14 @@ def builder(driver):
     made.close()
 
 
-def free_in_another_thread(block):
-    thread = threading.Thread(target=block.free)
+def replace_in_another_thread(pool, block):
+    """Frees the block and allocates another: what was freed waits for its event,
+    which is recorded when somebody wants the memory."""
+    def replace():
+        block.free()
+        pool.alloc(LARGE).free()
+
+    thread = threading.Thread(target=replace)
     thread.start()
     thread.join()
 
@@ -442,9 +448,9 @@ def test_builder_is_as_it_was_after_uninstall(hook, builder):
 def test_frees_of_others_do_not_break_a_capture(hook, pool, builder):
     block = pool.alloc(LARGE)
     builder.begin_building()
-    free_in_another_thread(block)
+    replace_in_another_thread(pool, block)
     assert builder.is_building
-    assert pool.stats()["batches_guarded"] == 1
+    assert pool.stats()["batches_guarded"] > 0
     builder.end_building()
 
 
@@ -452,7 +458,7 @@ def test_without_the_guard_they_do(pool, driver):
     # So the test above can fail.
     block, builder = pool.alloc(LARGE), make_builder()
     builder.begin_building()
-    free_in_another_thread(block)
+    replace_in_another_thread(pool, block)
     with pytest.raises(RuntimeError, match="invalidated"):
         builder.is_building
     with pytest.raises(Exception, match="INVALIDATED"):

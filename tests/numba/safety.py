@@ -5,9 +5,10 @@ size is asked for at once and overwritten: does the reader see its own data?
 usage: safety.py [--manager=plugin|planted|immediate] [--rounds=N] [--standin]
 
   plugin     binade.numba: the reader must see its own data, in every round
-  planted    the same, but the package on PYTHONPATH was built without the
-             events behind freed blocks (//emm:site_planted): wrong data must
-             come out, or this program could not see an error
+  planted    the same, with little memory, but the package on PYTHONPATH was
+             built without the events behind freed blocks
+             (//emm:site_planted): wrong data must come out, or this program
+             could not see an error
   immediate  a manager that hands freed memory out again at once, for
              comparison: wrong data must come out
 
@@ -40,6 +41,8 @@ NON_BLOCKING = 1
 # So many readers may wait behind each other: a pool looks at what is over when
 # it needs memory, not at each free.
 IN_FLIGHT = 250
+# Of which the results take half; the blocks of one group would take all.
+PLANTED_LIMIT = 8 << 20
 # Of the rounds, how many must have had a reader that was not done yet when its
 # array had been dropped and overwritten: the others show nothing.
 LEAST_PENDING = 0.9
@@ -136,9 +139,12 @@ class Rounds:
 
     def _run_one(self, out, counts):
         done = self._read_and_drop(out)
-        taken = cuda.device_array(WORDS, np.int32)
-        is_reused = self._is_read(address_of(taken))
-        self._fill(taken, THEIRS)
+        # Two, or a pool that hands its blocks out in turn would give the memory
+        # of each source to another source.
+        taken = [cuda.device_array(WORDS, np.int32) for _ in range(2)]
+        is_reused = any(self._is_read(address_of(one)) for one in taken)
+        for one in taken:
+            self._fill(one, THEIRS)
         counts.pending += not done.query()
         counts.reused += is_reused
 
@@ -165,6 +171,9 @@ def address_of(array):
 
 
 def use(manager):
+    if manager == "planted":
+        # The plug-in itself would have to wait for readers that are held.
+        os.environ["BINADE_CONF"] = f"limit:{PLANTED_LIMIT}"
     if manager == "immediate":
         cuda.set_memory_manager(Immediate)
     else:

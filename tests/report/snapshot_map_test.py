@@ -84,8 +84,9 @@ def wrong_pieces(seen, pools):
     wrong, drawn = [], 0
     for text, _, _, width in seen["pieces"]:
         address = int(text.rsplit("from ", 1)[1], 16)
-        said = sum(in_bytes(part) for part in text.split(
-            "pieces: ")[-1].rsplit(", from ", 1)[0].split(", "))
+        # There are commas in the words too.
+        said = sum(in_bytes(part) for part in re.split(r", (?=\d)", text.split(
+            "pieces: ")[-1].rsplit(", from ", 1)[0]))
         drawn += said
         if address not in starts or abs(width - said * scale) > 1:
             wrong.append(text)
