@@ -59,8 +59,9 @@ static binade_status alloc_in(struct binadei_call *call,
     if (call->pool->body->checked)
         return binadei_checked_alloc(call, wish, out);
     const struct binadei_request request = {
-        binadei_size_of_bytes(wish->size_bytes), wish->size_bytes,
-        alignment_grains(call, wish), wish->is_exact};
+        wish->is_exact ? binadei_full_size_of_bytes(wish->size_bytes)
+                       : binadei_size_of_bytes(wish->size_bytes),
+        wish->size_bytes, alignment_grains(call, wish), wish->is_exact};
     return call->capture.kind >= BINADEI_CAPTURE_BROKEN
                ? binadei_scopes_alloc(call, &request, wish->may_wait, out)
                : binadei_climb(call, &request, wish->may_wait, out);

@@ -22,8 +22,7 @@ static binade_status check_size(const struct binadei_block *block,
     uint64_t held_bytes = block->grains * BINADEI_GRAIN_BYTES;
     if (!size_bytes)
         return BINADE_OK;
-    if (size_bytes <= held_bytes &&
-        binadei_size_of_bytes(size_bytes).class_index == block->class_index)
+    if (binadei_block_may_have(block, size_bytes))
         return BINADE_OK;
     return binadei_fail(BINADE_E_INVALID, "size %zu: the block has %llu bytes",
                         size_bytes, (unsigned long long)held_bytes);
@@ -107,19 +106,13 @@ static __attribute__((noinline)) binade_status free_slow(binade_pool *pool,
     return status;
 }
 
-/* The class of a block that starts at `address`, or no small one. */
-static inline uint32_t class_at(const binade_pool *pool, binade_devptr address)
+/* The byte of a block that is as long as the class of this size; one that no
+ * block has for 0 and for sizes without hits. */
+static inline uint32_t full_byte_of(size_t size_bytes)
 {
-    return binadei_hit_byte(pool, address) - 1U;
-}
-
-/* The class of a size; above the small ones for 0 and for large sizes. */
-static inline uint32_t class_of_size(size_t size_bytes)
-{
-    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
-    return less_one < BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES
-               ? binadei_class_of(less_one)
-               : BINADEI_CLASSES;
+    uint64_t less_one = binadei_hit_less_one(size_bytes);
+    return less_one < BINADEI_SMALL_GRAINS_MAX ? binadei_class_of(less_one) + 1
+                                               : UINT32_MAX;
 }
 
 /* Inside: whether the thread's cache took the block, plain or a tenant's. */
@@ -127,9 +120,9 @@ static inline bool give_by(const struct binadei_thread *thread,
                            const struct binadei_route *route, binade_pool *pool,
                            binade_devptr address)
 {
-    uint32_t class_index = class_at(pool, address);
-    return (class_index < BINADEI_SMALL_CLASSES &&
-            binadei_hit_free(route, class_index, address)) ||
+    binadei_grain start = {0};
+    uint8_t byte = binadei_hit_byte(pool, address, &start);
+    return binadei_hit_free_block(route, address, byte, start) ||
            binadei_tenant_free(thread, route, pool, address);
 }
 
@@ -172,10 +165,11 @@ binade_status binade_free(binade_pool *pool, binade_devptr address,
     if (binadei_hit_begin(thread)) {
         const struct binadei_route *route =
             binadei_hit_last(thread, pool, stream);
-        uint32_t class_index =
-            BINADEI_LIKELY(route) ? class_at(pool, address) : BINADEI_CLASSES;
-        bool is_given = BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
-                        binadei_hit_free(route, class_index, address);
+        binadei_grain start = {0};
+        bool is_given =
+            BINADEI_LIKELY(route) &&
+            binadei_hit_free_block(
+                route, address, binadei_hit_byte(pool, address, &start), start);
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(is_given))
             return BINADE_OK;
@@ -183,16 +177,17 @@ binade_status binade_free(binade_pool *pool, binade_devptr address,
     return free_other(pool, address, stream);
 }
 
-/* Inside: as give_by(), if the block has the class that its size has. */
+/* Inside: as give_by(), if the block is as long as the class of the size. Others
+ * are looked at by the slow way. */
 static inline bool give_sized_by(const struct binadei_thread *thread,
                                  const struct binadei_route *route,
                                  binade_pool *pool, binade_devptr address,
-                                 uint32_t class_index)
+                                 uint32_t byte)
 {
-    uint32_t found = class_at(pool, address);
-    return (found == class_index &&
-            binadei_hit_free(route, class_index, address)) ||
-           (found == (class_index | BINADEI_BYTE_SPECIAL) &&
+    binadei_grain start = {0};
+    uint32_t found = binadei_hit_byte(pool, address, &start);
+    return (found == byte && binadei_hit_free(route, byte - 1, address)) ||
+           (found == (byte | BINADEI_BYTE_SPECIAL) &&
             binadei_tenant_free(thread, route, pool, address));
 }
 
@@ -200,12 +195,11 @@ static inline bool give_sized_cached(binade_pool *pool, binade_devptr address,
                                      size_t size_bytes, binade_stream stream)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    uint32_t class_index = class_of_size(size_bytes);
-    if (class_index >= BINADEI_SMALL_CLASSES || !binadei_hit_begin(thread))
+    uint32_t byte = full_byte_of(size_bytes);
+    if (byte == UINT32_MAX || !binadei_hit_begin(thread))
         return false;
     const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
-    bool is_given =
-        route && give_sized_by(thread, route, pool, address, class_index);
+    bool is_given = route && give_sized_by(thread, route, pool, address, byte);
     binadei_thread_leave(thread);
     return is_given ||
            (binadei_is_recorded(pool) &&
@@ -232,12 +226,12 @@ binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
     if (binadei_hit_begin(thread)) {
         const struct binadei_route *route =
             binadei_hit_last(thread, pool, stream);
-        uint32_t class_index = class_of_size(size_bytes);
+        uint32_t byte = full_byte_of(size_bytes);
+        binadei_grain start = {0};
         bool is_given =
             BINADEI_LIKELY(route) &&
-            BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
-            BINADEI_LIKELY(class_at(pool, address) == class_index) &&
-            binadei_hit_free(route, class_index, address);
+            BINADEI_LIKELY(binadei_hit_byte(pool, address, &start) == byte) &&
+            binadei_hit_free(route, byte - 1, address);
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(is_given))
             return BINADE_OK;

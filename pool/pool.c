@@ -161,6 +161,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .page_capacity =
             (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES),
         .limit_bytes = body->limit_bytes,
+        .is_limited = body->options.limit_bytes != 0,
         .first_bytes = body->options.first_segment_bytes,
         .largest_bytes = body->options.largest_segment_bytes,
         .watermark_bytes = body->options.watermark_bytes,

@@ -58,16 +58,16 @@ binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
     return address;
 }
 
-/* The class, if it is a small one and what the caller claims. */
-static bool find_class(const struct binade_pool *pool, binade_devptr address,
-                       size_t size_bytes, uint32_t *out)
+/* A block of the size that the caller claims; 0: of any. */
+static bool find_block(const struct binade_pool *pool, binade_devptr address,
+                       size_t size_bytes, struct binadei_block *out)
 {
-    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
-    *out = binadei_hit_byte(pool, address) - 1U;
-    return *out < BINADEI_SMALL_CLASSES &&
-           (!size_bytes ||
-            (less_one < BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES &&
-             binadei_class_of(less_one) == *out));
+    out->byte = binadei_hit_byte(pool, address, &out->start);
+    if (!out->byte || out->byte & BINADEI_BYTE_SPECIAL)
+        return false;
+    out->grains = binadei_block_grains(pool->engine, out->start, out->byte);
+    out->class_index = binadei_class_of_grains(out->grains);
+    return !size_bytes || binadei_block_may_have(out, size_bytes);
 }
 
 /* Inside: pushes a block and notes it. `size_bytes` is the caller's claim, or
@@ -75,10 +75,10 @@ static bool find_class(const struct binade_pool *pool, binade_devptr address,
 static bool push(const struct binadei_route *route, binade_devptr address,
                  size_t size_bytes, binade_stream stream)
 {
-    uint32_t class_index;
+    struct binadei_block block;
     struct binadei_history_ring *ring = route->push->member->history;
-    if (!find_class(route->pool, address, size_bytes, &class_index) ||
-        !binadei_hit_free(route, class_index, address))
+    if (!find_block(route->pool, address, size_bytes, &block) ||
+        !binadei_hit_free_block(route, address, block.byte, block.start))
         return false;
     binadei_history_begin_note(ring);
     const struct binadei_note note = {
@@ -86,7 +86,7 @@ static bool push(const struct binadei_route *route, binade_devptr address,
         .ticks = binadei_ticks(ring->is_counter),
         .address = address,
         .size_bytes =
-            size_bytes ? size_bytes : binadei_class_bytes(class_index),
+            size_bytes ? size_bytes : block.grains * BINADEI_GRAIN_BYTES,
         .stream = stream,
     };
     binadei_history_write(ring, &note);

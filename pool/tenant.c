@@ -110,7 +110,7 @@ static binade_status take(binade_pool *pool, const struct binadei_wish *wish,
         const struct binadei_route *route =
             binadei_hit_find(thread, pool, stream);
         if (route)
-            address = binadei_hit_alloc(route, wish->size_bytes);
+            address = binadei_hit_alloc_full(route, wish->size_bytes);
         binadei_thread_leave(thread);
     }
     if (!address)
@@ -203,11 +203,11 @@ bool binadei_tenant_free(const struct binadei_thread *thread,
     struct binadei_tags *tags = binadei_tags(engine);
     if (!tags)
         return false;
-    uint8_t byte = binadei_hit_byte(pool, address);
+    binadei_grain start = {0};
+    uint8_t byte = binadei_hit_byte(pool, address, &start);
     uint8_t bare = byte & (uint8_t)~BINADEI_BYTE_SPECIAL;
-    binadei_grain start;
-    if (byte == bare || !bare || bare > BINADEI_SMALL_CLASSES ||
-        !binadei_grain_of(pool->lookup, address, &start))
+    /* A tenant's block is not short. */
+    if (byte == bare || !bare || bare > BINADEI_SMALL_CLASSES)
         return false;
     binadei_tag tag = binadei_tag_of(tags, start);
     if (!tag || tag & BINADEI_TAG_FURTHER)

@@ -14,7 +14,7 @@
 /* What a block of so many bytes counts, whatever holds it. */
 static inline uint64_t binadei_tenant_bytes(size_t size_bytes)
 {
-    return binadei_size_of_bytes(size_bytes).grains * BINADEI_GRAIN_BYTES;
+    return binadei_full_size_of_bytes(size_bytes).grains * BINADEI_GRAIN_BYTES;
 }
 
 /* The way back that is as good as a hit: takes the tag off a small block and

@@ -139,13 +139,25 @@ static bool prepare(const struct search *search, uint64_t start,
                                 count * what->grains);
 }
 
-static unsigned chunks_for(const struct binadei_take *what)
+static unsigned chunks_for(uint32_t grains)
 {
-    return (what->grains + BINADEI_CHUNK_GRAINS - 1) / BINADEI_CHUNK_GRAINS;
+    return (grains - 1) / BINADEI_CHUNK_GRAINS + 1;
 }
 
-/* A run of chunks of one page; as many as the whole batch needs, or as one block
- * does. */
+/* How many chunks of a word to cut: as many as the whole batch needs, which then
+ * lies one behind the other, or as there are, or as one block needs. */
+static unsigned chunks_to_cut(const struct binadei_take *what, uint64_t word)
+{
+    unsigned least = chunks_for(what->grains);
+    unsigned chunks = chunks_for(what->count * what->grains);
+    if (chunks > BINADEI_WORD_BITS)
+        chunks = BINADEI_WORD_BITS;
+    while (chunks > least && !binadei_word_has_run(word, chunks))
+        chunks--;
+    return chunks;
+}
+
+/* A run of chunks of one page. */
 static uint32_t take_from_chunks(struct search *search,
                                  struct binadei_maps_group *group,
                                  binadei_page page)
@@ -156,13 +168,14 @@ static uint32_t take_from_chunks(struct search *search,
     unsigned alignment = what->alignment > BINADEI_CHUNK_GRAINS
                              ? what->alignment / BINADEI_CHUNK_GRAINS
                              : 1;
-    unsigned chunks = chunks_for(what);
+    unsigned chunks;
     uint64_t start;
     uint64_t base;
     /* relaxed: only the start of the loop. */
     uint64_t seen = binadei_load_relaxed(word);
     uint64_t picked;
     do {
+        chunks = chunks_to_cut(what, seen);
         picked = binadei_word_pick(seen, chunks, 1,
                                    binadei_word_aligned(alignment), &start);
         if (!picked)

@@ -13,6 +13,8 @@
  * pages, and over all pages that are nobody's home. */
 #define VISITS_AT_HOME 4U
 #define VISITS_ABROAD 16U
+/* What a chunk may have left over when it is cut by itself. */
+#define CHUNK_REST_GRAINS 1U
 
 /* One search: what is wanted, reduced to the level it is taken from. */
 struct search {
@@ -24,6 +26,7 @@ struct search {
     unsigned chunks;   /* of the claim, where it is made of chunks */
     uint64_t allowed;  /* bits of a word at which a claim may start */
     bool is_of_chunks; /* claimed in page words, not in chunk words */
+    bool is_crossing;  /* chunks are split several at once */
     unsigned plane;
     uint64_t vain;   /* chunks of one page whose words have no run */
     uint32_t visits; /* words it may still look into before it splits */
@@ -86,11 +89,12 @@ static uint32_t open_chunk(struct search *search, binadei_chunk chunk)
     return taken;
 }
 
-/* Cuts `chunks` whole chunks from `first` on into intervals and gives the rest
- * of the last one back. */
-static uint32_t carve_chunks(struct search *search, binadei_chunk first)
+/* Cuts `chunks` whole chunks from `first` on into intervals, which may cross
+ * from one chunk into the next, and gives the rest of the last one back. */
+static uint32_t carve_chunks(struct search *search, binadei_chunk first,
+                             unsigned chunks)
 {
-    uint64_t room = (uint64_t)search->chunks * BINADEI_CHUNK_GRAINS;
+    uint64_t room = (uint64_t)chunks * BINADEI_CHUNK_GRAINS;
     uint64_t start = binadei_grain_in_chunk(first, 0).index;
     uint32_t taken = 0;
     while (taken < search->count && room >= search->grains) {
@@ -106,7 +110,31 @@ static uint32_t carve_chunks(struct search *search, binadei_chunk first)
     return taken;
 }
 
-/* Claims the wanted chunks, or one to split, out of an open page's word. */
+/* How many chunks of a word to split: so many that the batch fits one behind the
+ * other, where a chunk by itself would leave a rest; fewer, if there are not so
+ * many in a row. */
+static unsigned chunks_to_split(const struct search *search, uint64_t word)
+{
+    uint64_t grains = (uint64_t)search->count * search->grains;
+    unsigned chunks = search->is_crossing
+                          ? (unsigned)((grains + BINADEI_CHUNK_GRAINS - 1) /
+                                       BINADEI_CHUNK_GRAINS)
+                          : search->chunks;
+    while (chunks > search->chunks && !binadei_word_has_run(word, chunks))
+        chunks--;
+    return chunks;
+}
+
+/* The chunks from `first` on are ours. */
+static uint32_t split_chunks(struct search *search, binadei_chunk first,
+                             unsigned chunks)
+{
+    return search->is_of_chunks || chunks > 1
+               ? carve_chunks(search, first, chunks)
+               : open_chunk(search, first);
+}
+
+/* Claims the wanted chunks, or some to split, out of an open page's word. */
 static uint32_t take_from_page(struct search *search, binadei_page page)
 {
     binadei_atomic_word *word = &search->buddy->pages[page.index].word;
@@ -114,10 +142,12 @@ static uint32_t take_from_page(struct search *search, binadei_page page)
         search->is_of_chunks ? search->allowed : BINADEI_WORD_FULL;
     uint64_t start;
     uint64_t picked;
+    unsigned chunks;
     /* relaxed: only the start of the loop. */
     uint64_t seen = binadei_load_relaxed(word);
     do {
-        picked = binadei_word_pick(seen, search->chunks, 1, allowed, &start);
+        chunks = chunks_to_split(search, seen);
+        picked = binadei_word_pick(seen, chunks, 1, allowed, &start);
         if (!picked)
             break;
         BINADEI_STEP("page.picked");
@@ -131,24 +161,21 @@ static uint32_t take_from_page(struct search *search, binadei_page page)
     }
     binadei_chunk chunk =
         binadei_chunk_in_page(page, binadei_word_lowest(start));
-    return search->is_of_chunks ? carve_chunks(search, chunk)
-                                : open_chunk(search, chunk);
+    return split_chunks(search, chunk, chunks);
 }
 
 /* The same out of a page that is ours whole. */
 static uint32_t open_page(struct search *search, binadei_page page)
 {
-    uint64_t rest = search->chunks == BINADEI_PAGE_CHUNKS
-                        ? 0
-                        : BINADEI_WORD_FULL << search->chunks;
+    unsigned chunks = chunks_to_split(search, BINADEI_WORD_FULL);
+    uint64_t rest =
+        chunks == BINADEI_PAGE_CHUNKS ? 0 : BINADEI_WORD_FULL << chunks;
     BINADEI_STEP("page.claimed");
     /* BW.release and BS: as in open_chunk. */
     binadei_store_seq_cst(&search->buddy->pages[page.index].word, rest);
     BINADEI_STEP("page.opened");
     binadei_summary_raise_page(search->buddy, page, 0, rest);
-    binadei_chunk chunk = binadei_chunk_in_page(page, 0);
-    return search->is_of_chunks ? carve_chunks(search, chunk)
-                                : open_chunk(search, chunk);
+    return split_chunks(search, binadei_chunk_in_page(page, 0), chunks);
 }
 
 /* Says once that no chunk word of `page` may serve the search's plane. */
@@ -311,6 +338,9 @@ static struct search search_for(struct binadei_buddy *buddy,
         search.chunks = 1;
         search.plane = binadei_plane_for(what->grains);
         search.allowed = binadei_word_aligned(what->alignment);
+        search.is_crossing =
+            what->alignment == 1 &&
+            BINADEI_CHUNK_GRAINS % what->grains > CHUNK_REST_GRAINS;
         return search;
     }
     uint32_t chunk_alignment = what->alignment / BINADEI_CHUNK_GRAINS;

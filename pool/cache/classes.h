@@ -1,13 +1,14 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Size classes: eight per doubling. Up to 1 MiB a class is a size, in grains,
- * and blocks of it are all alike. Above, blocks are runs of any number of
- * grains, and a class is a bucket of lengths within 12.5 % of each other, up to
- * 128 MiB; longer runs have no class and are not cached.
+ * Size classes: buckets of lengths within 12.5 % of each other, eight per
+ * doubling, up to 128 MiB; longer blocks have no class and are not cached. Up to
+ * 8 KiB a class is one length. Of the others a block may be *short*: shorter than
+ * the longest of its class, by its *shortfall*. A class up to 1 MiB is small, and
+ * hits serve it.
  *
  * With g = grains - 1 and s = max(0, floor(log2 g) - 3), the class is
- * 8 s + (g >> s): continuous, and its sizes are (g >> s) + 1, shifted by s.
+ * 8 s + (g >> s): continuous, and its longest are (g >> s) + 1, shifted by s.
  */
 #ifndef BINADE_POOL_CACHE_CLASSES_H_
 #define BINADE_POOL_CACHE_CLASSES_H_
@@ -21,13 +22,22 @@
 
 #define BINADEI_SMALL_CLASSES 72U /* 512 B to 1 MiB */
 #define BINADEI_CLASSES 128U      /* to 128 MiB */
-#define BINADEI_SMALL_BYTES_MAX ((size_t)1 << 20)
+#define BINADEI_SMALL_GRAINS_MAX 2048U
 
-/* The metadata byte of a block's first grain: class + 1 of a small one,
- * BINADEI_BYTE_RUN of a run; a block with something to look up besides has the
- * SPECIAL bit. 0: no block starts here. */
-#define BINADEI_BYTE_RUN (BINADEI_SMALL_CLASSES + 1)
+/* The metadata byte of a block's first grain: class + 1 of a small one that is
+ * not short; BINADEI_BYTE_SHORT and the grains of a short one below a chunk;
+ * BINADEI_BYTE_RUN of all others, whose length is noted for the chunk in which
+ * they start: longer than a chunk, only one of them starts there. A block with
+ * something to look up besides has the SPECIAL bit. 0: no block starts here. */
+#define BINADEI_BYTE_SHORT 56U
+#define BINADEI_BYTE_RUN (BINADEI_BYTE_SHORT + 64U)
 #define BINADEI_BYTE_SPECIAL 0x80U
+
+_Static_assert(BINADEI_BYTE_SHORT + 17 > BINADEI_SMALL_CLASSES &&
+                   BINADEI_BYTE_RUN < BINADEI_BYTE_SPECIAL,
+               "two kinds of block have the same byte");
+_Static_assert(BINADEI_CHUNK_GRAINS == 64,
+               "two runs may start in one chunk, which notes one length");
 
 /* `grains_less_one` is below 2^18. */
 static inline uint32_t binadei_class_of(uint64_t grains_less_one)
@@ -39,7 +49,7 @@ static inline uint32_t binadei_class_of(uint64_t grains_less_one)
     return 8 * shift + (uint32_t)(grains_less_one >> shift);
 }
 
-/* Grains of a small class; of a bucket of runs, those of the longest. */
+/* Grains of the longest block of a class. */
 static inline uint64_t binadei_class_grains(uint32_t class_index)
 {
     if (class_index < 16)
@@ -53,28 +63,64 @@ static inline size_t binadei_class_bytes(uint32_t class_index)
     return binadei_class_grains(class_index) * BINADEI_GRAIN_BYTES;
 }
 
-/* What a request becomes. */
+/* BINADEI_CLASSES: blocks of this length are not cached. */
+static inline uint32_t binadei_class_of_grains(uint64_t grains)
+{
+    return grains > binadei_class_grains(BINADEI_CLASSES - 1)
+               ? BINADEI_CLASSES
+               : binadei_class_of(grains - 1);
+}
+
+static inline bool binadei_class_is_small(uint32_t class_index)
+{
+    return class_index < BINADEI_SMALL_CLASSES;
+}
+
+/* By how many grains a block is shorter than the longest of its class, which is
+ * small: less than 2^8. */
+static inline uint64_t binadei_shortfall(uint64_t grains_less_one)
+{
+    unsigned highest =
+        63U - (unsigned)__builtin_clzll(grains_less_one | UINT64_C(15));
+    return ~grains_less_one & ((UINT64_C(1) << (highest - 3)) - 1);
+}
+
+static inline uint8_t binadei_byte_of(uint32_t class_index, uint64_t grains)
+{
+    if (binadei_class_is_small(class_index) &&
+        grains == binadei_class_grains(class_index))
+        return (uint8_t)(class_index + 1);
+    return (uint8_t)(grains < BINADEI_CHUNK_GRAINS ? BINADEI_BYTE_SHORT + grains
+                                                   : BINADEI_BYTE_RUN);
+}
+
+/* What the byte alone, without the SPECIAL bit, says; of BINADEI_BYTE_RUN
+ * nothing. */
+static inline uint64_t binadei_grains_of_byte(uint8_t byte)
+{
+    return byte > BINADEI_SMALL_CLASSES ? byte - BINADEI_BYTE_SHORT
+                                        : binadei_class_grains(byte - 1U);
+}
+
+/* What a request becomes: as many grains as it has bytes for. */
 struct binadei_size {
     uint32_t class_index; /* BINADEI_CLASSES: not cached */
-    uint32_t chunks;      /* of a run, the last in part; 0: small */
     uint64_t grains;
 };
 
 /* `size_bytes` is not 0, and at most 2^44. */
 static inline struct binadei_size binadei_size_of_bytes(size_t size_bytes)
 {
-    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
-    struct binadei_size size = {0, 0, 0};
-    if (size_bytes <= BINADEI_SMALL_BYTES_MAX) {
-        size.class_index = binadei_class_of(less_one);
+    uint64_t grains = (size_bytes - 1) / BINADEI_GRAIN_BYTES + 1;
+    return (struct binadei_size){binadei_class_of_grains(grains), grains};
+}
+
+/* The same, but not short where the class is small. */
+static inline struct binadei_size binadei_full_size_of_bytes(size_t size_bytes)
+{
+    struct binadei_size size = binadei_size_of_bytes(size_bytes);
+    if (binadei_class_is_small(size.class_index))
         size.grains = binadei_class_grains(size.class_index);
-        return size;
-    }
-    size.chunks = (uint32_t)(less_one / BINADEI_CHUNK_GRAINS + 1);
-    size.grains = less_one + 1;
-    size.class_index = size.grains > binadei_class_grains(BINADEI_CLASSES - 1)
-                           ? BINADEI_CLASSES
-                           : binadei_class_of(size.grains - 1);
     return size;
 }
 

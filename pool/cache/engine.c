@@ -11,6 +11,7 @@
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
 #include "pool/cache/bundle.h"
+#include "pool/cache/entry.h"
 #include "pool/cache/epoch.h"
 #include "pool/cache/guard.h"
 #include "pool/cache/history.h"
@@ -169,7 +170,7 @@ static void give_cache(struct binadei_member *by, struct binadei_cache *cache)
         struct binadei_magazine *magazine = &cache->magazines[i];
         uint32_t count = binadei_magazine_count(magazine);
         for (uint32_t j = 0; j < count; j++)
-            binadei_give_block(by, magazine->addresses[j]);
+            binadei_give_block(by, binadei_entry_address(magazine->entries[j]));
         binadei_magazine_set(magazine, 0);
     }
 }
@@ -231,9 +232,15 @@ void binadei_engine_destroy(struct binadei_engine *engine)
 static void add_magazines(const struct binadei_cache *cache,
                           struct binadei_sums *sums)
 {
+    uint64_t cached_bytes = binadei_count_read(&cache->uneven_cached_bytes);
+    /* Before the counts, which come first where a block is counted. */
+    sums->counts[BINADEI_COUNT_ALLOC_BYTES] +=
+        binadei_count_read(&cache->uneven_alloc_bytes);
+    sums->counts[BINADEI_COUNT_FREE_BYTES] +=
+        binadei_count_read(&cache->uneven_free_bytes);
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         const struct binadei_magazine *magazine = &cache->magazines[i];
-        uint64_t bytes = i < BINADEI_SMALL_CLASSES ? binadei_class_bytes(i) : 0;
+        uint64_t bytes = binadei_class_is_small(i) ? binadei_class_bytes(i) : 0;
         uint64_t allocs = binadei_count_read(&magazine->alloc_count);
         uint64_t frees = binadei_count_read(&magazine->free_count);
         sums->counts[BINADEI_COUNT_ALLOCS] += allocs;
@@ -242,13 +249,11 @@ static void add_magazines(const struct binadei_cache *cache,
         sums->counts[BINADEI_COUNT_FREE_BYTES] += frees * bytes;
         sums->counts[BINADEI_COUNT_REQUESTED_BYTES] +=
             binadei_count_read(&magazine->requested_bytes);
-        sums->cached_bytes += binadei_magazine_count(magazine) * bytes;
+        cached_bytes += binadei_magazine_count(magazine) * bytes;
     }
-    sums->counts[BINADEI_COUNT_ALLOC_BYTES] +=
-        binadei_count_read(&cache->run_alloc_bytes);
-    sums->counts[BINADEI_COUNT_FREE_BYTES] +=
-        binadei_count_read(&cache->run_free_bytes);
-    sums->cached_bytes += binadei_count_read(&cache->run_cached_bytes);
+    /* Below 0 where the owner went on meanwhile. */
+    if (cached_bytes <= INT64_MAX)
+        sums->cached_bytes += cached_bytes;
 }
 
 static void add_member(const struct binadei_member *member,

@@ -6,6 +6,7 @@
  */
 #include "pool/cache/found.h"
 
+#include "pool/cache/entry.h"
 #include "pool/cache/epoch.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
@@ -32,7 +33,7 @@ static void add_bundle(struct binadei_found_list *list,
 {
     struct binadei_found found = *where;
     for (uint32_t i = 0; i < bundle->count; i++) {
-        found.address = bundle->addresses[i];
+        found.address = binadei_entry_address(bundle->entries[i]);
         binadei_found_add(list, &found);
     }
 }
@@ -48,7 +49,7 @@ static void add_cache(struct binadei_found_list *list,
         const struct binadei_magazine *magazine = &cache->magazines[i];
         uint32_t count = binadei_magazine_count(magazine);
         for (uint32_t j = 0; j < count; j++) {
-            found.address = magazine->addresses[j];
+            found.address = binadei_entry_address(magazine->entries[j]);
             binadei_found_add(list, &found);
         }
     }

@@ -8,6 +8,7 @@
 #ifndef BINADE_POOL_CACHE_HIT_H_
 #define BINADE_POOL_CACHE_HIT_H_
 
+#include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"
@@ -69,66 +70,109 @@ binadei_hit_find(struct binadei_thread *thread, const struct binade_pool *pool,
                : NULL;
 }
 
-/* Inside: takes the block on top, or returns 0. */
-static inline binade_devptr binadei_hit_pop(struct binadei_magazine *magazine,
+/* Inside: takes the block on top, if it is short by at most `most` grains, or
+ * returns 0. */
+static inline binade_devptr binadei_hit_pop(struct binadei_cache *cache,
+                                            uint32_t class_index, uint64_t most,
                                             size_t size_bytes)
 {
+    struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint32_t count = binadei_magazine_count(magazine);
-    binade_devptr address = 0;
-    if (BINADEI_LIKELY(count != 0)) {
-        address = magazine->addresses[count - 1];
-        binadei_magazine_set(magazine, count - 1);
-        binadei_magazine_count_alloc(magazine, size_bytes);
+    if (!BINADEI_LIKELY(count != 0))
+        return 0;
+    binade_devptr entry = magazine->entries[count - 1];
+    uint64_t shortfall = binadei_entry_shortfall(entry);
+    if (!BINADEI_LIKELY(shortfall == 0)) {
+        uint64_t bytes = shortfall * BINADEI_GRAIN_BYTES;
+        if (shortfall > most)
+            return 0;
+        binadei_count_add(&cache->uneven_alloc_bytes, -bytes);
+        binadei_count_add(&cache->uneven_cached_bytes, bytes);
+        entry -= shortfall;
     }
-    return address;
+    binadei_magazine_set(magazine, count - 1);
+    binadei_magazine_count_alloc(magazine, size_bytes);
+    return entry;
+}
+
+/* Size 0 wraps around and is too large for any hit. */
+static inline uint64_t binadei_hit_less_one(size_t size_bytes)
+{
+    return (size_bytes - 1) / BINADEI_GRAIN_BYTES;
 }
 
 /* Inside: pops a block of at least `size_bytes`, or returns 0. */
 static inline binade_devptr binadei_hit_alloc(const struct binadei_route *route,
                                               size_t size_bytes)
 {
-    /* Size 0 wraps around and is too large. */
-    uint64_t less_one = (size_bytes - 1) / BINADEI_GRAIN_BYTES;
-    if (!BINADEI_LIKELY(less_one <
-                        BINADEI_SMALL_BYTES_MAX / BINADEI_GRAIN_BYTES))
+    uint64_t less_one = binadei_hit_less_one(size_bytes);
+    if (!BINADEI_LIKELY(less_one < BINADEI_SMALL_GRAINS_MAX))
         return 0;
-    return binadei_hit_pop(&route->pop->magazines[binadei_class_of(less_one)],
+    return binadei_hit_pop(route->pop, binadei_class_of(less_one),
+                           binadei_shortfall(less_one), size_bytes);
+}
+
+/* Inside: the same, of a block that is as long as its class. */
+static inline binade_devptr
+binadei_hit_alloc_full(const struct binadei_route *route, size_t size_bytes)
+{
+    uint64_t less_one = binadei_hit_less_one(size_bytes);
+    if (less_one >= BINADEI_SMALL_GRAINS_MAX)
+        return 0;
+    return binadei_hit_pop(route->pop, binadei_class_of(less_one), 0,
                            size_bytes);
 }
 
 /* The metadata byte of a block's start, 0 where none starts. */
 static inline uint8_t binadei_hit_byte(const struct binade_pool *pool,
-                                       binade_devptr address)
+                                       binade_devptr address,
+                                       binadei_grain *out_start)
 {
-    binadei_grain start;
     if (!BINADEI_LIKELY(address % BINADEI_GRAIN_BYTES == 0 &&
-                        binadei_grain_of(pool->lookup, address, &start)))
+                        binadei_grain_of(pool->lookup, address, out_start)))
         return 0;
     /* relaxed: the holder of a block owns its byte. */
-    return atomic_load_explicit(&pool->classes[start.index],
+    return atomic_load_explicit(&pool->classes[out_start->index],
                                 memory_order_relaxed);
 }
 
-/* Inside: puts a block on top if there is room. */
+/* Inside: puts an entry on top if there is room. */
 static inline bool binadei_hit_push(struct binadei_magazine *magazine,
-                                    binade_devptr address)
+                                    binade_devptr entry)
 {
     uint32_t count = binadei_magazine_count(magazine);
     if (!BINADEI_LIKELY(count < magazine->capacity) ||
         /* Freed twice in a row is seen at no cost. */
-        !BINADEI_LIKELY(!count || magazine->addresses[count - 1] != address))
+        !BINADEI_LIKELY(!count || magazine->entries[count - 1] != entry))
         return false;
-    magazine->addresses[count] = address;
+    magazine->entries[count] = entry;
     binadei_magazine_set(magazine, count + 1);
     binadei_count_add(&magazine->free_count, 1);
     return true;
 }
 
-/* Inside: pushes a block of a small class, or returns false. */
+/* Inside: pushes a block that is as long as its small class, or returns false. */
 static inline bool binadei_hit_free(const struct binadei_route *route,
                                     uint32_t class_index, binade_devptr address)
 {
     return binadei_hit_push(&route->push->magazines[class_index], address);
+}
+
+/* Inside: pushes a short block of a small class, or returns false. Apart, so that
+ * other hits save no registers for it. */
+bool binadei_hit_free_short(const struct binadei_route *route,
+                            binade_devptr address, uint8_t byte,
+                            binadei_grain start);
+
+/* Inside: pushes a block with this metadata byte, or returns false. */
+static inline bool binadei_hit_free_block(const struct binadei_route *route,
+                                          binade_devptr address, uint8_t byte,
+                                          binadei_grain start)
+{
+    uint32_t class_index = byte - 1U;
+    return BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES)
+               ? binadei_hit_free(route, class_index, address)
+               : binadei_hit_free_short(route, address, byte, start);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "pool/base/step.h"
 #include "pool/cache/bounds.h"
 #include "pool/cache/bundle.h"
+#include "pool/cache/entry.h"
 #include "pool/cache/epoch.h"
 #include "pool/cache/slot.h"
 
@@ -21,18 +22,10 @@
 uint64_t binadei_block_grains(const struct binadei_engine *engine,
                               binadei_grain start, uint8_t byte)
 {
-    if ((byte & ~BINADEI_BYTE_SPECIAL) != BINADEI_BYTE_RUN)
-        return binadei_class_grains((byte & ~BINADEI_BYTE_SPECIAL) - 1);
-    return binadei_buddy_run_grains(engine->buddy, start);
-}
-
-static uint32_t class_of(uint8_t byte, uint64_t grains)
-{
-    if ((byte & ~BINADEI_BYTE_SPECIAL) != BINADEI_BYTE_RUN)
-        return (byte & ~BINADEI_BYTE_SPECIAL) - 1;
-    return grains > binadei_class_grains(BINADEI_CLASSES - 1)
-               ? BINADEI_CLASSES
-               : binadei_class_of(grains - 1);
+    uint8_t bare = byte & (uint8_t)~BINADEI_BYTE_SPECIAL;
+    return bare == BINADEI_BYTE_RUN
+               ? binadei_buddy_run_grains(engine->buddy, start)
+               : binadei_grains_of_byte(bare);
 }
 
 binade_status binadei_block_at(const struct binadei_engine *engine,
@@ -50,32 +43,30 @@ binade_status binadei_block_at(const struct binadei_engine *engine,
                             address);
     }
     uint64_t grains = binadei_block_grains(engine, start, byte);
-    *out = (struct binadei_block){start, byte, class_of(byte, grains), grains};
+    *out = (struct binadei_block){start, byte, binadei_class_of_grains(grains),
+                                  grains};
     return BINADE_OK;
 }
 
-uint64_t binadei_block_bytes(const struct binadei_engine *engine,
-                             uint32_t class_index, binade_devptr address)
+uint64_t binadei_entry_grains(const struct binadei_engine *engine,
+                              uint32_t class_index, binade_devptr entry)
 {
     binadei_grain start = {0};
-    if (class_index < BINADEI_SMALL_CLASSES)
-        return binadei_class_bytes(class_index);
-    (void)binadei_grain_of(engine->lookup, address, &start);
-    return binadei_block_grains(engine, start, BINADEI_BYTE_RUN) *
-           BINADEI_GRAIN_BYTES;
+    if (binadei_class_is_small(class_index))
+        return binadei_class_grains(class_index) -
+               binadei_entry_shortfall(entry);
+    (void)binadei_grain_of(engine->lookup, entry, &start);
+    return binadei_buddy_run_grains(engine->buddy, start);
 }
 
 uint64_t binadei_bundle_bytes(const struct binadei_engine *engine,
                               const struct binadei_bundle *bundle)
 {
-    uint64_t bytes = 0;
-    if (bundle->class_index < BINADEI_SMALL_CLASSES)
-        return bundle->count *
-               (uint64_t)binadei_class_bytes(bundle->class_index);
+    uint64_t grains = 0;
     for (uint32_t i = 0; i < bundle->count; i++)
-        bytes += binadei_block_bytes(engine, bundle->class_index,
-                                     bundle->addresses[i]);
-    return bytes;
+        grains += binadei_entry_grains(engine, bundle->class_index,
+                                       bundle->entries[i]);
+    return grains * BINADEI_GRAIN_BYTES;
 }
 
 /* Neighbours that go back by one give. */
@@ -137,7 +128,7 @@ static void give_bundle_to(struct binadei_member *by, struct binadei_slot *slot,
 {
     struct range range = {0, 0};
     for (uint32_t i = 0; i < bundle->count; i++)
-        give_next(by, slot, &range, bundle->addresses[i]);
+        give_next(by, slot, &range, binadei_entry_address(bundle->entries[i]));
     give_range(by, slot, &range);
     BINADEI_STEP("flush.given");
     binadei_bundle_spare(by, bundle);

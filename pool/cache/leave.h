@@ -23,13 +23,21 @@ BINADE_MUST_USE binade_status
 binadei_block_at(const struct binadei_engine *engine, binade_devptr address,
                  struct binadei_block *out);
 
+/* Whether a request of this size may have got the block. */
+static inline bool binadei_block_may_have(const struct binadei_block *block,
+                                          size_t size_bytes)
+{
+    return size_bytes <= block->grains * BINADEI_GRAIN_BYTES &&
+           binadei_size_of_bytes(size_bytes).class_index == block->class_index;
+}
+
 /* The grains of the block that starts there with that metadata byte. */
 uint64_t binadei_block_grains(const struct binadei_engine *engine,
                               binadei_grain start, uint8_t byte);
 
-/* What blocks of a class hold. */
-uint64_t binadei_block_bytes(const struct binadei_engine *engine,
-                             uint32_t class_index, binade_devptr address);
+/* What blocks of a class hold, by their entries. */
+uint64_t binadei_entry_grains(const struct binadei_engine *engine,
+                              uint32_t class_index, binade_devptr entry);
 uint64_t binadei_bundle_bytes(const struct binadei_engine *engine,
                               const struct binadei_bundle *bundle);
 

@@ -13,6 +13,7 @@
 
 #include "pool/cache/bounds.h"
 #include "pool/cache/bundle.h"
+#include "pool/cache/entry.h"
 #include "pool/cache/leave.h"
 
 #define FIRST_BYTES (UINT64_C(64) << 10)
@@ -47,11 +48,11 @@ bool binadei_magazine_reserve(struct binadei_magazine *magazine,
     uint32_t room = magazine->room ? magazine->room : 8;
     while (room < blocks)
         room *= 2;
-    binade_devptr *addresses =
-        realloc(magazine->addresses, room * sizeof(*addresses));
-    if (!addresses)
+    binade_devptr *entries =
+        realloc(magazine->entries, room * sizeof(*entries));
+    if (!entries)
         return false;
-    magazine->addresses = addresses;
+    magazine->entries = entries;
     magazine->room = room;
     return true;
 }
@@ -116,6 +117,14 @@ static void set_capacity(struct binadei_cache *cache, uint32_t class_index,
     tell_granted(member);
 }
 
+/* What the count of its blocks does not tell; wraps around below 0. */
+static uint64_t uneven_bytes(const struct binadei_engine *engine,
+                             const struct binadei_bundle *bundle)
+{
+    return binadei_bundle_bytes(engine, bundle) +
+           bundle->count * binadei_uneven_bytes(bundle->class_index, 0);
+}
+
 /* Moves `blocks` of the oldest into a bundle that leaves. False: no memory. */
 static bool shed(struct binadei_member *by, struct binadei_cache *cache,
                  uint32_t class_index, uint32_t blocks, bool may_share)
@@ -127,13 +136,12 @@ static bool shed(struct binadei_member *by, struct binadei_cache *cache,
         return false;
     bundle->count = blocks;
     for (uint32_t i = 0; i < blocks; i++)
-        bundle->addresses[i] = magazine->addresses[i];
+        bundle->entries[i] = magazine->entries[i];
     for (uint32_t i = 0; i < left; i++)
-        magazine->addresses[i] = magazine->addresses[i + blocks];
+        magazine->entries[i] = magazine->entries[i + blocks];
     binadei_magazine_set(magazine, left);
-    if (class_index >= BINADEI_SMALL_CLASSES)
-        binadei_count_add(&cache->run_cached_bytes,
-                          -binadei_bundle_bytes(by->engine, bundle));
+    binadei_count_add(&cache->uneven_cached_bytes,
+                      -uneven_bytes(by->engine, bundle));
     binadei_leave_bundle(by, cache, bundle, may_share);
     return true;
 }
@@ -275,8 +283,26 @@ bool binadei_magazine_make_room(struct binadei_cache *cache,
                 true);
 }
 
-void binadei_magazine_missed(struct binadei_magazine *magazine)
+/* So many misses in a row for one length make it the only one. */
+#define SAME_MISSES 8U
+
+static void note_length(struct binadei_magazine *magazine, uint64_t grains)
 {
+    bool is_same = magazine->missed_grains == grains;
+    magazine->is_mixed |= magazine->missed_grains && !is_same;
+    magazine->same_misses = is_same ? (uint8_t)(magazine->same_misses + 1) : 0;
+    magazine->missed_grains = (uint16_t)grains;
+    if (magazine->same_misses >= SAME_MISSES) {
+        magazine->same_misses = 0;
+        magazine->is_mixed = false;
+    }
+}
+
+void binadei_magazine_missed(struct binadei_magazine *magazine,
+                             const struct binadei_size *size)
+{
+    if (binadei_class_is_small(size->class_index))
+        note_length(magazine, size->grains);
     magazine->has_bounced |= magazine->has_overflowed;
     magazine->has_overflowed = false;
 }
@@ -293,9 +319,12 @@ uint32_t binadei_magazine_refill(struct binadei_cache *cache,
         blocks = 1;
     if (blocks > most)
         blocks = most;
-    if (blocks > magazine->capacity && !grant(cache, class_index, blocks))
-        blocks = magazine->capacity ? magazine->capacity : 1;
-    if (!binadei_magazine_reserve(magazine, blocks))
+    /* Blocks that were too short for the request are still there. */
+    uint32_t count = binadei_magazine_count(magazine);
+    if (count + blocks > magazine->capacity &&
+        !grant(cache, class_index, count + blocks))
+        blocks = magazine->capacity > count ? magazine->capacity - count : 1;
+    if (!binadei_magazine_reserve(magazine, count + blocks))
         return 1;
     magazine->refill = blocks;
     return blocks;
@@ -318,11 +347,10 @@ bool binadei_magazine_load(struct binadei_member *member,
         (void)grant(cache, class_index, total);
     set_in_use(cache, class_index, true);
     for (uint32_t i = 0; i < bundle->count; i++)
-        magazine->addresses[count + i] = bundle->addresses[i];
+        magazine->entries[count + i] = bundle->entries[i];
     binadei_magazine_set(magazine, total);
-    if (class_index >= BINADEI_SMALL_CLASSES)
-        binadei_count_add(&cache->run_cached_bytes,
-                          binadei_bundle_bytes(member->engine, bundle));
+    binadei_count_add(&cache->uneven_cached_bytes,
+                      uneven_bytes(member->engine, bundle));
     binadei_bundle_spare(member, bundle);
     return true;
 }

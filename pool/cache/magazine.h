@@ -43,6 +43,17 @@ binadei_cache_next_in_use(const struct binadei_cache *cache, uint32_t from)
     return BINADEI_CLASSES;
 }
 
+/* The bytes of a block that the count of its class does not tell: all of a
+ * run's, less than none of a short one's. */
+static inline uint64_t binadei_uneven_bytes(uint32_t class_index,
+                                            uint64_t grains)
+{
+    uint64_t told = binadei_class_is_small(class_index)
+                        ? binadei_class_grains(class_index)
+                        : 0;
+    return (grains - told) * BINADEI_GRAIN_BYTES;
+}
+
 static inline void
 binadei_magazine_count_alloc(struct binadei_magazine *magazine,
                              size_t size_bytes)
@@ -51,7 +62,7 @@ binadei_magazine_count_alloc(struct binadei_magazine *magazine,
     binadei_count_add(&magazine->requested_bytes, size_bytes);
 }
 
-/* Has room for `blocks` addresses in all; false: no memory. */
+/* Has room for `blocks` entries in all; false: no memory. */
 bool binadei_magazine_reserve(struct binadei_magazine *magazine,
                               uint32_t blocks);
 
@@ -65,8 +76,9 @@ bool binadei_class_is_cached(const struct binadei_engine *engine,
  * or for want of memory. */
 bool binadei_magazine_make_room(struct binadei_cache *cache,
                                 uint32_t class_index);
-/* The magazine had no block to pop. */
-void binadei_magazine_missed(struct binadei_magazine *magazine);
+/* The magazine had no block of this size to pop. */
+void binadei_magazine_missed(struct binadei_magazine *magazine,
+                             const struct binadei_size *size);
 /* A miss: how many blocks to refill with; the magazine has room for them. */
 uint32_t binadei_magazine_refill(struct binadei_cache *cache,
                                  uint32_t class_index);

@@ -5,9 +5,17 @@
  */
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/entry.h"
+#include "pool/cache/hit.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/uses.h"
 #include "pool/tenant/directory.h"
+
+/* What the count of its class does not tell. */
+static uint64_t uneven_bytes(const struct binadei_block *block)
+{
+    return binadei_uneven_bytes(block->class_index, block->grains);
+}
 
 static void count_free(struct binadei_cache *cache,
                        const struct binadei_block *block)
@@ -15,8 +23,7 @@ static void count_free(struct binadei_cache *cache,
     uint64_t bytes = block->grains * BINADEI_GRAIN_BYTES;
     if (block->class_index < BINADEI_CLASSES) {
         binadei_count_add(&cache->magazines[block->class_index].free_count, 1);
-        if (block->class_index >= BINADEI_SMALL_CLASSES)
-            binadei_count_add(&cache->run_free_bytes, bytes);
+        binadei_count_add(&cache->uneven_free_bytes, uneven_bytes(block));
         return;
     }
     binadei_count(cache->member, BINADEI_COUNT_FREES, 1);
@@ -28,11 +35,30 @@ static void push(struct binadei_cache *cache, const struct binadei_block *block,
 {
     struct binadei_magazine *magazine = &cache->magazines[block->class_index];
     uint32_t count = binadei_magazine_count(magazine);
-    magazine->addresses[count] = address;
+    magazine->entries[count] =
+        binadei_entry_of(block->class_index, block->grains, address);
     binadei_magazine_set(magazine, count + 1);
-    if (block->class_index >= BINADEI_SMALL_CLASSES)
-        binadei_count_add(&cache->run_cached_bytes,
-                          block->grains * BINADEI_GRAIN_BYTES);
+    binadei_count_add(&cache->uneven_cached_bytes, uneven_bytes(block));
+}
+
+/* A hit: a byte that says nothing of a block there leads to a class that is not
+ * small. */
+bool binadei_hit_free_short(const struct binadei_route *route,
+                            binade_devptr address, uint8_t byte,
+                            binadei_grain start)
+{
+    if (!byte || byte & BINADEI_BYTE_SPECIAL)
+        return false;
+    uint64_t grains = binadei_block_grains(route->pool->engine, start, byte);
+    uint32_t class_index = binadei_class_of_grains(grains);
+    uint64_t bytes = binadei_uneven_bytes(class_index, grains);
+    if (!binadei_class_is_small(class_index) ||
+        !binadei_hit_push(&route->push->magazines[class_index],
+                          binadei_entry_of(class_index, grains, address)))
+        return false;
+    binadei_count_add(&route->push->uneven_free_bytes, bytes);
+    binadei_count_add(&route->push->uneven_cached_bytes, bytes);
+    return true;
 }
 
 /* Freed twice in a row: as much as can be seen without looking further. */
@@ -40,7 +66,8 @@ static bool is_on_top(const struct binadei_magazine *magazine,
                       binade_devptr address)
 {
     uint32_t count = binadei_magazine_count(magazine);
-    return count && magazine->addresses[count - 1] == address;
+    return count &&
+           binadei_entry_address(magazine->entries[count - 1]) == address;
 }
 
 static binade_status refuse_twice(binade_devptr address)

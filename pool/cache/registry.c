@@ -136,7 +136,7 @@ static void fold(const struct binadei_cache *cache)
     struct binadei_member *member = cache->member;
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         const struct binadei_magazine *magazine = &cache->magazines[i];
-        uint64_t bytes = i < BINADEI_SMALL_CLASSES ? binadei_class_bytes(i) : 0;
+        uint64_t bytes = binadei_class_is_small(i) ? binadei_class_bytes(i) : 0;
         add(member, BINADEI_COUNT_ALLOCS, &magazine->alloc_count, 1);
         add(member, BINADEI_COUNT_FREES, &magazine->free_count, 1);
         add(member, BINADEI_COUNT_ALLOC_BYTES, &magazine->alloc_count, bytes);
@@ -144,14 +144,14 @@ static void fold(const struct binadei_cache *cache)
         add(member, BINADEI_COUNT_REQUESTED_BYTES, &magazine->requested_bytes,
             1);
     }
-    add(member, BINADEI_COUNT_ALLOC_BYTES, &cache->run_alloc_bytes, 1);
-    add(member, BINADEI_COUNT_FREE_BYTES, &cache->run_free_bytes, 1);
+    add(member, BINADEI_COUNT_ALLOC_BYTES, &cache->uneven_alloc_bytes, 1);
+    add(member, BINADEI_COUNT_FREE_BYTES, &cache->uneven_free_bytes, 1);
 }
 
 static void free_cache(struct binadei_cache *cache)
 {
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++)
-        free(cache->magazines[i].addresses);
+        free(cache->magazines[i].entries);
     free(cache);
 }
 

@@ -45,7 +45,7 @@ struct binadei_bundle {
     struct binadei_bundle *next;
     uint32_t class_index; /* BINADEI_CLASSES: of no class */
     uint32_t count;
-    binade_devptr addresses[BINADEI_BUNDLE_BLOCKS];
+    binade_devptr entries[BINADEI_BUNDLE_BLOCKS]; /* see entry.h */
 };
 
 enum binadei_slot_kind {
@@ -116,18 +116,21 @@ struct binadei_slot {
 typedef _Atomic uint64_t binadei_counter;
 
 struct binadei_magazine {
-    /* A hit touches this line and the addresses. */
+    /* A hit touches this line and the entries. */
     alignas(64) atomic_uint count; /* CT */
     uint32_t capacity;             /* pushes stop here; in the budget */
-    binade_devptr *addresses;
+    binade_devptr *entries;        /* see entry.h */
     binadei_counter alloc_count;
     binadei_counter free_count;
     binadei_counter requested_bytes;
-    uint32_t room;       /* of `addresses` */
+    uint32_t room;       /* of `entries` */
     uint32_t refill;     /* blocks that the last miss took */
     uint64_t seen;       /* activity when the budget's hand passed */
     bool has_overflowed; /* since the last miss */
     bool has_bounced;    /* ran dry after it had overflowed */
+    uint8_t same_misses; /* in a row, that asked for: */
+    uint16_t missed_grains;
+    bool is_mixed; /* misses ask for several lengths */
 };
 
 struct binadei_cache {
@@ -137,10 +140,12 @@ struct binadei_cache {
     struct binadei_cache *next; /* the member's; the registry's lock */
     /* CT: which magazines have capacity or blocks, a bit each. Most have not. */
     _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
-    /* Runs differ in size: their bytes, where counts tell it of the others. */
-    binadei_counter run_alloc_bytes;
-    binadei_counter run_free_bytes;
-    binadei_counter run_cached_bytes;
+    /* What counts of blocks by the longest of their class do not tell: all bytes
+     * of runs, whose counts tell none, and what short blocks are short of, which
+     * is taken off, so that each wraps around. */
+    binadei_counter uneven_alloc_bytes;
+    binadei_counter uneven_free_bytes;
+    binadei_counter uneven_cached_bytes;
 };
 
 /* What members count. Sums over members are the pool's. */

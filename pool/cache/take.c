@@ -8,6 +8,7 @@
  */
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/cache/slot.h"
@@ -15,103 +16,86 @@
 /* So many look through all free memory for the best fit; more would be in each
  * other's way. */
 #define FEW_THREADS 4U
+/* Entries of a magazine that a miss looks at, newest first. */
+#define POP_DEPTH 64U
 
 static uint32_t class_of(const struct binadei_request *request)
 {
     return request->size.class_index;
 }
 
+/* Longer than what hits serve. */
 static bool is_run(const struct binadei_request *request)
 {
-    return request->size.chunks != 0;
+    return !binadei_class_is_small(class_of(request));
 }
 
 /* Counts on a magazine, or on the member for blocks that have none. */
 static void count_alloc(struct binadei_cache *cache,
-                        const struct binadei_request *request, uint64_t bytes)
+                        const struct binadei_request *request, uint64_t grains)
 {
     struct binadei_member *member = cache->member;
     if (class_of(request) < BINADEI_CLASSES) {
         binadei_magazine_count_alloc(&cache->magazines[class_of(request)],
                                      request->size_bytes);
-        if (is_run(request))
-            binadei_count_add(&cache->run_alloc_bytes, bytes);
+        binadei_count_add(&cache->uneven_alloc_bytes,
+                          binadei_uneven_bytes(class_of(request), grains));
         return;
     }
     binadei_count(member, BINADEI_COUNT_ALLOCS, 1);
-    binadei_count(member, BINADEI_COUNT_ALLOC_BYTES, bytes);
+    binadei_count(member, BINADEI_COUNT_ALLOC_BYTES,
+                  grains * BINADEI_GRAIN_BYTES);
     binadei_count(member, BINADEI_COUNT_REQUESTED_BYTES, request->size_bytes);
 }
 
 static bool is_long_enough(const struct binadei_request *request,
-                           uint64_t bytes)
+                           uint64_t grains)
 {
-    uint64_t needed_bytes = request->size.grains * BINADEI_GRAIN_BYTES;
-    return request->is_exact ? bytes == needed_bytes : bytes >= needed_bytes;
+    return request->is_exact ? grains == request->size.grains
+                             : grains >= request->size.grains;
 }
 
 static bool is_aligned(const struct binadei_request *request,
-                       binade_devptr address)
+                       binade_devptr entry)
 {
-    return !(address & (request->alignment_grains * BINADEI_GRAIN_BYTES - 1));
+    return !(binadei_entry_address(entry) &
+             (request->alignment_grains * BINADEI_GRAIN_BYTES - 1));
 }
 
-/* The newest run of the bucket that is long enough. */
-static bool pop_run(struct binadei_cache *cache,
-                    const struct binadei_request *request, binade_devptr *out)
-{
-    struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
-    uint32_t count = binadei_magazine_count(magazine);
-    for (uint32_t i = count; i-- > 0;) {
-        binade_devptr address = magazine->addresses[i];
-        uint64_t bytes = binadei_block_bytes(cache->member->engine,
-                                             class_of(request), address);
-        if (!is_long_enough(request, bytes) || !is_aligned(request, address))
-            continue;
-        magazine->addresses[i] = magazine->addresses[count - 1];
-        binadei_magazine_set(magazine, count - 1);
-        binadei_count_add(&cache->run_cached_bytes, -bytes);
-        count_alloc(cache, request, bytes);
-        *out = address;
-        return true;
-    }
-    return false;
-}
-
-static bool pop_small(struct binadei_cache *cache,
-                      const struct binadei_request *request, binade_devptr *out)
-{
-    struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
-    uint32_t count = binadei_magazine_count(magazine);
-    if (!count)
-        return false;
-    binade_devptr address = magazine->addresses[count - 1];
-    if (!is_aligned(request, address))
-        return false;
-    binadei_magazine_set(magazine, count - 1);
-    count_alloc(cache, request, 0);
-    *out = address;
-    return true;
-}
-
+/* The newest block of the class that is long enough, of those that a look at the
+ * magazine's top sees. */
 static bool pop(struct binadei_cache *cache,
                 const struct binadei_request *request, binade_devptr *out)
 {
     if (class_of(request) >= BINADEI_CLASSES)
         return false;
-    return is_run(request) ? pop_run(cache, request, out)
-                           : pop_small(cache, request, out);
+    struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
+    uint32_t count = binadei_magazine_count(magazine);
+    uint32_t end = count > POP_DEPTH ? count - POP_DEPTH : 0;
+    for (uint32_t i = count; i-- > end;) {
+        binade_devptr entry = magazine->entries[i];
+        uint64_t grains = binadei_entry_grains(cache->member->engine,
+                                               class_of(request), entry);
+        if (!is_long_enough(request, grains) || !is_aligned(request, entry))
+            continue;
+        magazine->entries[i] = magazine->entries[count - 1];
+        binadei_magazine_set(magazine, count - 1);
+        binadei_count_add(&cache->uneven_cached_bytes,
+                          -binadei_uneven_bytes(class_of(request), grains));
+        count_alloc(cache, request, grains);
+        *out = binadei_entry_address(entry);
+        return true;
+    }
+    return false;
 }
 
 static void mark(struct binadei_engine *engine, binadei_grain start,
                  const struct binadei_request *request)
 {
-    uint8_t byte = (uint8_t)(class_of(request) + 1);
-    if (is_run(request)) {
-        byte = BINADEI_BYTE_RUN;
+    uint8_t byte = binadei_byte_of(class_of(request), request->size.grains);
+    if (byte == BINADEI_BYTE_RUN)
         binadei_buddy_set_run_grains(engine->buddy, start,
                                      request->size.grains);
-    }
     binadei_buddy_set_class(engine->buddy, start, byte);
 }
 
@@ -121,8 +105,7 @@ static void hand_out(struct binadei_call *call,
                      binade_devptr *out)
 {
     mark(call->engine, start, request);
-    count_alloc(call->member->done, request,
-                request->size.grains * BINADEI_GRAIN_BYTES);
+    count_alloc(call->member->done, request, request->size.grains);
     *out = binadei_address_of(call->engine->lookup, start);
 }
 
@@ -139,10 +122,14 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     /* The lowest is on top. The magazine has room: see its refill. */
     for (uint32_t i = taken; i-- > 1;) {
         mark(engine, starts[i], request);
-        magazine->addresses[count++] =
-            binadei_address_of(engine->lookup, starts[i]);
+        magazine->entries[count++] =
+            binadei_entry_of(class_of(request), request->size.grains,
+                             binadei_address_of(engine->lookup, starts[i]));
     }
     binadei_magazine_set(magazine, count);
+    binadei_count_add(&cache->uneven_cached_bytes,
+                      (taken - 1) * binadei_uneven_bytes(class_of(request),
+                                                         request->size.grains));
     hand_out(call, request, starts[0], out);
 }
 
@@ -245,29 +232,90 @@ static bool take_small_of_maps(struct binadei_call *call,
     return taken != 0;
 }
 
-/* One block from all that the call may take from. */
+/* Blocks side by side from the best fit in all that the call may take from, so
+ * that nothing is left between them and they merge again; or one. What is done
+ * can serve any stream later. */
 static bool take_of_view(struct binadei_call *call,
                          const struct binadei_request *request,
-                         bool is_thorough, binade_devptr *out)
+                         bool is_thorough, uint32_t count, binade_devptr *out)
 {
     const struct binadei_view view = view_of(call, maps_of(call));
-    binadei_grain start;
-    if (!binadei_view_take(&view, request->size.grains,
-                           request->alignment_grains, is_thorough, &start))
-        return false;
-    hand_out(call, request, start, out);
+    struct binadei_cache *cache = view.maps ? call->pop : call->member->done;
+    uint64_t grains = request->size.grains;
+    binadei_grain starts[BINADEI_REFILL_BLOCKS];
+    if (!binadei_view_take(&view, count * grains, request->alignment_grains,
+                           is_thorough, starts))
+        return count > 1 && take_of_view(call, request, is_thorough, 1, out);
+    for (uint32_t i = 1; i < count; i++)
+        starts[i] = binadei_grain_at(starts[0].index + i * grains);
+    if (count > 1)
+        share_out(call, cache, request, starts, count, out);
+    else
+        hand_out(call, request, starts[0], out);
     return true;
 }
 
-/* While memory is short, what is longer than a chunk goes where it fits best,
- * and not where it is found first. */
+/* How many blocks to carve side by side. */
+static uint32_t carve_count(struct binadei_call *call,
+                            const struct binadei_request *request)
+{
+    struct binadei_cache *cache =
+        maps_of(call) ? call->pop : call->member->done;
+    return is_run(request) || request->alignment_grains != 1
+               ? 1
+               : binadei_magazine_refill(cache, class_of(request));
+}
+
+static bool is_memory_short(const struct binadei_call *call)
+{
+    /* relaxed: advice. */
+    return atomic_load_explicit(&call->engine->halvings,
+                                memory_order_relaxed) != 0;
+}
+
+/* Whether the thread asks for several lengths of the class. */
+static bool is_mixed(const struct binadei_call *call,
+                     const struct binadei_request *request)
+{
+    return call->pop->magazines[class_of(request)].is_mixed;
+}
+
+/* As long as was asked for; or, where a thread asks for several lengths of a
+ * class and memory is not short, as the class, so that the block serves all of
+ * them. */
+static uint64_t length_of(const struct binadei_call *call,
+                          const struct binadei_request *request)
+{
+    return is_mixed(call, request) && !is_memory_short(call)
+               ? binadei_class_grains(class_of(request))
+               : request->size.grains;
+}
+
+/* Whether a block of more than a chunk goes where it fits best, and not where it
+ * is found first: while memory is short; and where blocks of one length would
+ * leave the rest of a chunk behind each batch, unless many threads would meet. */
 static bool is_worth_fitting(const struct binadei_call *call,
                              const struct binadei_request *request)
 {
-    /* relaxed: advice. */
-    return request->size.grains > BINADEI_CHUNK_GRAINS &&
-           atomic_load_explicit(&call->engine->halvings,
-                                memory_order_relaxed) != 0;
+    uint64_t grains = request->size.grains;
+    return grains > BINADEI_CHUNK_GRAINS &&
+           (is_memory_short(call) ||
+            (grains % BINADEI_CHUNK_GRAINS && !is_mixed(call, request) &&
+             !view_of(call, NULL).is_crowded));
+}
+
+static bool take_of_maps(struct binadei_call *call,
+                         const struct binadei_request *request,
+                         binade_devptr *out)
+{
+    struct binadei_request sized = *request;
+    if (is_run(request))
+        return take_of_view(call, request, false, 1, out);
+    sized.size.grains = length_of(call, request);
+    return is_worth_fitting(call, &sized)
+               ? take_of_view(call, &sized, false, carve_count(call, &sized),
+                              out)
+               : take_small_of_maps(call, &sized, out);
 }
 
 static bool take_shared(struct binadei_call *call,
@@ -280,9 +328,7 @@ static bool take_shared(struct binadei_call *call,
     call->has_missed = true;
     return take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
-           (is_run(request) || is_worth_fitting(call, request)
-                ? take_of_view(call, request, false, out)
-                : take_small_of_maps(call, request, out));
+           take_of_maps(call, request, out);
 }
 
 bool binadei_take(struct binadei_call *call,
@@ -291,7 +337,8 @@ bool binadei_take(struct binadei_call *call,
     if (pop(call->pop, request, out))
         return true;
     if (class_of(request) < BINADEI_CLASSES)
-        binadei_magazine_missed(&call->pop->magazines[class_of(request)]);
+        binadei_magazine_missed(&call->pop->magazines[class_of(request)],
+                                &request->size);
     if (call->pop != call->member->done &&
         pop(call->member->done, request, out))
         return true;
@@ -304,5 +351,5 @@ bool binadei_take_last(struct binadei_call *call,
 {
     binadei_buddy_trim(call->engine->buddy);
     return binadei_take(call, request, out) ||
-           take_of_view(call, request, true, out);
+           take_of_view(call, request, true, 1, out);
 }

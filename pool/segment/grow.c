@@ -195,6 +195,9 @@ static binade_status plan(struct binadei_segments *segments,
     uint32_t needed = aim->needed;
     uint64_t pages = wanted_pages(segments, aim);
     uint64_t within_limit = pages_within_limit(segments);
+    if (!aim->total_bytes)
+        pages = binadei_fitted_pages(segments, aim->needed_bytes, pages,
+                                     within_limit);
     pthread_mutex_lock(&segments->lock);
     uint32_t longest = binadei_place_longest(segments);
     pthread_mutex_unlock(&segments->lock);

@@ -85,6 +85,7 @@ static void fill(struct binadei_segments *segments,
         options->limit_bytes ? options->limit_bytes : UINT64_MAX;
     segments->watermark_bytes = options->watermark_bytes;
     segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
+    segments->is_limited = options->is_limited;
     segments->first_bytes = first ? first : BINADEI_SEGMENT_FIRST_BYTES;
     if (segments->first_bytes > segments->largest_bytes)
         segments->first_bytes = segments->largest_bytes;

@@ -40,6 +40,7 @@ struct binadei_segments_options {
     struct binadei_maps *maps;
     uint32_t page_capacity; /* of the offset space; at least 1 */
     uint64_t limit_bytes;   /* never reserve more; 0: no limit */
+    bool is_limited; /* the limit is the program's, who wants it used up */
     /* The first is the least that a segment has, the largest bounds those that
      * requests share: multiples of 2 MiB, 0 for the two above. */
     uint64_t first_bytes;

@@ -26,6 +26,7 @@ struct binadei_segments {
     uint32_t page_capacity;
     uint64_t limit_bytes;
     uint64_t watermark_bytes;
+    bool is_limited;
     uint64_t first_bytes;     /* of any segment, if it is to be had */
     uint64_t largest_bytes;   /* of segments that requests share */
     size_t granularity_bytes; /* at least a page */
@@ -52,6 +53,13 @@ struct binadei_segments {
 
     struct binadei_lookup lookup;
 };
+
+/* fitted.c: instead of `pages` for a block of so many bytes, as many as end where
+ * a block of that length ends, if the limit is to be used up. `left`: pages that
+ * it leaves room for. */
+uint64_t binadei_fitted_pages(const struct binadei_segments *segments,
+                              uint64_t block_bytes, uint64_t pages,
+                              uint64_t left);
 
 /* place.c: gaps between listed segments, border pages left out; lock held. */
 

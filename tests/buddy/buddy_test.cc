@@ -89,7 +89,25 @@ TEST(BuddyTake, OneWordServesAWholeBatch)
 TEST(BuddyTake, ABatchLargerThanAWordComesShort)
 {
     BuddyUnderTest buddy(1);
-    EXPECT_EQ(buddy.TakeMany(20, 8).size(), 3U);
+    EXPECT_EQ(buddy.TakeMany(21, 8).size(), 3U);
+}
+
+// Where a chunk by itself would have a rest.
+TEST(BuddyTake, ABatchCrossesFromChunkToChunk)
+{
+    BuddyUnderTest buddy(1);
+    EXPECT_EQ(buddy.TakeMany(34, 4), (std::vector<uint64_t>{0, 34, 68, 102}));
+    EXPECT_EQ(buddy.chunk_word(2), kFull << 8);
+    EXPECT_EQ(buddy.free_grains(), kPage - 136);
+}
+
+TEST(BuddyTake, ABatchThatCrossesHasAsManyAsChunksAreLeft)
+{
+    BuddyUnderTest buddy(1);
+    ASSERT_EQ(buddy.Take(kPage / 2), 0U);
+    ASSERT_EQ(buddy.Take(kPage / 2 - 3 * 64), kPage / 2);
+    EXPECT_EQ(buddy.TakeMany(34, 32).size(), 5U);
+    EXPECT_EQ(buddy.free_grains(), 3 * 64U - 5 * 34U);
 }
 
 TEST(BuddyTake, LargeBlocksOfABatchLieSideBySide)

@@ -1,0 +1,69 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Segments that blocks fill. A block lies in one segment, so behind the last of
+ * a segment a rest shorter than a block is left. Where the program set a limit it
+ * wants that used up: a segment then has as many blocks like the one that is
+ * asked for as leave the least, and the last segment has all that the limit
+ * leaves. Up to an eighth of the limit is asked for in advance, or as much again
+ * as is reserved.
+ */
+#include "pool/segment/state.h"
+
+/* Blocks up to this are many to a segment, whatever it has. */
+#define SMALL_BYTES (UINT64_C(1) << 20)
+/* A rest of this part of a segment is none. */
+#define LITTLE_PART 256U
+#define ADVANCE_PART 8U
+#define BLOCKS_MOST 256U
+
+static uint64_t rest_of(uint64_t block_bytes, uint64_t pages)
+{
+    return pages * BINADEI_PAGE_BYTES % block_bytes;
+}
+
+static uint64_t pages_for(uint64_t bytes)
+{
+    return (bytes + BINADEI_PAGE_BYTES - 1) / BINADEI_PAGE_BYTES;
+}
+
+static uint64_t most_pages(const struct binadei_segments *segments)
+{
+    uint64_t reserved = binadei_segments_reserved_bytes(segments);
+    uint64_t bytes = segments->limit_bytes / ADVANCE_PART;
+    if (bytes < reserved)
+        bytes = reserved;
+    if (bytes > segments->largest_bytes)
+        bytes = segments->largest_bytes;
+    return bytes / BINADEI_PAGE_BYTES;
+}
+
+/* At least `least` pages, of which the smallest part is left. */
+static uint64_t best_pages(uint64_t block_bytes, uint64_t least, uint64_t most)
+{
+    uint64_t best = least;
+    uint64_t best_rest = rest_of(block_bytes, least);
+    uint64_t first = least * BINADEI_PAGE_BYTES / block_bytes + 1;
+    for (uint64_t i = 0; i < BLOCKS_MOST; i++) {
+        uint64_t pages = pages_for((first + i) * block_bytes);
+        uint64_t rest = rest_of(block_bytes, pages);
+        if (pages > most)
+            break;
+        if (rest * best < best_rest * pages) {
+            best = pages;
+            best_rest = rest;
+        }
+    }
+    return best;
+}
+
+uint64_t binadei_fitted_pages(const struct binadei_segments *segments,
+                              uint64_t block_bytes, uint64_t pages,
+                              uint64_t left)
+{
+    if (!segments->is_limited || block_bytes <= SMALL_BYTES)
+        return pages;
+    if (rest_of(block_bytes, pages) > pages * BINADEI_PAGE_BYTES / LITTLE_PART)
+        pages = best_pages(block_bytes, pages, most_pages(segments));
+    return left < 2 * pages ? left : pages;
+}
