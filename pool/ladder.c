@@ -435,7 +435,7 @@ static binade_status climb(struct binadei_call *call,
                             "time",
                             request->size_bytes);
     }
-    (void)binadei_reclaim_orphans(call);
+    binadei_reclaim_some_orphans(call);
     binade_status status = BINADE_OK;
     if (binadei_take(call, request, out))
         binadei_bounds_stay_calm(call->member);

@@ -128,6 +128,9 @@ bool binadei_is_used(struct binadei_engine *engine, binade_devptr address);
 bool binadei_reclaim_done(struct binadei_call *call);
 bool binadei_reclaim_own(struct binadei_call *call);
 bool binadei_reclaim_orphans(struct binadei_call *call);
+/* What a few threads left that have ended: at calls that are not cheap anyhow, so
+ * that members of ended threads do not pile up. */
+void binadei_reclaim_some_orphans(struct binadei_call *call);
 /* The caches of threads that are not in a call; those that are give theirs up
  * at their next one. */
 bool binadei_reclaim_idle(struct binadei_call *call);

@@ -225,6 +225,25 @@ bool binadei_epochs_poll(struct binadei_call *call)
     return grains != 0;
 }
 
+void binadei_epochs_drain_closed(struct binadei_member *member)
+{
+    struct binadei_slot *slots[BINADEI_CLOSED_LOOKS];
+    struct binadei_section section;
+    uint64_t grains = 0;
+    unsigned count = binadei_slots_closed_next(member->engine, slots);
+    if (!count ||
+        binadei_context_watch(member->engine->home, &section) != BINADE_OK)
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        if (!grains_of(slots[i]) || !take_role(&slots[i]->epoch.is_taken))
+            continue;
+        grains += drain_slot(member, slots[i]);
+        release_role(&slots[i]->epoch.is_taken);
+    }
+    (void)binadei_section_leave(&section);
+    member->given_bytes += grains * BINADEI_GRAIN_BYTES;
+}
+
 static CUevent make_event(const struct binadei_engine *engine,
                           CUcontext context)
 {
