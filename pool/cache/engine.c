@@ -228,6 +228,13 @@ void binadei_engine_destroy(struct binadei_engine *engine)
     free(engine);
 }
 
+/* A run that was freed twice can leave longer than it came. */
+static uint64_t run_cached_bytes(const struct binadei_cache *cache)
+{
+    uint64_t bytes = binadei_count_read(&cache->run_cached_bytes);
+    return bytes > INT64_MAX ? 0 : bytes;
+}
+
 static void add_magazines(const struct binadei_cache *cache,
                           struct binadei_sums *sums)
 {
@@ -248,7 +255,7 @@ static void add_magazines(const struct binadei_cache *cache,
         binadei_count_read(&cache->run_alloc_bytes);
     sums->counts[BINADEI_COUNT_FREE_BYTES] +=
         binadei_count_read(&cache->run_free_bytes);
-    sums->cached_bytes += binadei_count_read(&cache->run_cached_bytes);
+    sums->cached_bytes += run_cached_bytes(cache);
 }
 
 static void add_member(const struct binadei_member *member,

@@ -45,6 +45,9 @@ struct binadei_bundle {
     struct binadei_bundle *next;
     uint32_t class_index; /* BINADEI_CLASSES: of no class */
     uint32_t count;
+    /* What it was counted in with by a depot: blocks that were freed twice may
+     * have another length when it leaves. */
+    uint64_t depot_bytes;
     binade_devptr addresses[BINADEI_BUNDLE_BLOCKS];
 };
 
