@@ -426,6 +426,7 @@ static binade_status climb(struct binadei_call *call,
                            const struct binadei_request *request, bool may_wait,
                            binade_devptr *out)
 {
+    call->may_wait = may_wait;
     if (may_wait) {
         binadei_call_pass_gate(call);
         binadei_reclaim_own_stream(call);

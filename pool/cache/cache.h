@@ -63,6 +63,7 @@ struct binadei_call {
     bool is_capturing; /* the stream; known only while a guard is held */
     bool has_missed;   /* the thread's magazines; counted once */
     bool is_pressed;   /* the pool may not grow: others' memory is wanted */
+    bool may_wait;     /* for other threads and the device */
     int cancel_state;  /* the thread's, held meanwhile: see cancel.h */
     struct binadei_capture capture; /* if it is */
 };
@@ -141,6 +142,9 @@ bool binadei_hand_over(struct binadei_call *call,
 /* At a call that may wait: what its stream freed becomes everybody's after an
  * event, if somebody asked for that. */
 void binadei_reclaim_own_stream(struct binadei_call *call);
+/* Before a capture on the call's stream: what the stream freed, and nobody has in
+ * another thread, becomes everybody's after an event, while one can be recorded. */
+void binadei_reclaim_before_capture(struct binadei_call *call);
 /* A stream that is asked whether it is idle, before an allocation fails. */
 bool binadei_reclaim_idle_streams(struct binadei_call *call);
 /* An old driver: waits for all work, if memory waits for that. */

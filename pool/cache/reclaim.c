@@ -51,6 +51,15 @@ void binadei_reclaim_own_stream(struct binadei_call *call)
     binadei_epochs_close_own(call);
 }
 
+void binadei_reclaim_before_capture(struct binadei_call *call)
+{
+    if (call->is_capturing)
+        return;
+    binadei_depot_drain(call->member, call->push->slot);
+    (void)binadei_cache_empty(call->member, call->push);
+    binadei_epochs_record_own(call);
+}
+
 bool binadei_reclaim_idle_streams(struct binadei_call *call)
 {
     return binadei_epochs_ask_streams(call);

@@ -110,6 +110,24 @@ TEST_F(Cliff, LetsOneMissTakeOverFewThreads)
         pool.Free(one, stream);
 }
 
+// Under a guard their memory is not done, and stays in maps without them.
+TEST_F(Cliff, KeepsNothingOfThreadsThatEndedUnderAGuard)
+{
+    Pool pool;
+    Stream stream;
+    ASSERT_EQ(BINADE_OK, binade_capture_guard_begin());
+    for (int i = 0; i < 50; i++)
+        std::thread([&] {
+            pool_test::SetCurrent(pool_test::PrimaryContext());
+            binade_devptr block = pool.Alloc(4096, BINADE_STREAM_PER_THREAD);
+            pool.Free(block, BINADE_STREAM_PER_THREAD);
+        }).join();
+    binade_devptr miss = pool.Alloc(3 * kMiB, stream);
+    EXPECT_LE(pool_probe_member_count(pool), 4u);
+    pool.Free(miss, stream);
+    EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+}
+
 TEST_F(Cliff, LooksForAStreamAmongFew)
 {
     constexpr int kStreams = 3000;
