@@ -426,6 +426,7 @@ static binade_status climb(struct binadei_call *call,
                            const struct binadei_request *request, bool may_wait,
                            binade_devptr *out)
 {
+    call->may_wait = may_wait;
     if (may_wait) {
         binadei_call_pass_gate(call);
         binadei_reclaim_own_stream(call);
@@ -435,7 +436,7 @@ static binade_status climb(struct binadei_call *call,
                             "time",
                             request->size_bytes);
     }
-    (void)binadei_reclaim_orphans(call);
+    binadei_reclaim_some_orphans(call);
     binade_status status = BINADE_OK;
     if (binadei_take(call, request, out))
         binadei_bounds_stay_calm(call->member);

@@ -7,6 +7,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/body.h"
+#include "pool/cache/cache.h"
 #include "pool/cache/guard.h"
 #include "pool/checked.h"
 #include "pool/scopes.h"
@@ -32,8 +33,10 @@ binade_status binade_scope_begin(binade_pool *pool, binade_stream stream,
     if (status != BINADE_OK)
         return status;
     status = binadei_scope_open(&call, out);
-    if (status == BINADE_OK)
+    if (status == BINADE_OK) {
+        binadei_reclaim_before_capture(&call);
         binadei_guard_begin();
+    }
     binadei_call_end(&call);
     return status;
 }

@@ -133,6 +133,7 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
         return status;
     binadei_call_pass_gate(&call);
     call.is_pressed = true;
+    call.may_wait = true;
     if (pool->body->checked)
         swept_bytes = binadei_checked_sweep(&call);
     (void)binadei_reclaim_orphans(&call);

@@ -63,6 +63,7 @@ struct binadei_call {
     bool is_capturing; /* the stream; known only while a guard is held */
     bool has_missed;   /* the thread's magazines; counted once */
     bool is_pressed;   /* the pool may not grow: others' memory is wanted */
+    bool may_wait;     /* for other threads and the device */
     int cancel_state;  /* the thread's, held meanwhile: see cancel.h */
     struct binadei_capture capture; /* if it is */
 };
@@ -128,6 +129,9 @@ bool binadei_is_used(struct binadei_engine *engine, binade_devptr address);
 bool binadei_reclaim_done(struct binadei_call *call);
 bool binadei_reclaim_own(struct binadei_call *call);
 bool binadei_reclaim_orphans(struct binadei_call *call);
+/* What a few threads left that have ended: at calls that are not cheap anyhow, so
+ * that members of ended threads do not pile up. */
+void binadei_reclaim_some_orphans(struct binadei_call *call);
 /* The caches of threads that are not in a call; those that are give theirs up
  * at their next one. */
 bool binadei_reclaim_idle(struct binadei_call *call);
@@ -138,6 +142,9 @@ bool binadei_hand_over(struct binadei_call *call,
 /* At a call that may wait: what its stream freed becomes everybody's after an
  * event, if somebody asked for that. */
 void binadei_reclaim_own_stream(struct binadei_call *call);
+/* Before a capture on the call's stream: what the stream freed, and nobody has in
+ * another thread, becomes everybody's after an event, while one can be recorded. */
+void binadei_reclaim_before_capture(struct binadei_call *call);
 /* A stream that is asked whether it is idle, before an allocation fails. */
 bool binadei_reclaim_idle_streams(struct binadei_call *call);
 /* An old driver: waits for all work, if memory waits for that. */

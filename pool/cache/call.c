@@ -9,6 +9,7 @@
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/epoch.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/reclaim.h"
@@ -103,6 +104,15 @@ static void sweep(struct binadei_member *member, uint64_t attention)
         member->attention = attention;
 }
 
+/* What streams freed that were retired becomes everybody's as new streams come,
+ * so that their slots can be used again. */
+static void drain_closed(struct binadei_member *member)
+{
+    binadei_operation_begin(member);
+    binadei_epochs_drain_closed(member);
+    binadei_operation_end(member);
+}
+
 /* The route, right for this moment. NULL, and why. */
 static struct binadei_route *find_route(struct binadei_thread *thread,
                                         struct binade_pool *pool,
@@ -130,6 +140,8 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
         route->attention = attention;
         return route;
     }
+    if (member && is_named(stream))
+        drain_closed(member);
     struct binadei_cache *push =
         member ? push_cache(member, stream, out_status) : NULL;
     if (*out_status != BINADE_OK)
@@ -214,6 +226,9 @@ static binade_status begin_on(struct binadei_call *call, binade_stream stream)
     binade_status looked = look_for_capture(call, stream);
     if (looked != BINADE_OK)
         binadei_operation_end(call->member);
+    else if (call->member->is_new)
+        binadei_reclaim_some_orphans(call);
+    call->member->is_new &= looked != BINADE_OK;
     return looked;
 }
 

@@ -251,7 +251,8 @@ static void add_magazines(const struct binadei_cache *cache,
             binadei_count_read(&magazine->requested_bytes);
         cached_bytes += binadei_magazine_count(magazine) * bytes;
     }
-    /* Below 0 where the owner went on meanwhile. */
+    /* Below 0 where the owner went on meanwhile, or where a block that was freed
+     * twice left longer than it came. */
     if (cached_bytes <= INT64_MAX)
         sums->cached_bytes += cached_bytes;
 }

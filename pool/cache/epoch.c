@@ -225,6 +225,25 @@ bool binadei_epochs_poll(struct binadei_call *call)
     return grains != 0;
 }
 
+void binadei_epochs_drain_closed(struct binadei_member *member)
+{
+    struct binadei_slot *slots[BINADEI_CLOSED_LOOKS];
+    struct binadei_section section;
+    uint64_t grains = 0;
+    unsigned count = binadei_slots_closed_next(member->engine, slots);
+    if (!count ||
+        binadei_context_watch(member->engine->home, &section) != BINADE_OK)
+        return;
+    for (unsigned i = 0; i < count; i++) {
+        if (!grains_of(slots[i]) || !take_role(&slots[i]->epoch.is_taken))
+            continue;
+        grains += drain_slot(member, slots[i]);
+        release_role(&slots[i]->epoch.is_taken);
+    }
+    (void)binadei_section_leave(&section);
+    member->given_bytes += grains * BINADEI_GRAIN_BYTES;
+}
+
 static CUevent make_event(const struct binadei_engine *engine,
                           CUcontext context)
 {
@@ -269,14 +288,11 @@ static bool names_stream(const struct binadei_call *call,
                      slot->stream != BINADE_STREAM_LEGACY;
 }
 
-void binadei_epochs_close_own(struct binadei_call *call)
+void binadei_epochs_record_own(struct binadei_call *call)
 {
     struct binadei_slot *slot = call->push->slot;
     struct binadei_section section;
-    /* relaxed: advice. */
-    if (!atomic_load_explicit(&call->engine->wants_own_epochs,
-                              memory_order_relaxed) ||
-        !names_stream(call, slot) ||
+    if (!names_stream(call, slot) ||
         !binadei_maps_grains(slot->maps, BINADEI_FRESH) ||
         !take_role(&slot->epoch.is_taken))
         return;
@@ -288,7 +304,16 @@ void binadei_epochs_close_own(struct binadei_call *call)
     release_role(&slot->epoch.is_taken);
 }
 
-/* Without events of contexts: created streams have events of their own. */
+void binadei_epochs_close_own(struct binadei_call *call)
+{
+    /* relaxed: advice. */
+    if (atomic_load_explicit(&call->engine->wants_own_epochs,
+                             memory_order_relaxed))
+        binadei_epochs_record_own(call);
+}
+
+/* Without events of contexts: created streams have events of their own. No guard
+ * is held, and none begins meanwhile: see binadei_guard_recorder_begin(). */
 static bool close_streams(struct binadei_member *member)
 {
     struct binadei_engine *engine = member->engine;
@@ -395,26 +420,41 @@ static bool close_contexts(struct binadei_member *member, bool is_wanted)
     return is_recorded;
 }
 
+/* Until binadei_guard_recorder_end(): false, a guard is held, and streams record
+ * for themselves. */
+static bool begin_recording(struct binadei_member *member)
+{
+    bool may_record = binadei_guard_recorder_begin();
+    if (!may_record)
+        binadei_count(member, BINADEI_COUNT_GUARDED, 1);
+    /* relaxed: advice. */
+    atomic_store_explicit(&member->engine->wants_own_epochs, !may_record,
+                          memory_order_relaxed);
+    return may_record;
+}
+
 /* The same behind the guard and with the role. */
 static bool close_guarded(struct binadei_member *member, bool is_wanted)
 {
     struct binadei_context_epochs *epochs = &member->engine->context_epochs;
     bool is_recorded = false;
-    if (!binadei_guard_recorder_begin()) {
-        binadei_count(member, BINADEI_COUNT_GUARDED, 1);
-        /* relaxed: advice. */
-        atomic_store_explicit(&member->engine->wants_own_epochs, true,
-                              memory_order_relaxed);
+    if (!begin_recording(member))
         return false;
-    }
-    atomic_store_explicit(&member->engine->wants_own_epochs, false,
-                          memory_order_relaxed);
     if (take_role(&epochs->is_taken)) {
         is_recorded = close_contexts(member, is_wanted);
         release_role(&epochs->is_taken);
     }
     binadei_guard_recorder_end();
     return is_recorded;
+}
+
+static bool close_streams_guarded(struct binadei_member *member)
+{
+    if (!begin_recording(member))
+        return false;
+    bool is_any = close_streams(member);
+    binadei_guard_recorder_end();
+    return is_any;
 }
 
 static bool close_all(struct binadei_member *member)
@@ -426,14 +466,17 @@ static bool close_all(struct binadei_member *member)
         return false;
     bool is_recorded = engine->driver->cuCtxRecordEvent
                            ? close_guarded(member, false)
-                           : close_streams(member);
+                           : close_streams_guarded(member);
     (void)binadei_section_leave(&section);
     return is_recorded;
 }
 
 bool binadei_epochs_close_all(struct binadei_call *call)
 {
-    return close_all(call->member);
+    /* An old driver's events are the streams' own, and recording one waits where
+     * the stream's launch queue is full. */
+    return (call->may_wait || call->engine->driver->cuCtxRecordEvent) &&
+           close_all(call->member);
 }
 
 static uint64_t recorded(const struct binadei_engine *engine)
@@ -467,7 +510,8 @@ bool binadei_epochs_have_passed(struct binadei_call *call, uint64_t number)
 void binadei_epochs_close_before_guard(struct binadei_engine *engine)
 {
     struct binadei_member nobody = {.engine = engine};
-    if (!close_all(&nobody))
+    /* An old driver's record could wait, and the registry's lock is held. */
+    if (!engine->driver->cuCtxRecordEvent || !close_all(&nobody))
         return;
     engine->gone[BINADEI_COUNT_CONTEXT_EVENTS] +=
         binadei_count_read(&nobody.counts[BINADEI_COUNT_CONTEXT_EVENTS]);
@@ -503,13 +547,17 @@ bool binadei_epochs_synchronise(struct binadei_call *call)
     return grains != 0;
 }
 
-/* Whether the stream has nothing to do; it is asked only while it is no
- * graph's, for a capture would be lost. */
+/* Whether the stream has nothing to do. It is asked only while it is no graph's,
+ * and none can begin, as a capture would be lost. */
 static bool is_stream_idle(const struct binadei_engine *engine,
                            const struct binadei_slot *slot)
 {
-    return !binadei_is_capturing(engine, slot->stream) &&
-           engine->driver->cuStreamQuery(slot->stream) == CUDA_SUCCESS;
+    if (!binadei_guard_recorder_begin())
+        return false;
+    bool is_idle = !binadei_is_capturing(engine, slot->stream) &&
+                   engine->driver->cuStreamQuery(slot->stream) == CUDA_SUCCESS;
+    binadei_guard_recorder_end();
+    return is_idle;
 }
 
 /* Role held, slot pinned: what was freed before the question is done if the
@@ -528,6 +576,7 @@ bool binadei_epochs_ask_streams(struct binadei_call *call)
     struct binadei_engine *engine = call->engine;
     struct binadei_section section;
     uint64_t grains = 0;
+    /* The guard is asked again for each stream. */
     if (binadei_guard_is_held() || !binadei_epochs_are_pending(engine) ||
         binadei_context_enter(engine->home, &section) != BINADE_OK)
         return false;

@@ -23,8 +23,12 @@
 /* Drains every stream whose event is over. Returns whether memory became done.
  * Asks the driver and waits for nothing. */
 bool binadei_epochs_poll(struct binadei_call *call);
-/* Closes the epoch of the call's stream and records on it, if a guard kept
- * somebody from closing all. The call may wait. */
+/* The same of a few streams that were retired: those whose slots are looked at
+ * next to be used again. Within an operation of the member's. */
+void binadei_epochs_drain_closed(struct binadei_member *member);
+/* Closes the epoch of the call's stream and records on it. The call may wait. */
+void binadei_epochs_record_own(struct binadei_call *call);
+/* The same if a guard kept somebody from closing all. */
 void binadei_epochs_close_own(struct binadei_call *call);
 /* Closes the epochs of all streams behind an event in each context. Nothing
  * happens while a capture guard is held. Returns whether one was recorded. */

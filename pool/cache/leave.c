@@ -211,6 +211,7 @@ bool binadei_depot_put(struct binadei_member *by, struct binadei_slot *slot,
     uint64_t bytes = binadei_bundle_bytes(by->engine, bundle);
     if (!reserve_depot(by->engine, slot, bytes))
         return false;
+    bundle->depot_bytes = bytes;
     if (put_in_place(slot, bundle)) {
         binadei_count(by, BINADEI_COUNT_DEPOT_IN_BYTES, bytes);
         return true;
@@ -236,7 +237,7 @@ struct binadei_bundle *binadei_depot_take(struct binadei_member *by,
             atomic_exchange_explicit(place, NULL, memory_order_acquire);
         if (!bundle)
             continue;
-        uint64_t bytes = binadei_bundle_bytes(by->engine, bundle);
+        uint64_t bytes = bundle->depot_bytes;
         release_depot(slot, bytes);
         binadei_count(by, BINADEI_COUNT_DEPOT_OUT_BYTES, bytes);
         binadei_count(by, BINADEI_COUNT_DEPOT_EXCHANGES, 1);

@@ -169,6 +169,8 @@ bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
             return false;
         set_capacity(cache, i, 0);
     }
+    /* CT. What wrong frees left over in it ends here. */
+    atomic_store_explicit(&cache->uneven_cached_bytes, 0, memory_order_relaxed);
     return true;
 }
 

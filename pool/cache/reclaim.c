@@ -5,6 +5,9 @@
  * made anything free; their order is the facade's.
  */
 #include "pool/cache/reclaim.h"
+
+#include <limits.h>
+
 #include "pool/base/clock.h"
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
@@ -16,6 +19,9 @@
 /* An event on a context that has nothing to do is over in some microseconds:
  * that is worth waiting for before the driver is asked for more memory. */
 #define RECORD_NS 10000L
+/* Each thread that comes, and each miss, takes over what so many ended ones left:
+ * more than one, so that they become fewer, and few, so that no call is long. */
+#define ORPHANS_AT_ONCE 8U
 
 /* While the pool may grow, what streams freed is left to them: closing their
  * epochs takes it from them all, and they would take it back. Unless that is more
@@ -43,6 +49,15 @@ bool binadei_reclaim_done(struct binadei_call *call)
 void binadei_reclaim_own_stream(struct binadei_call *call)
 {
     binadei_epochs_close_own(call);
+}
+
+void binadei_reclaim_before_capture(struct binadei_call *call)
+{
+    if (call->is_capturing)
+        return;
+    binadei_depot_drain(call->member, call->push->slot);
+    (void)binadei_cache_empty(call->member, call->push);
+    binadei_epochs_record_own(call);
 }
 
 bool binadei_reclaim_idle_streams(struct binadei_call *call)
@@ -118,31 +133,79 @@ static bool adopt(struct binadei_member *by, struct binadei_member *orphan)
     return binadei_member_try_drop(orphan);
 }
 
-bool binadei_adopt_all(struct binadei_member *by, struct binadei_member *orphan)
+/* Up to `most` of a chain; what is left of it. */
+static struct binadei_member *adopt_some(struct binadei_member *by,
+                                         struct binadei_member *orphan,
+                                         unsigned most, bool *out_is_any)
 {
-    bool is_any = false;
-    while (orphan) {
+    for (unsigned i = 0; orphan && i < most; i++) {
         struct binadei_member *next = orphan->orphan;
         if (adopt(by, orphan))
-            is_any = true;
+            *out_is_any = true;
         else
             binadei_orphan_push(orphan);
         orphan = next;
     }
+    return orphan;
+}
+
+bool binadei_adopt_all(struct binadei_member *by, struct binadei_member *orphan)
+{
+    bool is_any = false;
+    (void)adopt_some(by, orphan, UINT_MAX, &is_any);
     return is_any;
+}
+
+static struct binadei_member *
+take_orphans(_Atomic(struct binadei_member *) *stack)
+{
+    /* relaxed: a look. */
+    if (!atomic_load_explicit(stack, memory_order_relaxed))
+        return NULL;
+    /* OR.acquire: all that the threads left behind. */
+    return atomic_exchange_explicit(stack, NULL, memory_order_acquire);
+}
+
+/* For the next who looks. */
+static void leave_orphans(struct binadei_engine *engine,
+                          struct binadei_member *rest)
+{
+    struct binadei_member *nobody = NULL;
+    /* OR.release: what the threads left behind. relaxed: somebody else has left
+     * some meanwhile, and ours go to the others. */
+    if (!rest || atomic_compare_exchange_strong_explicit(
+                     &engine->left_orphans, &nobody, rest, memory_order_release,
+                     memory_order_relaxed))
+        return;
+    while (rest) {
+        struct binadei_member *next = rest->orphan;
+        binadei_orphan_push(rest);
+        rest = next;
+    }
 }
 
 bool binadei_reclaim_orphans(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
-    /* relaxed: a look. */
-    if (!atomic_load_explicit(&engine->orphans, memory_order_relaxed))
+    struct binadei_member *left = take_orphans(&engine->left_orphans);
+    struct binadei_member *orphans = take_orphans(&engine->orphans);
+    if (!left && !orphans)
         return false;
-    /* OR.acquire: all that the threads left behind. */
-    struct binadei_member *orphan =
-        atomic_exchange_explicit(&engine->orphans, NULL, memory_order_acquire);
     BINADEI_STEP("orphan.adopted");
-    return binadei_adopt_all(call->member, orphan);
+    bool is_any = binadei_adopt_all(call->member, left);
+    return binadei_adopt_all(call->member, orphans) || is_any;
+}
+
+void binadei_reclaim_some_orphans(struct binadei_call *call)
+{
+    struct binadei_engine *engine = call->engine;
+    bool is_any = false;
+    struct binadei_member *orphans = take_orphans(&engine->left_orphans);
+    if (!orphans)
+        orphans = take_orphans(&engine->orphans);
+    if (orphans)
+        leave_orphans(engine, adopt_some(call->member, orphans, ORPHANS_AT_ONCE,
+                                         &is_any));
 }
 
 /* Into its place among the longest. */

@@ -16,6 +16,9 @@
 #include "pool/cache/history.h"
 #include "pool/cache/slot.h"
 
+/* With fewer caches than this a member looks through them all. */
+#define FIRST_BUCKETS 16U
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct binadei_engine *binadei_engines;
@@ -65,6 +68,7 @@ static struct binadei_member *make_member(struct binadei_thread *thread,
     member->engine = engine;
     member->thread = thread;
     member->thread_id = (uint32_t)syscall(SYS_gettid);
+    member->is_new = true;
     if (engine->history && !begin_history(member)) {
         free(member);
         return NULL;
@@ -98,13 +102,69 @@ struct binadei_member *binadei_member_of(struct binadei_thread *thread,
     return member ? member : make_member(thread, engine);
 }
 
+/* Slots are numbered from 0 up. */
+static struct binadei_cache **bucket_of(const struct binadei_member *member,
+                                        const struct binadei_slot *slot)
+{
+    return &member->cache_buckets[slot->index % member->cache_bucket_count];
+}
+
 struct binadei_cache *binadei_cache_find(const struct binadei_member *member,
                                          const struct binadei_slot *slot)
 {
-    struct binadei_cache *cache = member->caches;
+    struct binadei_cache *cache =
+        member->cache_buckets ? *bucket_of(member, slot) : member->caches;
     while (cache && cache->slot != slot)
-        cache = cache->next;
+        cache = member->cache_buckets ? cache->next_in_bucket : cache->next;
     return cache;
+}
+
+/* As many buckets as there are caches, and more; without memory for them the
+ * ways are longer. */
+static void widen_buckets(struct binadei_member *member)
+{
+    uint32_t count = member->cache_bucket_count ? 2 * member->cache_bucket_count
+                                                : 2 * FIRST_BUCKETS;
+    struct binadei_cache **buckets =
+        calloc(count, sizeof(struct binadei_cache *));
+    if (!buckets)
+        return;
+    free(member->cache_buckets);
+    member->cache_buckets = buckets;
+    member->cache_bucket_count = count;
+    for (struct binadei_cache *cache = member->caches; cache;
+         cache = cache->next) {
+        struct binadei_cache **at = bucket_of(member, cache->slot);
+        cache->next_in_bucket = *at;
+        *at = cache;
+    }
+}
+
+/* The cache is the first of the member's. */
+static void enter_bucket(struct binadei_member *member,
+                         struct binadei_cache *cache)
+{
+    bool is_due = ++member->cache_count > member->cache_bucket_count &&
+                  member->cache_count >= FIRST_BUCKETS;
+    if (member->cache_buckets) {
+        struct binadei_cache **at = bucket_of(member, cache->slot);
+        cache->next_in_bucket = *at;
+        *at = cache;
+    }
+    if (is_due)
+        widen_buckets(member);
+}
+
+static void leave_bucket(struct binadei_member *member,
+                         const struct binadei_cache *cache)
+{
+    member->cache_count--;
+    if (!member->cache_buckets)
+        return;
+    struct binadei_cache **at = bucket_of(member, cache->slot);
+    while (*at != cache)
+        at = &(*at)->next_in_bucket;
+    *at = cache->next_in_bucket;
 }
 
 struct binadei_cache *binadei_cache_make(struct binadei_member *member,
@@ -121,6 +181,7 @@ struct binadei_cache *binadei_cache_make(struct binadei_member *member,
     cache->next = member->caches;
     member->caches = cache;
     binadei_registry_unlock();
+    enter_bucket(member, cache);
     return cache;
 }
 
@@ -166,6 +227,7 @@ bool binadei_cache_try_drop(struct binadei_cache *cache)
     *at = cache->next;
     fold(cache);
     binadei_registry_unlock();
+    leave_bucket(member, cache);
     if (member->hand == cache)
         member->hand = NULL;
     if (cache->slot->kind >= BINADEI_SLOT_STREAM)
@@ -192,6 +254,7 @@ bool binadei_member_try_drop(struct binadei_member *member)
     if (member->history)
         binadei_history_end(engine->history, member->history);
     binadei_registry_unlock();
+    free(member->cache_buckets);
     free(member);
     return true;
 }
@@ -229,6 +292,7 @@ void binadei_members_destroy(struct binadei_engine *engine)
             free_cache(cache);
         }
         binadei_bundles_free(member->bundles);
+        free(member->cache_buckets);
         free(member);
     }
 }

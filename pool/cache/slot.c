@@ -62,20 +62,59 @@ static void count_user(struct binadei_slot *slot)
     atomic_fetch_add_explicit(&slot->cache_count, 1, memory_order_relaxed);
 }
 
+/* Slots' lock held. */
+static void append_closed(struct binadei_engine *engine,
+                          struct binadei_slot *slot)
+{
+    slot->next_in_bucket = NULL;
+    if (engine->closed_last)
+        engine->closed_last->next_in_bucket = slot;
+    else
+        engine->closed_first = slot;
+    engine->closed_last = slot;
+    /* relaxed: advice. */
+    atomic_fetch_add_explicit(&engine->closed_count, 1, memory_order_relaxed);
+}
+
+/* The one that is looked at next; there is one. Slots' lock held. */
+static struct binadei_slot *pop_closed(struct binadei_engine *engine)
+{
+    struct binadei_slot *slot = engine->closed_first;
+    engine->closed_first = slot->next_in_bucket;
+    if (!engine->closed_first)
+        engine->closed_last = NULL;
+    atomic_fetch_sub_explicit(&engine->closed_count, 1, memory_order_relaxed);
+    return slot;
+}
+
+static unsigned closed_count(const struct binadei_engine *engine)
+{
+    /* relaxed: advice, or the slots' lock is held. */
+    return atomic_load_explicit(&engine->closed_count, memory_order_relaxed);
+}
+
+static bool is_table_full(const struct binadei_engine *engine)
+{
+    return atomic_load_explicit(&engine->slot_count, memory_order_relaxed) ==
+           BINADEI_SLOTS_MAX;
+}
+
 /* A closed slot that nothing refers to any more, and its epoch's role, so that
- * nobody asks for the event that is to be destroyed; slots' lock held. */
+ * nobody asks for the event that is to be destroyed; slots' lock held. A few are
+ * looked at, or all where there can be no new one. */
 static struct binadei_slot *find_unused(struct binadei_engine *engine)
 {
-    unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
-    for (unsigned i = 0; i < count; i++) {
-        struct binadei_slot *slot =
-            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
-        if (!is_unused(slot) || !binadei_epoch_try_take(slot))
-            continue;
-        if (is_unused(slot))
-            return slot;
-        binadei_epoch_release(slot);
+    unsigned looks = closed_count(engine);
+    if (looks > BINADEI_CLOSED_LOOKS && !is_table_full(engine))
+        looks = BINADEI_CLOSED_LOOKS;
+    for (; looks; looks--) {
+        struct binadei_slot *slot = pop_closed(engine);
+        if (is_unused(slot) && binadei_epoch_try_take(slot)) {
+            if (is_unused(slot))
+                return slot;
+            binadei_epoch_release(slot);
+        }
+        append_closed(engine, slot);
     }
     return NULL;
 }
@@ -216,6 +255,7 @@ static void unlink_slot(struct binadei_engine *engine,
     while (*at != slot)
         at = &(*at)->next_in_bucket;
     *at = slot->next_in_bucket;
+    append_closed(engine, slot);
     /* PI: sequentially consistent, against binadei_slot_pin(). */
     atomic_store(&slot->is_closed, true);
 }
@@ -272,6 +312,21 @@ bool binadei_slot_pin(struct binadei_slot *slot)
 void binadei_slot_unpin(struct binadei_slot *slot)
 {
     atomic_fetch_sub(&slot->pins, 1);
+}
+
+unsigned
+binadei_slots_closed_next(struct binadei_engine *engine,
+                          struct binadei_slot *out[BINADEI_CLOSED_LOOKS])
+{
+    unsigned count = 0;
+    if (!closed_count(engine))
+        return 0;
+    pthread_mutex_lock(&engine->slots_lock);
+    for (struct binadei_slot *slot = engine->closed_first;
+         slot && count < BINADEI_CLOSED_LOOKS; slot = slot->next_in_bucket)
+        out[count++] = slot;
+    pthread_mutex_unlock(&engine->slots_lock);
+    return count;
 }
 
 void binadei_slots_destroy(struct binadei_engine *engine)

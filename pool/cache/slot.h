@@ -45,6 +45,15 @@ static inline bool binadei_slot_is_closed(const struct binadei_slot *slot)
     return atomic_load_explicit(&slot->is_closed, memory_order_acquire);
 }
 
+/* Closed slots that a new stream looks at. */
+#define BINADEI_CLOSED_LOOKS 8U
+
+/* Those that the next new stream looks at; returns how many. They may be opened
+ * meanwhile. */
+unsigned
+binadei_slots_closed_next(struct binadei_engine *engine,
+                          struct binadei_slot *out[BINADEI_CLOSED_LOOKS]);
+
 void binadei_slots_destroy(struct binadei_engine *engine);
 
 #endif

@@ -39,12 +39,15 @@ struct binadei_history_ring;
 #define BINADEI_DEPOT_PLACES 8U
 #define BINADEI_CONTEXTS_MAX 17U /* the pool's own and 16 more */
 #define BINADEI_SLOTS_MAX 16384U
-#define BINADEI_SLOT_BUCKETS 256U
+#define BINADEI_SLOT_BUCKETS 2048U
 
 struct binadei_bundle {
     struct binadei_bundle *next;
     uint32_t class_index; /* BINADEI_CLASSES: of no class */
     uint32_t count;
+    /* What it was counted in with by a depot: blocks that were freed twice may
+     * have another length when it leaves. */
+    uint64_t depot_bytes;
     binade_devptr entries[BINADEI_BUNDLE_BLOCKS]; /* see entry.h */
 };
 
@@ -85,7 +88,7 @@ struct binadei_slot {
     CUstream stream;
     CUcontext context;                   /* of the stream */
     const struct binadei_member *member; /* of PER_THREAD: whose */
-    struct binadei_slot *next_in_bucket; /* the slots' lock */
+    struct binadei_slot *next_in_bucket; /* the slots' lock; see closed_first */
     /* Caches and notes that refer to it. Up under the slots' lock; down by
      * anyone (release), seen by who would use the slot again (acquire). */
     atomic_uint cache_count;
@@ -138,6 +141,7 @@ struct binadei_cache {
     struct binadei_member *member;
     struct binadei_slot *slot;
     struct binadei_cache *next; /* the member's; the registry's lock */
+    struct binadei_cache *next_in_bucket; /* the member's owner's */
     /* CT: which magazines have capacity or blocks, a bit each. Most have not. */
     _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
     /* What counts of blocks by the longest of their class do not tell: all bytes
@@ -182,6 +186,11 @@ struct binadei_member {
     struct binadei_member *of_pool;   /* next; registry's lock */
     struct binadei_member *orphan;    /* next on the stack of orphans */
     struct binadei_cache *caches;     /* registry's lock; owner reads */
+    /* The same by slot, once there are many; the owner's. NULL: there are few,
+     * or there was no memory for it. */
+    struct binadei_cache **cache_buckets;
+    uint32_t cache_bucket_count;
+    uint32_t cache_count;
     struct binadei_cache *done;
     struct binadei_home home;
     uint64_t granted_bytes;     /* capacities of all magazines */
@@ -206,6 +215,7 @@ struct binadei_member {
     atomic_bool is_calling_back;
     binade_oom_report oom; /* of the thread's last one that did */
     uint32_t thread_id; /* the kernel's number of the thread it was made for */
+    bool is_new;        /* its thread has made no call with it yet */
     struct binadei_history_ring *history; /* NULL: the pool keeps none */
 };
 
@@ -218,7 +228,13 @@ struct binadei_use {
     struct binadei_slot **slots; /* each counts this as a user */
 };
 
-#define BINADEI_USE_BUCKETS 64U
+/* A table with chains, which doubles when there are as many notes as chains. Its
+ * lock is the engine's. */
+struct binadei_use_table {
+    struct binadei_use **buckets; /* NULL: none was ever noted */
+    uint32_t bucket_count;        /* a power of two */
+    uint32_t use_count;
+};
 
 /* Events of all contexts that may be in flight. */
 #define BINADEI_CONTEXT_EPOCHS 4U
@@ -256,14 +272,22 @@ struct binadei_engine {
 
     pthread_mutex_t slots_lock;
     struct binadei_slot *buckets[BINADEI_SLOT_BUCKETS];
+    /* Closed slots, in the order in which they are looked at to be used again;
+     * by next_in_bucket. The slots' lock. */
+    struct binadei_slot *closed_first;
+    struct binadei_slot *closed_last;
+    /* Edge: none; relaxed, advice: how many they are. */
+    atomic_uint closed_count;
     struct binadei_slot *any;
     struct binadei_slot *done;
     /* Edge: slot_count (release) -> its readers (acquire); slots are never
      * freed before the engine, only used again. */
     _Atomic(struct binadei_slot *) slots[BINADEI_SLOTS_MAX];
     atomic_uint slot_count;
-    /* Edge OR: exit (release) -> adopt (acquire), whole. */
+    /* Edge OR: exit (release) -> adopt (acquire), whole; and those that who
+     * adopted a few of them left. */
     _Atomic(struct binadei_member *) orphans;
+    _Atomic(struct binadei_member *) left_orphans;
     struct binadei_member *members; /* the registry's lock */
     /* Edge: none; relaxed, advice: how many there are. */
     atomic_uint member_count;
@@ -289,7 +313,7 @@ struct binadei_engine {
     _Atomic(struct binadei_tags *) tags;
 
     pthread_mutex_t uses_lock;
-    struct binadei_use *uses[BINADEI_USE_BUCKETS];
+    struct binadei_use_table uses;
     /* The pool's own context, contexts[0]: every section is entered by it. */
     struct binadei_context *home;
 

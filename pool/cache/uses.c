@@ -22,22 +22,58 @@ static binade_status no_memory(void)
                         "no memory to note a block's streams");
 }
 
-static struct binadei_use **bucket_of(struct binadei_engine *engine,
+#define FIRST_BUCKETS 64U
+
+static struct binadei_use **bucket_of(const struct binadei_use_table *table,
                                       binade_devptr address)
 {
     uint64_t mixed =
         address / BINADEI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
-    return &engine->uses[(mixed >> 32) % BINADEI_USE_BUCKETS];
+    return &table->buckets[(mixed >> 32) & (table->bucket_count - 1)];
 }
 
-/* Lock held. */
-static struct binadei_use **find(struct binadei_engine *engine,
+/* The place that leads to the note, or where it would be; NULL: there is no
+ * table yet. Lock held. */
+static struct binadei_use **find(const struct binadei_use_table *table,
                                  binade_devptr address)
 {
-    struct binadei_use **at = bucket_of(engine, address);
+    if (!table->buckets)
+        return NULL;
+    struct binadei_use **at = bucket_of(table, address);
     while (*at && (*at)->address != address)
         at = &(*at)->next;
     return at;
+}
+
+static void insert(struct binadei_use_table *table, struct binadei_use *use)
+{
+    struct binadei_use **at = bucket_of(table, use->address);
+    use->next = *at;
+    *at = use;
+}
+
+/* Makes the table, or doubles it where its chains get long. False: there is none
+ * for want of memory; with long chains a table works on. Lock held. */
+static bool make_room(struct binadei_use_table *table)
+{
+    struct binadei_use_table larger = *table;
+    if (table->use_count < table->bucket_count)
+        return true;
+    larger.bucket_count =
+        table->bucket_count ? 2 * table->bucket_count : FIRST_BUCKETS;
+    larger.buckets = calloc(larger.bucket_count, sizeof(*larger.buckets));
+    if (!larger.buckets)
+        return table->buckets != NULL;
+    for (uint32_t i = 0; i < table->bucket_count; i++) {
+        while (table->buckets[i]) {
+            struct binadei_use *use = table->buckets[i];
+            table->buckets[i] = use->next;
+            insert(&larger, use);
+        }
+    }
+    free(table->buckets);
+    *table = larger;
+    return true;
 }
 
 static void free_use(struct binadei_use *use)
@@ -78,17 +114,19 @@ static int add_slot(struct binadei_use *use, struct binadei_slot *slot)
 }
 
 /* Lock held. 1, 0 or -1 as above. */
-static int note(struct binadei_engine *engine, binade_devptr address,
+static int note(struct binadei_use_table *table, binade_devptr address,
                 struct binadei_slot *slot)
 {
-    struct binadei_use **at = find(engine, address);
-    struct binadei_use *use = *at;
+    if (!make_room(table))
+        return -1;
+    struct binadei_use *use = *find(table, address);
     if (!use) {
         use = calloc(1, sizeof(*use));
         if (!use)
             return -1;
         use->address = address;
-        *at = use;
+        insert(table, use);
+        table->use_count++;
     }
     return add_slot(use, slot);
 }
@@ -122,7 +160,7 @@ static binade_status use_block(struct binadei_call *call,
     if (status != BINADE_OK)
         return status;
     pthread_mutex_lock(&engine->uses_lock);
-    int noted = note(engine, address, slot);
+    int noted = note(&engine->uses, address, slot);
     if (noted >= 0 && block) {
         binadei_tag_note_further(binadei_tags(engine), block->start);
         binadei_buddy_set_class(engine->buddy, block->start,
@@ -150,7 +188,8 @@ binade_status binadei_wait_note(struct binadei_call *call,
 bool binadei_is_used(struct binadei_engine *engine, binade_devptr address)
 {
     pthread_mutex_lock(&engine->uses_lock);
-    bool is_noted = *find(engine, address) != NULL;
+    struct binadei_use **at = find(&engine->uses, address);
+    bool is_noted = at && *at;
     pthread_mutex_unlock(&engine->uses_lock);
     return is_noted;
 }
@@ -160,10 +199,12 @@ static struct binadei_use *take_use(struct binadei_engine *engine,
                                     binade_devptr address)
 {
     pthread_mutex_lock(&engine->uses_lock);
-    struct binadei_use **at = find(engine, address);
-    struct binadei_use *use = *at;
-    if (use)
+    struct binadei_use **at = find(&engine->uses, address);
+    struct binadei_use *use = at ? *at : NULL;
+    if (use) {
         *at = use->next;
+        engine->uses.use_count--;
+    }
     pthread_mutex_unlock(&engine->uses_lock);
     return use;
 }
@@ -173,9 +214,8 @@ static void return_use(struct binadei_engine *engine, struct binadei_use *use)
     if (!use)
         return;
     pthread_mutex_lock(&engine->uses_lock);
-    struct binadei_use **at = bucket_of(engine, use->address);
-    use->next = *at;
-    *at = use;
+    insert(&engine->uses, use);
+    engine->uses.use_count++;
     pthread_mutex_unlock(&engine->uses_lock);
 }
 
@@ -283,11 +323,13 @@ binade_status binadei_wait_begin(struct binadei_call *call,
 
 void binadei_uses_destroy(struct binadei_engine *engine)
 {
-    for (unsigned i = 0; i < BINADEI_USE_BUCKETS; i++) {
-        while (engine->uses[i]) {
-            struct binadei_use *use = engine->uses[i];
-            engine->uses[i] = use->next;
+    struct binadei_use_table *table = &engine->uses;
+    for (uint32_t i = 0; i < table->bucket_count; i++) {
+        while (table->buckets[i]) {
+            struct binadei_use *use = table->buckets[i];
+            table->buckets[i] = use->next;
             free_use(use);
         }
     }
+    free(table->buckets);
 }

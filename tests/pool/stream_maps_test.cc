@@ -124,6 +124,56 @@ TEST_F(StreamMaps, RecordNothingOnAStreamThatOthersAskFor)
     EXPECT_LT(on_contexts, Calls("cuCtxRecordEvent"));
 }
 
+// An event there is a barrier for all blocking streams: two of them that wait for
+// each other by other means would wait for good.
+TEST_F(StreamMaps, RecordNothingOnTheLegacyStream)
+{
+    Pool pool(Small());
+    Stream other;
+    binade_devptr block = pool.Alloc(8 * kMiB, BINADE_STREAM_LEGACY);
+    Work(BINADE_STREAM_LEGACY, block);
+    pool.Free(block, BINADE_STREAM_LEGACY);
+    pool_test::Synchronize();
+    uint64_t on_streams = Calls("cuEventRecord");
+    uint64_t on_contexts = Calls("cuCtxRecordEvent");
+    pool.Free(pool.Alloc(3 * kMiB, other), other);
+    EXPECT_EQ(on_streams, Calls("cuEventRecord"));
+    EXPECT_LT(on_contexts, Calls("cuCtxRecordEvent"));
+}
+
+// What a stream warmed up with serves the capture on it: the pool may not grow
+// for it, and need not where it may.
+TEST_F(StreamMaps, ServeACaptureWhatItsStreamWarmedUpWith)
+{
+    using Begin = int(binade_stream, int);
+    using End = int(binade_stream, void **);
+    for (uint64_t limit_bytes : {8 * kMiB, 64 * kMiB}) {
+        binade_pool_options options = Small();
+        options.limit_bytes = limit_bytes;
+        Pool pool(options);
+        Stream stream;
+        std::vector<binade_devptr> blocks(8);
+        for (binade_devptr &block : blocks)
+            block = pool.Alloc(kMiB, stream);
+        for (binade_devptr block : blocks)
+            pool.Free(block, stream);
+        pool_test::Synchronize();
+        binade_scope scope = {};
+        void *graph = nullptr;
+        ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+        ASSERT_EQ(0, Get<Begin>("cuStreamBeginCapture_v2")(stream, 2));
+        for (binade_devptr &block : blocks)
+            block = pool.Alloc(kMiB, stream);
+        for (binade_devptr block : blocks)
+            pool.Free(block, stream);
+        EXPECT_EQ(0, Get<End>("cuStreamEndCapture")(stream, &graph));
+        EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
+        EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+        EXPECT_EQ(0, Get<int(void *)>("cuGraphDestroy")(graph));
+        EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_peak);
+    }
+}
+
 TEST_F(StreamMaps, AreDoneByTheEventThatTheFirstGuardRecords)
 {
     Pool pool(Small());
@@ -222,7 +272,6 @@ TEST_F(StreamMaps, NeverFailBesideAnIdleDevice)
     }
 }
 
-// However late, and by whichever thread: the map knows.
 // A large hole before one that a block of 100 KiB fills: which of them the block
 // gets, and whether memory was found short before.
 TEST_F(StreamMaps, FitWellWhileMemoryIsShort)
@@ -250,6 +299,7 @@ TEST_F(StreamMaps, FitWellWhileMemoryIsShort)
     }
 }
 
+// However late, and by whichever thread: the map knows.
 TEST_F(StreamMaps, RefuseASecondFreeOfWhatIsFree)
 {
     Pool pool(Small());

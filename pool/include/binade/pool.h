@@ -319,8 +319,12 @@ binade_alloc_batch(binade_pool *pool, size_t size_bytes, binade_stream stream,
  * @return BINADE_OK
  * @return BINADE_E_INVALID  `pool` is NULL or destroyed; `address` is inside a
  *         block, or free. A block that was freed twice is recognised if it is
- *         the last of its size that the thread freed on the stream, or back in
- *         the buddy.
+ *         the last of its size that the thread freed on the stream, and in any
+ *         case once it has left the caches, by any thread, on any stream,
+ *         however late. A second free of a block that lies in a cache is taken:
+ *         the block may be handed out twice until one of the two comes to leave
+ *         a cache, which statistics then count (double_frees_found). A checked
+ *         pool (binade/checked.h) sees it at once.
  * @return BINADE_E_FOREIGN  `address` is not the pool's.
  * @return BINADE_E_BUSY     `stream` is capturing a graph, outside any scope.
  * @return BINADE_E_NO_HOST_MEMORY, BINADE_E_DRIVER

@@ -52,7 +52,9 @@ typedef uint64_t binade_scope;
  * Ownership: the caller's: it is ended, and then released.
  * Threads:   any. Takes locks for an instant, and waits for context events that
  *            are being recorded right now, which takes a microsecond.
- * Streams:   `stream` must live until the scope is ended. Nothing is queued.
+ * Streams:   `stream` must live until the scope is ended. An event is recorded
+ *            on it if memory was freed on it: none can be while it captures.
+ *            That waits where the stream's launch queue is full.
  * Context:   any may be current.
  */
 BINADE_API BINADE_MUST_USE binade_status
