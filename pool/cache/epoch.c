@@ -89,7 +89,7 @@ static bool move_on(struct binadei_slot *slot)
 {
     struct binadei_epoch *epoch = &slot->epoch;
     bool is_any = binadei_maps_close(slot->maps) != 0;
-    /* CE.release: the move. relaxed: only the role's holder writes. */
+    /* MV.release: the move. relaxed: only the role's holder writes. */
     atomic_store_explicit(
         &epoch->moves,
         1 + atomic_load_explicit(&epoch->moves, memory_order_relaxed),
@@ -568,7 +568,7 @@ bool binadei_epoch_is_stream_idle(const struct binadei_engine *engine,
 
 uint64_t binadei_epoch_moves(const struct binadei_slot *slot)
 {
-    /* CE.acquire: the moves that are counted are over. */
+    /* MV.acquire: the moves that are counted are over. */
     return atomic_load_explicit(&slot->epoch.moves, memory_order_acquire);
 }
 

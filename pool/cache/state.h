@@ -75,9 +75,10 @@ struct binadei_epoch {
     /* Closed for the next event of all contexts, whose role's holder has this
      * one's as well; that one's alone to read and write. */
     bool is_joining;
-    /* How often something was moved from fresh to ageing, counted after the move
-     * (release), so that what is freed after a look (acquire) is moved by a later
-     * one; and that count when what was ageing left. Edge CE. */
+    /* Edge MV: counted (release) -> who frees (acquire). How often something was
+     * moved from fresh to ageing, counted after the move, so that what is freed
+     * after a look is moved by a later one; and that count when what was ageing
+     * left. */
     _Atomic uint64_t moves;
     uint64_t left_at_moves;
     /* Edge: none; relaxed, for reports. CLOCK_MONOTONIC. */

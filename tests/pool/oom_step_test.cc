@@ -333,6 +333,25 @@ TEST_F(OomPressure, IdleThreadsAreNotWaitedFor)
     FreeAll(pool, blocks);
 }
 
+// A stream that is held keeps events of the context from passing, and yet who
+// needs what another stream freed has it at once.
+TEST_F(OomPressure, IdleStreamsAreNotWaitedFor)
+{
+    binade_pool_options options = Small();
+    options.wait_ms = UINT32_MAX;
+    Pool pool(options);
+    Stream held, idle, other;
+    held.Hold();
+    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    for (binade_devptr &block : blocks) {
+        pool.Free(block, idle);
+        block = pool.Alloc(kMiB, other);
+    }
+    EXPECT_EQ(0u, pool.Stats().ladder_last_look);
+    held.Release();
+    FreeAll(pool, blocks);
+}
+
 // What is freed on a stream with work is given up at once, so that who climbs
 // can wait for its event.
 TEST_F(OomPressure, FreesOnStreamsCanBeWaitedFor)
