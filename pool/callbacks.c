@@ -108,13 +108,23 @@ static binade_status leave_and_call(struct binadei_climb *climb,
     struct binadei_call *call = climb->call;
     struct binadei_member *member = call->member;
     struct binadei_call again;
+    struct binadei_thread *thread = call->thread;
     int cancel_state = call->cancel_state;
     set_calling_back(member, true);
+    /* relaxed: read by this thread; others only keep it. Set already where this
+     * is in another pool's callback. */
+    bool is_inner =
+        atomic_fetch_or_explicit(&thread->claim, BINADEI_CLAIM_BESIDE,
+                                 memory_order_relaxed) &
+        BINADEI_CLAIM_BESIDE;
     /* The end restores it, but the allocation goes on. */
     binadei_call_end(call);
     (void)binadei_cancel_hold();
     *out_has_freed = callback->function(call->pool, climb->request->size_bytes,
                                         callback->user) != 0;
+    if (!is_inner)
+        atomic_fetch_and_explicit(&thread->claim, ~BINADEI_CLAIM_BESIDE,
+                                  memory_order_relaxed);
     binade_status status = binadei_call_begin(call->pool, call->stream, &again);
     if (status != BINADE_OK) {
         /* So that it can be ended as any other. */
@@ -136,6 +146,7 @@ static binade_status leave_and_call(struct binadei_climb *climb,
 static bool search(struct binadei_climb *climb)
 {
     struct binadei_call *call = climb->call;
+    (void)binadei_reclaim_idle(call);
     (void)binadei_reclaim_own(call);
     climb->refused_at_bytes = UINT64_MAX;
     return binadei_take_last(call, climb->request, &climb->address) ||

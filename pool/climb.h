@@ -56,4 +56,10 @@ void binadei_oom_look(struct binadei_climb *climb);
 binade_status binadei_oom_report(struct binadei_climb *climb,
                                  binade_status status);
 
+/* oom_text.c: why the allocation failed, in one line without its end; cut where
+ * there is no room. */
+#define BINADEI_OOM_REASON_BYTES 200U
+void binadei_oom_reason(const binade_oom_report *report,
+                        char buffer[BINADEI_OOM_REASON_BYTES]);
+
 #endif

@@ -6,9 +6,8 @@
  * last, and giving segments back to the driver, which may stall the process, is
  * only for when it refuses to give more.
  *
- * From the moment when growing is refused the pool knows that somebody climbs:
- * no other thread has hits then, and none keeps anything in its caches when its
- * call ends.
+ * Others have their hits meanwhile, but for the blocks that are taken out of
+ * their caches; while a climber waits that is once in a millisecond.
  */
 #include "pool/ladder.h"
 
@@ -21,7 +20,7 @@
 #include "pool/watermark.h"
 
 #define NAP_NS 20000L
-#define NAP_MOST_NS 500000L
+#define NAP_MOST_NS 1000000L
 #define LOOK_NAP_MOST_NS 10000000L
 #define GROW_TRIES 64
 /* Less than this part of what is reserved is little. */
@@ -103,7 +102,7 @@ static binade_status grow_once(struct binadei_climb *climb)
     binade_status status = climb->may_wait
                                ? binadei_segments_grow(segments, bytes)
                                : binadei_segments_try_grow(segments, bytes);
-    binadei_operation_begin(climb->call->member);
+    binadei_call_resume(climb->call);
     if (climb->may_wait)
         binadei_call_pass_gate(climb->call);
     uint64_t after_bytes = binadei_segments_reserved_bytes(segments);
@@ -208,21 +207,27 @@ static bool is_regrown(struct binadei_climb *climb)
            is_found(climb, BINADE_OOM_TRIM, trim);
 }
 
+/* Asks each event and each stream once. What could not be recorded before may be
+ * by now, and others may have given what this thread never saw. */
+static bool is_over_for(struct binadei_climb *climb)
+{
+    struct binadei_call *call = climb->call;
+    bool is_more = binadei_reclaim_idle_at_times(call);
+    is_more |= binadei_reclaim_own(call);
+    is_more |= binadei_reclaim_idle_streams(call);
+    return (is_more ? take_last(climb) : take(climb)) || is_regrown(climb);
+}
+
+/* Where the pool may not wait at all, it asks. */
 static enum binadei_verdict wait_for_events(struct binadei_climb *climb)
 {
     long nap_ns = NAP_NS;
-    while (may_wait_on(climb)) {
+    while (!is_over_for(climb)) {
+        if (!may_wait_on(climb))
+            return BINADEI_EXHAUSTED;
         binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
-        /* What could not be recorded before may be by now. And others may have
-         * given what this thread never saw. */
-        (void)binadei_reclaim_idle(climb->call);
-        bool is_more = binadei_reclaim_own(climb->call);
-        if (is_more ? take_last(climb) : take(climb))
-            return BINADEI_FOUND;
-        if (is_more && is_regrown(climb))
-            return BINADEI_FOUND;
     }
-    return BINADEI_EXHAUSTED;
+    return BINADEI_FOUND;
 }
 
 /* Until others were seen at rest, or for long enough. */
@@ -329,6 +334,7 @@ static bool is_cached(struct binadei_climb *climb)
 /* Growing was refused. */
 static binade_status climb_on(struct binadei_climb *climb)
 {
+    climb->begin_ns = binadei_now_ns();
     binadei_count(climb->call->member, BINADEI_COUNT_RETRIES, 1);
     if (is_cached(climb))
         return BINADE_OK;
@@ -337,23 +343,6 @@ static binade_status climb_on(struct binadei_climb *climb)
                : binadei_fail(BINADE_E_BUSY,
                               "%zu bytes: nothing is free without waiting",
                               climb->request->size_bytes);
-}
-
-/* The same, and all know it, unless it ends soon anyhow. */
-static binade_status climb_seen(struct binadei_climb *climb)
-{
-    _Atomic uint64_t *attention = &climb->call->pool->attention;
-    if (!climb->may_wait)
-        return climb_on(climb);
-    climb->begin_ns = binadei_now_ns();
-    /* relaxed: advice to the others. Who does not see it yet keeps what it
-     * frees until its next call. */
-    atomic_fetch_add_explicit(attention, BINADEI_ATTENTION_CLIMBER,
-                              memory_order_relaxed);
-    binade_status status = climb_on(climb);
-    atomic_fetch_sub_explicit(attention, BINADEI_ATTENTION_CLIMBER,
-                              memory_order_relaxed);
-    return status;
 }
 
 static enum binadei_verdict kept_back(struct binadei_climb *climb)
@@ -401,11 +390,16 @@ climb_up(struct binadei_call *call, const struct binadei_request *request,
                                   .request = request,
                                   .may_wait = may_wait};
     binade_status status = BINADE_OK;
+    atomic_uint *climber_count = &call->engine->climber_count;
+    /* relaxed: the operation's end, before it is outside, releases it. */
+    atomic_fetch_add_explicit(climber_count, 1, memory_order_relaxed);
     if (!is_found(&climb, BINADE_OOM_FINISHED_BATCHES, finished_batches) &&
         !is_grown(&climb))
         status = is_exhausted(climb.refusal) || climb.refusal == BINADE_E_BUSY
-                     ? climb_seen(&climb)
+                     ? climb_on(&climb)
                      : climb.refusal;
+    /* IN.release: the operation that this one is inside of began before. */
+    atomic_fetch_sub_explicit(climber_count, 1, memory_order_release);
     if (status == BINADE_OK)
         *out = climb.address;
     return status;

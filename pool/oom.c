@@ -122,18 +122,11 @@ static void fill_device(struct binadei_pool_body *body,
 
 static binade_status message(const binade_oom_report *report)
 {
-    uint64_t cached_bytes =
-        report->cached_own_bytes + report->cached_others_bytes +
-        report->cached_ended_bytes + report->cached_shared_bytes;
+    char reason[BINADEI_OOM_REASON_BYTES];
+    binadei_oom_reason(report, reason);
     return binadei_fail((binade_status)report->status,
-                        "%" PRIu64 " bytes: the pool has %" PRIu64
-                        " reserved of %" PRIu64 ", %" PRIu64 " in use, %" PRIu64
-                        " in caches, %" PRIu64
-                        " waiting for events, longest free run %" PRIu64
-                        "; binade_last_oom() has more",
-                        report->requested_bytes, report->reserved_bytes,
-                        report->limit_bytes, report->live_bytes, cached_bytes,
-                        report->retiring_bytes, report->largest_free_bytes);
+                        "%" PRIu64 " bytes: %s; binade_last_oom() has more",
+                        report->requested_bytes, reason);
 }
 
 binade_status binadei_oom_report(struct binadei_climb *climb,

@@ -84,6 +84,9 @@ void binadei_call_end(struct binadei_call *call);
 void binadei_call_leave(struct binadei_call *call);
 /* Before memory is taken: waits while another thread takes its last look. */
 void binadei_call_pass_gate(struct binadei_call *call);
+/* Begins the call's operation again after binadei_operation_end(): what others
+ * asked for meanwhile is given up. */
+void binadei_call_resume(struct binadei_call *call);
 /* binadei_nap_longer(), outside of operations: others may search for the last
  * time meanwhile. */
 void binadei_call_nap(struct binadei_call *call, long *duration_ns,
@@ -135,6 +138,9 @@ void binadei_reclaim_some_orphans(struct binadei_call *call);
 /* The caches of threads that are not in a call; those that are give theirs up
  * at their next one. */
 bool binadei_reclaim_idle(struct binadei_call *call);
+/* The same, but false where any thread did so a moment ago: whoever waits does so
+ * again and again, and those who do not shall have hits. */
+bool binadei_reclaim_idle_at_times(struct binadei_call *call);
 /* Lets the caller's stream wait for another's work, and takes a block of it. */
 bool binadei_hand_over(struct binadei_call *call,
                        const struct binadei_request *request,

@@ -278,10 +278,19 @@ void binadei_call_leave(struct binadei_call *call)
     end(call);
 }
 
+/* What others look for does not stay in caches that they cannot reach, nor while
+ * they look for the last time. */
+static bool has_to_give(const struct binadei_call *call)
+{
+    return !binadei_gate_is_open(call->engine) ||
+           /* relaxed: our own. */
+           atomic_load_explicit(&call->member->is_calling_back,
+                                memory_order_relaxed);
+}
+
 void binadei_call_end(struct binadei_call *call)
 {
-    /* What others look for does not stay in caches. */
-    if (binadei_is_climbed(call->pool))
+    if (has_to_give(call))
         binadei_member_empty(call->member);
     binadei_call_leave(call);
 }
@@ -296,12 +305,19 @@ void binadei_call_pass_gate(struct binadei_call *call)
     }
 }
 
+void binadei_call_resume(struct binadei_call *call)
+{
+    binadei_operation_begin(call->member);
+    if (is_wanted(call->member))
+        binadei_member_empty(call->member);
+}
+
 void binadei_call_nap(struct binadei_call *call, long *duration_ns,
                       long most_ns)
 {
     binadei_operation_end(call->member);
     binadei_nap_longer(duration_ns, most_ns);
-    binadei_operation_begin(call->member);
+    binadei_call_resume(call);
     binadei_call_pass_gate(call);
 }
 

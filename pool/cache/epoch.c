@@ -7,6 +7,7 @@
 #include "pool/cache/guard.h"
 #include "pool/cache/record.h"
 #include "pool/cache/slot.h"
+#include "pool/cache/uses.h"
 #include "pool/driver/section.h"
 
 static bool take_role(atomic_bool *is_taken)
@@ -84,6 +85,26 @@ void binadei_epoch_release(struct binadei_slot *slot)
     release_role(&slot->epoch.is_taken);
 }
 
+static bool move_on(struct binadei_slot *slot)
+{
+    struct binadei_epoch *epoch = &slot->epoch;
+    bool is_any = binadei_maps_close(slot->maps) != 0;
+    /* MV.release: the move. relaxed: only the role's holder writes. */
+    atomic_store_explicit(
+        &epoch->moves,
+        1 + atomic_load_explicit(&epoch->moves, memory_order_relaxed),
+        memory_order_release);
+    return is_any;
+}
+
+/* What was ageing has left the maps, or begins to; role held. */
+static void note_leaving(struct binadei_epoch *epoch)
+{
+    epoch->state = BINADEI_EPOCH_IDLE;
+    epoch->left_at_moves =
+        atomic_load_explicit(&epoch->moves, memory_order_relaxed);
+}
+
 /* Moves what is fresh on; role held. What was closed before and has no event is
  * behind the next one as well. */
 static bool close_epoch(struct binadei_slot *slot)
@@ -91,21 +112,20 @@ static bool close_epoch(struct binadei_slot *slot)
     struct binadei_epoch *epoch = &slot->epoch;
     if (epoch->state == BINADEI_EPOCH_IDLE) {
         /* A drain may have left something: see binadei_maps_drain(). */
-        if (!binadei_maps_close(slot->maps) &&
-            !binadei_maps_grains(slot->maps, BINADEI_AGEING))
+        if (!move_on(slot) && !binadei_maps_grains(slot->maps, BINADEI_AGEING))
             return false;
         epoch->state = BINADEI_EPOCH_UNRECORDED;
         atomic_store_explicit(&epoch->closed_ns, binadei_now_ns(),
                               memory_order_relaxed);
     } else if (epoch->state == BINADEI_EPOCH_UNRECORDED) {
-        (void)binadei_maps_close(slot->maps);
+        (void)move_on(slot);
     }
     return epoch->state == BINADEI_EPOCH_UNRECORDED;
 }
 
 static uint64_t drain_epoch(struct binadei_slot *slot)
 {
-    slot->epoch.state = BINADEI_EPOCH_IDLE;
+    note_leaving(&slot->epoch);
     /* relaxed: for reports. */
     atomic_store_explicit(&slot->epoch.closed_ns, 0, memory_order_relaxed);
     return binadei_maps_drain(slot->maps, BINADEI_AGEING);
@@ -217,7 +237,10 @@ bool binadei_epochs_poll(struct binadei_call *call)
         struct binadei_slot *slot = slot_at(engine, i);
         if (!grains_of(slot) || !take_role(&slot->epoch.is_taken))
             continue;
-        grains += drain_slot(call->member, slot);
+        uint64_t drained = drain_slot(call->member, slot);
+        if (drained && slot == engine->any)
+            binadei_uses_forget(engine);
+        grains += drained;
         release_role(&slot->epoch.is_taken);
     }
     (void)binadei_section_leave(&section);
@@ -561,14 +584,45 @@ static bool is_stream_idle(const struct binadei_engine *engine,
 }
 
 /* Role held, slot pinned: what was freed before the question is done if the
- * answer is that nothing is left to do. */
+ * answer is that nothing is left to do. What is fresh beside an epoch in flight
+ * takes a second question, for it cannot go behind that one's event. */
 static uint64_t ask_stream(struct binadei_engine *engine,
                            struct binadei_slot *slot)
 {
-    enum binadei_epoch_state before = slot->epoch.state;
-    if (before == BINADEI_EPOCH_IDLE)
-        (void)close_epoch(slot);
-    return is_stream_idle(engine, slot) ? drain_epoch(slot) : 0;
+    uint64_t grains = 0;
+    for (unsigned i = 0; i < 2 && grains_of(slot); i++) {
+        bool is_closed = slot->epoch.state <= BINADEI_EPOCH_UNRECORDED;
+        if (is_closed)
+            (void)close_epoch(slot);
+        if (!is_stream_idle(engine, slot))
+            break;
+        grains += drain_epoch(slot);
+        if (is_closed)
+            break;
+    }
+    return grains;
+}
+
+bool binadei_epoch_is_stream_idle(const struct binadei_engine *engine,
+                                  struct binadei_slot *slot)
+{
+    if (slot->kind != BINADEI_SLOT_STREAM ||
+        slot->stream == BINADE_STREAM_LEGACY || !binadei_slot_pin(slot))
+        return false;
+    bool is_idle = is_stream_idle(engine, slot);
+    binadei_slot_unpin(slot);
+    return is_idle;
+}
+
+uint64_t binadei_epoch_moves(const struct binadei_slot *slot)
+{
+    /* MV.acquire: the moves that are counted are over. */
+    return atomic_load_explicit(&slot->epoch.moves, memory_order_acquire);
+}
+
+bool binadei_epoch_has_since(const struct binadei_slot *slot, uint64_t moves)
+{
+    return slot->epoch.left_at_moves <= moves;
 }
 
 bool binadei_epochs_ask_streams(struct binadei_call *call)
@@ -592,6 +646,7 @@ bool binadei_epochs_ask_streams(struct binadei_call *call)
         }
         release_role(&slot->epoch.is_taken);
     }
+    grains += binadei_uses_ask(call->member);
     (void)binadei_section_leave(&section);
     call->member->given_bytes += grains * BINADEI_GRAIN_BYTES;
     return grains != 0;
@@ -640,8 +695,8 @@ static void hand_over(struct binadei_call *call, struct binadei_slot *slot)
                           : false;
     if (!is_waiting)
         return;
+    note_leaving(epoch);
     (void)binadei_maps_hand(slot->maps, BINADEI_AGEING, call->push->slot->maps);
-    epoch->state = BINADEI_EPOCH_IDLE;
 }
 
 bool binadei_epochs_hand_over(struct binadei_call *call,

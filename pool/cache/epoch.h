@@ -71,6 +71,16 @@ bool binadei_epoch_give(struct binadei_engine *engine,
                         struct binadei_slot *slot, binadei_grain start,
                         uint64_t grains);
 
+/* Whether the slot is a created stream that has nothing left to do. In a section;
+ * no capture guard is held. */
+bool binadei_epoch_is_stream_idle(const struct binadei_engine *engine,
+                                  struct binadei_slot *slot);
+/* How often the slot was closed so far. */
+uint64_t binadei_epoch_moves(const struct binadei_slot *slot);
+/* Whether what was given to the slot's maps after it had been closed so often is
+ * there still, for all that was drained; the role is held. */
+bool binadei_epoch_has_since(const struct binadei_slot *slot, uint64_t moves);
+
 /* The slot's role: false, somebody has it. It is not waited for. */
 bool binadei_epoch_try_take(struct binadei_slot *slot);
 void binadei_epoch_release(struct binadei_slot *slot);

@@ -45,14 +45,22 @@ static bool is_used_by(const struct binadei_member *member)
 
 bool binadei_engine_is_used(struct binadei_engine *engine)
 {
-    bool is_used = binadei_is_climbed(engine->pool) ||
-                   binadei_segments_are_growing(engine->segments);
+    uint64_t before;
+    uint64_t after;
+    bool is_used =
+        !binadei_operations_are_over(engine, NULL, &before) ||
+        /* IN.acquire: who climbs no more began an operation before. */
+        atomic_load_explicit(&engine->climber_count, memory_order_acquire) ||
+        binadei_segments_are_growing(engine->segments);
     binadei_registry_lock();
     for (const struct binadei_member *member = engine->members;
          member && !is_used; member = member->of_pool)
         is_used = is_used_by(member);
     binadei_registry_unlock();
-    return is_used;
+    /* Who was outside of an operation for a while, on its way out of memory, is
+     * seen there, or has begun one since. */
+    return is_used || !binadei_operations_are_over(engine, NULL, &after) ||
+           before != after;
 }
 
 /* Patiently: who stops the pool reads what these operations would change. */

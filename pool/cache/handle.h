@@ -19,9 +19,8 @@
 struct binadei_engine;
 struct binadei_pool_body;
 
-/* What `attention` holds, from the lowest bit up: eight places for flags, how
- * many threads climb, and a count of retired streams. While one of the first
- * two is not 0 there are no hits. */
+/* What `attention` holds, from the lowest bit up: eight places for flags, and a
+ * count of retired streams. While a flag is set there are no hits. */
 #define BINADEI_ATTENTION_GUARD UINT64_C(1) /* a capture guard is held */
 #define BINADEI_ATTENTION_DEAD UINT64_C(2)  /* the pool was destroyed */
 /* The pool is checked, or passes all through; from its creation on. */
@@ -31,11 +30,8 @@ struct binadei_pool_body;
 #define BINADEI_ATTENTION_RECORDED UINT64_C(16)
 /* Somebody stops the pool, or has: see stop.h. */
 #define BINADEI_ATTENTION_STOPPED UINT64_C(32)
-#define BINADEI_ATTENTION_CLIMBER (UINT64_C(1) << 8)
-#define BINADEI_ATTENTION_STEP (UINT64_C(1) << 24)
+#define BINADEI_ATTENTION_STEP (UINT64_C(1) << 8)
 #define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)
-#define BINADEI_ATTENTION_CLIMBERS                                             \
-    (BINADEI_ATTENTION_FLAGS & ~(BINADEI_ATTENTION_CLIMBER - 1))
 
 struct binade_pool {
     /* Edge AT: retire of a stream (release) -> the making of a route (acquire).
@@ -62,13 +58,6 @@ static inline bool binadei_is_lost(const struct binade_pool *pool)
     /* relaxed: who comes later in the program's own order sees it; who does not
      * yet finds out from the context before it calls the driver. */
     return (binadei_attention(pool) & BINADEI_ATTENTION_LOST) != 0;
-}
-
-/* Whether a thread is on its way out of memory: caches gain nothing then. */
-static inline bool binadei_is_climbed(const struct binade_pool *pool)
-{
-    /* relaxed: advice. */
-    return (binadei_attention(pool) & BINADEI_ATTENTION_CLIMBERS) != 0;
 }
 
 #endif

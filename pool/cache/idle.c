@@ -14,13 +14,17 @@
  * pays a store and a load for this, no fence: the taker's barrier stands for it.
  */
 #include "pool/base/barrier.h"
+#include "pool/base/clock.h"
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/reclaim.h"
 #include "pool/cache/registry.h"
 
-static bool holds_any(const struct binadei_cache *cache)
+/* Thousands of hits. */
+#define PAUSE_NS UINT64_C(1000000)
+
+static bool is_full(const struct binadei_cache *cache)
 {
     for (uint32_t i = binadei_cache_next_in_use(cache, 0); i < BINADEI_CLASSES;
          i = binadei_cache_next_in_use(cache, i + 1))
@@ -30,15 +34,19 @@ static bool holds_any(const struct binadei_cache *cache)
 }
 
 /* The registry's lock held. */
+static bool holds_any(const struct binadei_member *member)
+{
+    const struct binadei_cache *cache = member->caches;
+    while (cache && !is_full(cache))
+        cache = cache->next;
+    return cache != NULL;
+}
+
+/* The registry's lock held. */
 static bool is_asked(struct binadei_member *member,
                      const struct binadei_member *by)
 {
-    if (member == by || !member->thread)
-        return false;
-    const struct binadei_cache *cache = member->caches;
-    while (cache && !holds_any(cache))
-        cache = cache->next;
-    if (!cache)
+    if (member == by || !member->thread || !holds_any(member))
         return false;
     /* CL.release: an owner who sees ASKED sees this. */
     atomic_store_explicit(&member->is_wanted, true, memory_order_relaxed);
@@ -86,20 +94,25 @@ static bool take(struct binadei_thread *thread)
 /* The members of threads that are outside, a chain of orphans; the registry's
  * lock held, so that no thread ends and nobody else asks. */
 static struct binadei_member *take_members(struct binadei_engine *engine,
-                                           const struct binadei_member *by)
+                                           struct binadei_member *by)
 {
     struct binadei_member *taken = NULL;
     bool is_any_asked = false;
     for (struct binadei_member *member = engine->members; member;
          member = member->of_pool)
         is_any_asked |= is_asked(member, by);
-    if (!is_any_asked || !pass_barrier())
+    if (!is_any_asked)
         return NULL;
+    bool is_barred = pass_barrier();
     for (struct binadei_member *member = engine->members; member;
          member = member->of_pool) {
-        if (member == by || !member->thread || !is_outside(member) ||
-            !take(member->thread))
+        if (member == by || !member->thread)
             continue;
+        if (!is_barred || !is_outside(member) || !take(member->thread)) {
+            /* Not yet; so nothing is proved by not finding it. */
+            by->postponed += holds_any(member);
+            continue;
+        }
         /* What its thread may still ask for. */
         if (member->oom.status)
             member->thread->left_oom = member->oom;
@@ -108,6 +121,17 @@ static struct binadei_member *take_members(struct binadei_engine *engine,
         taken = member;
     }
     return taken;
+}
+
+bool binadei_reclaim_idle_at_times(struct binadei_call *call)
+{
+    _Atomic uint64_t *next_ns = &call->engine->next_idle_ns;
+    uint64_t now_ns = binadei_now_ns();
+    /* relaxed, both: advice. */
+    if (now_ns < atomic_load_explicit(next_ns, memory_order_relaxed))
+        return false;
+    atomic_store_explicit(next_ns, now_ns + PAUSE_NS, memory_order_relaxed);
+    return binadei_reclaim_idle(call);
 }
 
 bool binadei_reclaim_idle(struct binadei_call *call)

@@ -313,8 +313,6 @@ uint32_t binadei_magazine_refill(struct binadei_cache *cache,
                                  uint32_t class_index)
 {
     struct binadei_magazine *magazine = &cache->magazines[class_index];
-    if (binadei_is_climbed(cache->member->engine->pool))
-        return 1;
     uint32_t most = blocks_of(REFILL_BYTES, class_index, BINADEI_REFILL_BLOCKS);
     uint32_t blocks = 2 * magazine->refill;
     if (blocks < 1)

@@ -78,6 +78,12 @@ struct binadei_epoch {
     /* Closed for the next event of all contexts, whose role's holder has this
      * one's as well; that one's alone to read and write. */
     bool is_joining;
+    /* Edge MV: counted (release) -> who frees (acquire). How often something was
+     * moved from fresh to ageing, counted after the move, so that what is freed
+     * after a look is moved by a later one; and that count when what was ageing
+     * left. */
+    _Atomic uint64_t moves;
+    uint64_t left_at_moves;
     /* Edge: none; relaxed, for reports. CLOCK_MONOTONIC. */
     _Atomic uint64_t closed_ns;
 };
@@ -106,6 +112,9 @@ struct binadei_slot {
      * DONE, whose blocks go to the buddy. */
     struct binadei_maps *maps;
     struct binadei_epoch epoch;
+    /* What it said when it was asked last; by who has the role of ANY's slot. */
+    uint64_t asked_round;
+    bool was_idle;
 
     /* Relaxed: a bound. Counted in before a bundle is put and out after it was
      * taken, so where it is 0 the depot is empty. */
@@ -205,9 +214,9 @@ struct binadei_member {
     uint32_t bundle_count;
     binadei_counter counts[BINADEI_COUNTS];
     uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
-    uint64_t postponed;     /* orphans that a lock kept it from, ever */
-    uint64_t given_bytes;   /* ever, to the buddy */
-    uint64_t sunk_bytes;    /* of these: when the watermark was looked at */
+    uint64_t postponed;   /* caches that it could not take, ever: see idle.c */
+    uint64_t given_bytes; /* ever, to the buddy */
+    uint64_t sunk_bytes;  /* of these: when the watermark was looked at */
     /* Edge IN: see gate.h. Odd while an operation of its thread is inside. */
     _Atomic uint64_t operation;
     /* Out of an allocation that would fail, which goes on afterwards: the member
@@ -226,6 +235,12 @@ struct binadei_use {
     uint32_t slot_count;
     uint32_t slot_capacity;
     struct binadei_slot **slots; /* each counts this as a user */
+    /* Once the block is freed and in ANY's maps: on which stream, counted too, or
+     * NULL; where; and how often these had been closed. */
+    struct binadei_slot *freed_on;
+    binadei_grain start;
+    uint64_t grains;
+    uint64_t moves;
 };
 
 /* A table with chains, which doubles when there are as many notes as chains. Its
@@ -303,6 +318,12 @@ struct binadei_engine {
     _Atomic uint64_t gate;
     /* Advice, relaxed: when it may be closed again; see last_look.c. */
     _Atomic uint64_t next_look_ns;
+    /* The same: when who waits may take others' caches again. */
+    _Atomic uint64_t next_idle_ns;
+    /* Edge IN: allocations on their way out of memory, which are in and out of
+     * operations. Up inside of one; down (release) too -> who destroys the pool
+     * (acquire). */
+    atomic_uint climber_count;
     /* Edge IN: odd while the pool is stopped; see stop.h. */
     _Atomic uint64_t stop;
     pthread_mutex_t stop_lock; /* who stops it has it */
@@ -314,6 +335,11 @@ struct binadei_engine {
 
     pthread_mutex_t uses_lock;
     struct binadei_use_table uses;
+    /* Of blocks that are freed and wait for streams that can be asked, oldest
+     * first. */
+    struct binadei_use *freed_uses;
+    struct binadei_use **freed_uses_end;
+    uint64_t ask_round; /* by who has the role of ANY's slot */
     /* The pool's own context, contexts[0]: every section is entered by it. */
     struct binadei_context *home;
 

@@ -182,7 +182,8 @@ void binadei_thread_settle(struct binadei_thread *thread)
     /* CL.acquire: that a member is gone, and from whose list. From here on the
      * one who asked fails. */
     uint32_t claim = atomic_fetch_and_explicit(
-        &thread->claim, BINADEI_CLAIM_FENCED, memory_order_acq_rel);
+        &thread->claim, BINADEI_CLAIM_FENCED | BINADEI_CLAIM_BESIDE,
+        memory_order_acq_rel);
     if (claim & BINADEI_CLAIM_TAKEN)
         forget_all(thread);
 }

@@ -35,6 +35,9 @@ struct binadei_route {
 #define BINADEI_CLAIM_FENCED 1U /* always set where there is no membarrier */
 #define BINADEI_CLAIM_ASKED 2U  /* for its caches, if it is outside */
 #define BINADEI_CLAIM_TAKEN 4U  /* a member of it is gone */
+/* It is in a callback of an allocation's, so that its caches cannot be taken: no
+ * hits, as nothing may stay there. */
+#define BINADEI_CLAIM_BESIDE 8U
 
 #define BINADEI_INSIDE_CALL 2U
 

@@ -82,6 +82,8 @@ static void free_use(struct binadei_use *use)
         return;
     for (uint32_t i = 0; i < use->slot_count; i++)
         binadei_slot_unuse(use->slots[i]);
+    if (use->freed_on)
+        binadei_slot_unuse(use->freed_on);
     free(use->slots);
     free(use);
 }
@@ -280,6 +282,142 @@ static bool is_used_by_only(const struct binadei_use *use,
     return use && i == use->slot_count;
 }
 
+static bool can_be_asked(const struct binadei_slot *slot)
+{
+    return slot->kind == BINADEI_SLOT_STREAM &&
+           slot->stream != BINADE_STREAM_LEGACY;
+}
+
+/* Whether all streams that the block waits for can be asked. The caller's counts
+ * unless an event that is over stands for it, or nothing is pending there. */
+static bool can_be_kept(const struct binadei_call *call,
+                        struct binadei_use *use, CUevent event)
+{
+    struct binadei_slot *freed = call->push->slot;
+    for (uint32_t i = 0; i < use->slot_count; i++)
+        if (!can_be_asked(use->slots[i]))
+            return false;
+    if (event || freed->kind == BINADEI_SLOT_DONE)
+        return true;
+    if (!can_be_asked(freed) || !binadei_slot_use_slot(call->engine, freed))
+        return false;
+    use->freed_on = freed;
+    return true;
+}
+
+/* Behind the others; what is NULL is not. */
+static void keep_use(struct binadei_engine *engine, struct binadei_use *use)
+{
+    if (!use)
+        return;
+    use->next = NULL;
+    pthread_mutex_lock(&engine->uses_lock);
+    struct binadei_use **end = &engine->freed_uses;
+    *(engine->freed_uses ? engine->freed_uses_end : end) = use;
+    engine->freed_uses_end = &use->next;
+    pthread_mutex_unlock(&engine->uses_lock);
+}
+
+/* Notes where the block is that is about to be freed. Returns the use, or NULL
+ * where it is of no more use. */
+static struct binadei_use *note_freed(const struct binadei_call *call,
+                                      struct binadei_use *use,
+                                      binade_devptr address, CUevent event)
+{
+    struct binadei_engine *engine = call->engine;
+    struct binadei_block block;
+    if (!use || !can_be_kept(call, use, event) ||
+        binadei_block_at(engine, address, &block) != BINADE_OK) {
+        free_use(use);
+        return NULL;
+    }
+    use->start = block.start;
+    use->grains = block.grains;
+    use->moves = binadei_epoch_moves(engine->any);
+    return use;
+}
+
+/* Each stream once a round; the role of ANY's slot is held. */
+static bool is_idle(struct binadei_engine *engine, struct binadei_slot *slot)
+{
+    if (slot->asked_round != engine->ask_round) {
+        slot->asked_round = engine->ask_round;
+        slot->was_idle = binadei_epoch_is_stream_idle(engine, slot);
+    }
+    return slot->was_idle;
+}
+
+static bool are_idle(struct binadei_engine *engine,
+                     const struct binadei_use *use)
+{
+    if (use->freed_on && !is_idle(engine, use->freed_on))
+        return false;
+    for (uint32_t i = 0; i < use->slot_count; i++)
+        if (!is_idle(engine, use->slots[i]))
+            return false;
+    return true;
+}
+
+/* Takes the block out of ANY's maps, where it is, and gives it to the buddy. */
+static uint64_t give_used(struct binadei_member *by,
+                          const struct binadei_use *use)
+{
+    struct binadei_engine *engine = by->engine;
+    const struct binadei_view view = {
+        .buddy = engine->buddy, .maps = engine->any->maps, .is_own_only = true};
+    if (!binadei_view_claim(&view, use->start, use->grains))
+        return 0;
+    (void)binadei_buddy_give(engine->buddy, &by->home, use->start, use->grains);
+    return use->grains;
+}
+
+static struct binadei_use *take_freed(struct binadei_engine *engine)
+{
+    pthread_mutex_lock(&engine->uses_lock);
+    struct binadei_use *first = engine->freed_uses;
+    engine->freed_uses = NULL;
+    pthread_mutex_unlock(&engine->uses_lock);
+    return first;
+}
+
+/* What stays. `by` is NULL where nobody is to be asked. */
+static uint64_t sort_freed(struct binadei_engine *engine,
+                           struct binadei_member *by)
+{
+    struct binadei_use *use = take_freed(engine);
+    uint64_t grains = 0;
+    while (use) {
+        struct binadei_use *next = use->next;
+        bool is_there = binadei_epoch_has_since(engine->any, use->moves);
+        bool is_over = is_there && by && are_idle(engine, use);
+        if (is_over)
+            grains += give_used(by, use);
+        if (is_there && !is_over)
+            keep_use(engine, use);
+        else
+            free_use(use);
+        use = next;
+    }
+    return grains;
+}
+
+void binadei_uses_forget(struct binadei_engine *engine)
+{
+    (void)sort_freed(engine, NULL);
+}
+
+uint64_t binadei_uses_ask(struct binadei_member *by)
+{
+    struct binadei_engine *engine = by->engine;
+    if (!binadei_epoch_bytes(engine->any) ||
+        !binadei_epoch_try_take(engine->any))
+        return 0;
+    engine->ask_round++;
+    uint64_t grains = sort_freed(engine, by);
+    binadei_epoch_release(engine->any);
+    return grains;
+}
+
 binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
                                CUevent event)
 {
@@ -294,12 +432,18 @@ binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
     struct binadei_slot *freed = call->push->slot;
     bool is_over = is_done(call, use, event, is_event_over);
     bool is_ordered = !event && is_used_by_only(use, freed);
+    if (is_event_over && !is_ordered) {
+        use = note_freed(call, use, address, event);
+    } else {
+        free_use(use);
+        use = NULL;
+    }
     binadei_leave_block(call->member,
                         is_over      ? engine->done
                         : is_ordered ? freed
                                      : engine->any,
                         address);
-    free_use(use);
+    keep_use(engine, use);
     return BINADE_OK;
 }
 
@@ -324,6 +468,11 @@ binade_status binadei_wait_begin(struct binadei_call *call,
 void binadei_uses_destroy(struct binadei_engine *engine)
 {
     struct binadei_use_table *table = &engine->uses;
+    for (struct binadei_use *use = take_freed(engine); use;) {
+        struct binadei_use *next = use->next;
+        free_use(use);
+        use = next;
+    }
     for (uint32_t i = 0; i < table->bucket_count; i++) {
         while (table->buckets[i]) {
             struct binadei_use *use = table->buckets[i];

@@ -98,7 +98,7 @@ TEST_F(Limit, IsNamedInTheFailure)
               binade_alloc(pool, 3 * kMiB, kStream, &address));
     std::string message = binade_last_error_message();
     EXPECT_NE(std::string::npos, message.find("3145728")) << message;
-    EXPECT_NE(std::string::npos, message.find("8388608")) << message;
+    EXPECT_NE(std::string::npos, message.find("a limit of 8 MiB")) << message;
     pool.Free(block);
 }
 

@@ -54,7 +54,7 @@ class OomFlight : public OomTest
     {
         binade_pool_options options = Small();
         options.source = &table_;
-        options.limit_bytes = 212 * kMiB;
+        options.limit_bytes = 24 * kMiB;
         options.first_segment_bytes = 2 * kMiB;
         options.largest_segment_bytes = 2 * kMiB;
         options.wait_ms = wait_ms;

@@ -221,23 +221,23 @@ class Worker
     std::thread thread_;
 };
 
-// While this thread climbs, another that makes a call keeps nothing.
-TEST_F(OomPressure, CachesGainNothingWhileSomebodyClimbs)
+// While this thread climbs, another has its hits, and what they put into its
+// cache is found.
+TEST_F(OomPressure, WhatHitsFreeMeanwhileIsFound)
 {
     Pool pool(Small());
     Worker worker;
     std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
-    worker.Do([&] { pool.Free(blocks[0], BINADE_STREAM_DONE); });
-    EXPECT_EQ(64 * kKiB, pool.Stats().cached_bytes);
+    worker.Do([&] {
+        pool.Free(blocks[0], BINADE_STREAM_DONE);
+        blocks[0] = pool.Alloc(64 * kKiB);
+    });
     Callback callback;
     callback.act = [&](uint64_t) {
-        // Its cache would serve this, and would take it back.
         worker.Do([&] {
-            pool.Free(blocks[1], BINADE_STREAM_DONE);
-            blocks[1] = pool.Alloc(64 * kKiB);
+            pool.Free(blocks[0], BINADE_STREAM_DONE);
             pool.Free(blocks[1], BINADE_STREAM_DONE);
         });
-        EXPECT_EQ(0u, pool.Stats().cached_bytes);
         return 1;
     };
     ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
@@ -245,6 +245,62 @@ TEST_F(OomPressure, CachesGainNothingWhileSomebodyClimbs)
     blocks[1] = pool.Alloc(128 * kKiB);
     blocks[0] = 0;
     EXPECT_EQ(1u, callback.calls);
+    FreeAll(pool, blocks);
+}
+
+// The caches of a thread that is in a callback cannot be taken.
+TEST_F(OomPressure, WhatACallbackFreesIsInReachOfOthers)
+{
+    Pool pool(Small());
+    Worker worker;
+    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    binade_devptr taken = 0;
+    Callback callback;
+    callback.act = [&](uint64_t) {
+        if (callback.calls > 1)
+            return 0; // for the other's allocation
+        // So that the second one could be a hit.
+        for (size_t i : {size_t{0}, size_t{1}})
+            pool.Free(blocks[i], BINADE_STREAM_DONE);
+        worker.Do([&] { taken = pool.Alloc(128 * kKiB); });
+        return 0;
+    };
+    ASSERT_EQ(BINADE_OK, callback.AddTo(pool));
+    Fail(pool, 256 * kKiB);
+    blocks[0] = 0;
+    blocks[1] = taken;
+    FreeAll(pool, blocks);
+}
+
+// Who waits for a stream that is held does not stop those who need nothing.
+TEST_F(OomPressure, HitsGoOnWhileAnotherWaits)
+{
+    const unsigned kPairs = 20000;
+    binade_pool_options options = Small();
+    options.wait_ms = 60000;
+    Pool pool(options);
+    Stream held;
+    std::vector<binade_devptr> blocks = Fill(pool, kMiB, 7 * kMiB);
+    // All of the rest, so that the other gains nothing by what is freed here.
+    std::vector<binade_devptr> rest = Fill(pool, 64 * kKiB, kMiB);
+    held.Hold();
+    std::thread waiting([&] {
+        pool_test::SetCurrent(pool_test::PrimaryContext());
+        pool.Free(blocks[0], held);
+        blocks[0] = pool.Alloc(kMiB, kStream);
+    });
+    while (pool.Stats().ladder_wait == 0)
+        std::this_thread::yield();
+    uint64_t misses = pool.Stats().cache_misses;
+    for (unsigned i = 0; i < kPairs; i++) {
+        pool.Free(rest[0], BINADE_STREAM_DONE);
+        rest[0] = pool.Alloc(64 * kKiB);
+    }
+    EXPECT_LT(pool.Stats().cache_misses - misses, kPairs / 2);
+    EXPECT_EQ(0u, pool.Stats().ladder_last_look) << "it still waits";
+    held.Release();
+    waiting.join();
+    FreeAll(pool, rest);
     FreeAll(pool, blocks);
 }
 
@@ -274,6 +330,25 @@ TEST_F(OomPressure, IdleThreadsAreNotWaitedFor)
     blocks[0] = pool.Alloc(64 * kKiB);
     EXPECT_EQ(1u, pool.Stats().ladder_idle_threads);
     EXPECT_EQ(0u, pool.Stats().ladder_wait);
+    FreeAll(pool, blocks);
+}
+
+// A stream that is held keeps events of the context from passing, and yet who
+// needs what another stream freed has it at once.
+TEST_F(OomPressure, IdleStreamsAreNotWaitedFor)
+{
+    binade_pool_options options = Small();
+    options.wait_ms = UINT32_MAX;
+    Pool pool(options);
+    Stream held, idle, other;
+    held.Hold();
+    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    for (binade_devptr &block : blocks) {
+        pool.Free(block, idle);
+        block = pool.Alloc(kMiB, other);
+    }
+    EXPECT_EQ(0u, pool.Stats().ladder_last_look);
+    held.Release();
     FreeAll(pool, blocks);
 }
 

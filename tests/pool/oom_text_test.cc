@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The report as text.
+#include <cstring>
+
 #include "tests/pool/oom_under_test.h"
 
 namespace oom_test
@@ -146,6 +148,161 @@ TEST(OomText, FitsTheBytesThatAreSaidToBeEnough)
         step.tries = step.gave_bytes = UINT64_MAX;
     report.waiting_stream_count = UINT64_MAX;
     EXPECT_LT(Text(report).size() + 22 * 20, 4096u);
+}
+
+// 96 MiB of 100 MiB are reserved, in use but for what a test says.
+binade_oom_report Report(uint64_t needed_bytes, uint64_t live_bytes)
+{
+    binade_oom_report report = {};
+    report.struct_size = sizeof(report);
+    report.status = report.grow_status = BINADE_E_NO_DEVICE_MEMORY;
+    report.requested_bytes = report.needed_bytes = needed_bytes;
+    report.limit_bytes = 100 * kMiB;
+    report.reserved_bytes = 96 * kMiB;
+    report.segment_count = 4;
+    report.live_bytes = live_bytes;
+    return report;
+}
+
+std::string FirstLine(const binade_oom_report &report)
+{
+    std::string text = Text(report);
+    return text.substr(0, text.find('\n'));
+}
+
+TEST(OomReason, IsTheLimitWhereAllThatIsNotInUseIsTooLittle)
+{
+    binade_oom_report report = Report(11 * kMiB, 90 * kMiB);
+    report.free_bytes = report.largest_free_bytes = 6 * kMiB;
+    EXPECT_EQ("out of memory: 11 MiB are needed; 90 MiB of a limit of 100 MiB "
+              "are in use",
+              FirstLine(report));
+}
+
+TEST(OomReason, IsTheLimitWhereTheSourceDoesNotTakeMemoryBack)
+{
+    binade_oom_report report = Report(8 * kMiB, 40 * kMiB);
+    report.unreleased_bytes = 56 * kMiB;
+    EXPECT_NE(std::string::npos, FirstLine(report).find("a limit of 100 MiB"));
+}
+
+TEST(OomReason, IsTheDeviceWhereTheLimitLeavesRoom)
+{
+    binade_oom_report report = Report(3 * kMiB + 512, 96 * kMiB);
+    report.limit_bytes = 10240 * kMiB;
+    report.device_free_bytes = 1536 * kKiB;
+    EXPECT_EQ("out of memory: 3 MiB are needed; beyond 96 MiB the pool cannot "
+              "grow: BINADE_E_NO_DEVICE_MEMORY; the device has 1.5 MiB free",
+              FirstLine(report));
+    report.limit_bytes = 0; // none
+    EXPECT_NE(std::string::npos, FirstLine(report).find("cannot grow"));
+}
+
+TEST(OomReason, IsFragmentationWhereEnoughIsFreeInPieces)
+{
+    binade_oom_report report = Report(80 * kMiB, 0);
+    report.free_bytes = 96 * kMiB;
+    report.largest_free_bytes = 79 * kMiB;
+    EXPECT_EQ("out of memory: 80 MiB are needed; the longest free run is 79 "
+              "MiB in 4 segments; 96 MiB are free in all",
+              FirstLine(report));
+}
+
+// Segments that are in use in part leave too little of the limit.
+TEST(OomReason, IsFragmentationWhereSegmentsAreInUseInPart)
+{
+    binade_oom_report report = Report(30 * kMiB, 70 * kMiB);
+    report.free_bytes = 26 * kMiB;
+    report.largest_free_bytes = 13 * kMiB;
+    EXPECT_NE(std::string::npos,
+              FirstLine(report).find("the longest free run is 13 MiB"));
+}
+
+TEST(OomReason, IsTheDeviceBehindWhereWhatIsMissingWaits)
+{
+    binade_oom_report report = Report(8 * kMiB, 80 * kMiB);
+    report.free_bytes = report.largest_free_bytes = 2 * kMiB;
+    report.retiring_bytes = 13 * kMiB + kMiB / 2;
+    report.cached_others_bytes = kMiB / 2;
+    report.waiting_stream_count = 3;
+    EXPECT_EQ("out of memory: 8 MiB are needed; 13.5 MiB wait for work that is "
+              "not over (streams: 3); 2 MiB are free",
+              FirstLine(report));
+}
+
+TEST(OomReason, IsOthersCachesWhereWhatIsMissingIsThere)
+{
+    binade_oom_report report = Report(8 * kMiB, 80 * kMiB);
+    report.free_bytes = report.largest_free_bytes = 512;
+    report.retiring_bytes = kMiB;
+    report.cached_others_bytes = 14 * kMiB;
+    EXPECT_EQ("out of memory: 8 MiB are needed; 14 MiB are in the caches of "
+              "threads that did not come out of a call; 512 bytes are free",
+              FirstLine(report));
+}
+
+TEST(OomReason, OfAbsurdNumbersIsALine)
+{
+    binade_oom_report report;
+    memset(&report, 0xff, sizeof(report));
+    report.struct_size = sizeof(report);
+    report.stream_count = 0;
+    EXPECT_LT(FirstLine(report).size(), 200u);
+}
+
+class OomReasonOfAPool : public OomTest
+{
+  protected:
+    static std::string Message(Pool &pool, size_t size_bytes)
+    {
+        binade_oom_report report = Fail(pool, size_bytes);
+        std::string message = binade_last_error_message();
+        // The text begins with the same.
+        std::string line = FirstLine(report);
+        std::string reason = line.substr(line.find("; ") + 2);
+        EXPECT_NE(std::string::npos, message.find(reason)) << message;
+        return message;
+    }
+};
+
+TEST_F(OomReasonOfAPool, IsItsLimit)
+{
+    Pool pool(Small());
+    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    EXPECT_EQ("1048576 bytes: 8 MiB of a limit of 8 MiB are in use; "
+              "binade_last_oom() has more",
+              Message(pool, kMiB));
+    FreeAll(pool, blocks);
+}
+
+TEST_F(OomReasonOfAPool, IsFragmentation)
+{
+    Pool pool(Small());
+    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    for (size_t i = 0; i < blocks.size(); i += 2) {
+        pool.Free(blocks[i], BINADE_STREAM_DONE);
+        blocks[i] = 0;
+    }
+    EXPECT_EQ("2097152 bytes: the longest free run is 1 MiB in 1 segments; 4 "
+              "MiB are free in all; binade_last_oom() has more",
+              Message(pool, 2 * kMiB));
+    FreeAll(pool, blocks);
+}
+
+TEST_F(OomReasonOfAPool, IsTheDeviceBehind)
+{
+    Pool pool(Small());
+    Stream held;
+    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    held.Hold();
+    pool.Free(blocks[0], held);
+    pool.Free(blocks[1], held);
+    blocks[0] = blocks[1] = 0;
+    EXPECT_EQ("1048576 bytes: 2 MiB wait for work that is not over (streams: "
+              "1); 0 MiB are free; binade_last_oom() has more",
+              Message(pool, kMiB));
+    held.Release();
+    FreeAll(pool, blocks);
 }
 
 } // namespace oom_test

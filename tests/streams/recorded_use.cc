@@ -72,6 +72,15 @@ TEST_P(RecordedUse, MayBeNamedTwice)
     EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
 }
 
+// An event of the context waits for all streams; the block does not.
+TEST_P(RecordedUse, IsNotHeldByWorkOfOthers)
+{
+    Hold hold(next_);
+    pool_.RecordUse(other_);
+    pool_.Free(freed_);
+    EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
+}
+
 // What was queued after the use was recorded, and before the free, counts too.
 TEST_P(RecordedUse, CountsUpToTheFree)
 {

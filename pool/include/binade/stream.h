@@ -68,9 +68,10 @@ static inline binade_stream binade_stream_of_caller(binade_stream stream)
  * Threads:   any, but not at the same time as the block's free. Takes a lock
  *            for an instant.
  * Streams:   to be called after the use was queued, or before the free at the
- *            latest: the free records an event on `stream`. Where that captures
- *            a graph by then, the block waits for what is queued until the
- *            capture ends, not for launches of the graph.
+ *            latest. The block waits until an event of all contexts, recorded
+ *            after the free, is over, or until the stream of the free and those
+ *            of all uses have nothing left to do. Launches of a graph that
+ *            `stream` captures by then are not waited for.
  * Context:   any may be current.
  */
 BINADE_API BINADE_MUST_USE binade_status binade_record_use(
@@ -93,7 +94,9 @@ BINADE_API BINADE_MUST_USE binade_status binade_record_use(
  *
  * Ownership: the block is the pool's after BINADE_OK, the caller's otherwise.
  * Threads:   any. Calls the driver; does not wait for the event.
- * Streams:   a stream of the pool's own waits for the event.
+ * Streams:   an event that is over when the call is made is waited for no more;
+ *            one that is not, until an event of all contexts, recorded later, is
+ *            over: the pool keeps none of the caller's.
  * Context:   any may be current.
  */
 BINADE_API BINADE_MUST_USE binade_status

@@ -5,14 +5,9 @@
 
 #include <stdlib.h>
 
-static uint64_t down(uint64_t value, uint64_t unit)
-{
-    return value & ~(unit - 1);
-}
-
 static uint64_t up(uint64_t value, uint64_t unit)
 {
-    return down(value + unit - 1, unit);
+    return (value + unit - 1) & ~(unit - 1);
 }
 
 static int by_place(const void *left, const void *right)
@@ -40,15 +35,15 @@ static size_t scan_segment(const struct fits_case *of, size_t at,
     size_t index = of->ranges[at].segment;
     const struct fits_segment *segment = &of->segments[index];
     uint64_t before_bytes = answer->hole_bytes;
-    uint64_t free_from = up(segment->address, of->granule_bytes);
+    uint64_t free_from = segment->address;
     for (; at < of->range_count && of->ranges[at].segment == index; at++) {
         const struct fits_range *range = &of->ranges[at];
         uint64_t end = range->address + range->size_bytes;
         if (range->is_usable)
             continue;
-        note_hole(answer, free_from, down(range->address, of->granule_bytes));
-        if (free_from < up(end, of->granule_bytes))
-            free_from = up(end, of->granule_bytes);
+        note_hole(answer, free_from, range->address);
+        if (free_from < end)
+            free_from = end;
     }
     note_hole(answer, free_from, segment->address + segment->size_bytes);
     if (segment->is_passing)

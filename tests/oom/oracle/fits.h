@@ -26,7 +26,7 @@ struct fits_segment {
     bool is_passing;
 };
 
-/* Memory that a segment cannot be without. */
+/* Memory that a segment cannot be without: whole grains. */
 struct fits_range {
     uint64_t address;
     uint64_t size_bytes;
@@ -38,9 +38,6 @@ struct fits_range {
 struct fits_case {
     uint64_t limit_bytes;
     uint64_t needed_bytes;
-    /* The request takes whole units of this size, each wholly free: a power of
-     * two from 512 to 2 MiB. */
-    uint64_t granule_bytes;
     const struct fits_segment *segments;
     struct fits_range *ranges; /* in any order; they may overlap */
     size_t range_count;
@@ -48,7 +45,7 @@ struct fits_case {
 
 struct fits_answer {
     bool is_fitting;
-    uint64_t hole_bytes;   /* the longest hole in whole granules */
+    uint64_t hole_bytes;   /* the longest hole */
     uint64_t pinned_bytes; /* of segments that have a range */
 };
 

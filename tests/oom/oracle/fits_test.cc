@@ -8,7 +8,6 @@
 namespace
 {
 
-constexpr uint64_t kKiB = UINT64_C(1) << 10;
 constexpr uint64_t kMiB = UINT64_C(1) << 20;
 constexpr uint64_t kBase = UINT64_C(1) << 40;
 
@@ -17,7 +16,6 @@ struct Pool {
     std::vector<fits_segment> segments;
     std::vector<fits_range> ranges;
     uint64_t limit_bytes = 8 * kMiB;
-    uint64_t granule_bytes = FITS_GRAIN_BYTES;
 
     void AddSegment(uint64_t size_bytes)
     {
@@ -37,9 +35,8 @@ struct Pool {
     fits_answer Ask(uint64_t needed_bytes)
     {
         std::vector<fits_range> copy = ranges;
-        const fits_case question = {limit_bytes,   needed_bytes,
-                                    granule_bytes, segments.data(),
-                                    copy.data(),   copy.size()};
+        const fits_case question = {limit_bytes, needed_bytes, segments.data(),
+                                    copy.data(), copy.size()};
         return fits(&question);
     }
 
@@ -121,23 +118,6 @@ TEST(Fits, AHoleMayBeginAndEndAtAnyGrain)
     pool.AddRange(0, 3 * kMiB - 512, 5 * kMiB + 512);
     EXPECT_TRUE(pool.Fits(3 * kMiB - 1024));
     EXPECT_FALSE(pool.Fits(3 * kMiB - 1023));
-}
-
-TEST(Fits, WholeUnitsOnlyAreWantedWhereTheGranuleIsOne)
-{
-    Pool pool;
-    pool.granule_bytes = FITS_UNIT_BYTES;
-    pool.AddSegment(8 * kMiB);
-    pool.AddRange(0, 0, 512);
-    pool.AddRange(0, 6 * kMiB, 512);
-    EXPECT_TRUE(pool.Fits(4 * kMiB));
-    EXPECT_FALSE(pool.Fits(4 * kMiB + 512));
-    pool.ranges[1].address += kMiB;
-    EXPECT_FALSE(pool.Fits(4 * kMiB + 512));
-    EXPECT_EQ(pool.Ask(1).hole_bytes, 4 * kMiB);
-    pool.AddRange(0, 3 * kMiB, 512);
-    EXPECT_TRUE(pool.Fits(kKiB));
-    EXPECT_FALSE(pool.Fits(2 * kMiB + 1));
 }
 
 TEST(Fits, HolesOfNeighbouringSegmentsAreTwo)

@@ -16,7 +16,6 @@
 
 struct games {
     struct device device;
-    struct strictness strictness;
     struct tally tally;
     struct chances chances;
     bool is_checked; /* by what the pool can do once nothing is pending */

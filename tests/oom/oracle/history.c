@@ -193,13 +193,11 @@ static bool is_pending(const struct history *history,
                        const struct history_failure *failure,
                        const struct history_rules *rules)
 {
-    bool is_late = rules->is_event_late && !freed->has_event;
-    uint64_t queued_until = is_late ? failure->call.end : freed->queued.end;
     uint64_t deadline = failure->call.begin + rules->wait_ns;
     for (uint64_t left = freed->streams; left; left &= left - 1) {
         const struct history_span *span =
             busy_after(&history->busy[__builtin_ctzll(left)], deadline);
-        if (span && span->begin <= queued_until)
+        if (span && span->begin <= failure->call.end)
             return true;
     }
     return false;
@@ -251,7 +249,7 @@ static void add_pending(struct history *history,
             segment_of(history, block)->life.end <= failure->call.end)
             continue;
         add_range(history, block,
-                  rules->is_own_free && freed->own_stream == failure->stream &&
+                  freed->own_stream == failure->stream &&
                       freed->own_stream != HISTORY_NO_STREAM);
     }
 }
@@ -287,7 +285,6 @@ static struct fits_answer ask(const struct history *history,
     const struct fits_case question = {
         .limit_bytes = rules->limit_bytes,
         .needed_bytes = failure->needed_bytes,
-        .granule_bytes = rules->granule_bytes,
         .segments = history->places,
         .ranges = history->ranges,
         .range_count = history->range_count,

@@ -7,8 +7,10 @@
  * A failure is false if the request fits when every block that was live at any
  * moment of the call counts as live throughout, everything else as free, and
  * segments without such a block may be given back and grown anew up to the
- * limit. It is excused if the request fits only where blocks lie whose work was
- * pending when the pool had waited for `wait_ns`.
+ * limit. It is excused if the request fits only where blocks lie that wait for a
+ * stream with work pending when the pool had waited for `wait_ns`: any work that
+ * was queued before the call's end, as nobody records an event at a free. What
+ * was freed on the request's own stream waits for nothing.
  *
  * Whatever the evidence leaves open is decided for the pool. A block counts as
  * live from the begin of the call that took it to the end of the call that
@@ -44,10 +46,6 @@ struct history_free {
     struct history_span call;
     /* Streams whose work the memory waits for, a bit each. */
     uint64_t streams;
-    /* When that work had been queued: `call`, or where the program recorded an
-     * event itself, that call. */
-    struct history_span queued;
-    bool has_event;
     /* The stream that may use the memory before that, or NO_STREAM. */
     uint32_t own_stream;
 };
@@ -71,13 +69,6 @@ struct history_failure {
 struct history_rules {
     uint64_t limit_bytes;
     uint64_t wait_ns;
-    uint64_t granule_bytes; /* as fits_case has it */
-    /* A stream that is busy when the pool gives up excuses all that was ever
-     * freed on it: the pool records events only when it needs memory, behind
-     * what has been queued by then. */
-    bool is_event_late;
-    /* What is pending on the request's own stream is free for it. */
-    bool is_own_free;
 };
 
 enum history_verdict {

@@ -52,7 +52,7 @@ class HistoryTest : public ::testing::Test
                      history_span call = {kBefore, kBefore + 10},
                      uint32_t own_stream = HISTORY_NO_STREAM)
     {
-        block->freed = {call, streams, call, false, own_stream};
+        block->freed = {call, streams, own_stream};
     }
 
     void Busy(uint32_t stream, uint64_t begin, uint64_t end)
@@ -70,7 +70,7 @@ class HistoryTest : public ::testing::Test
     std::unique_ptr<history, Destroy> history_;
     history_failure failure_ = {{kBegin, kEnd}, 4 * kMiB, 0};
     fits_answer answer_ = {};
-    history_rules rules_ = {8 * kMiB, 0, 512, false, false};
+    history_rules rules_ = {8 * kMiB, 0};
 };
 
 TEST_F(HistoryTest, AFailureBesideALongHoleIsFalse)
@@ -188,40 +188,33 @@ TEST_F(HistoryTest, WorkThatWasQueuedDuringTheFreeExcuses)
     EXPECT_EQ(Judge(), HISTORY_EXCUSED);
 }
 
-TEST_F(HistoryTest, WorkThatWasQueuedLaterExcusesLateEventsOnly)
+TEST_F(HistoryTest, WorkThatWasQueuedAfterTheFreeExcuses)
 {
     Busy(3, kBefore - 1, kBefore + 100);
     Free(AddInTheWay(), 1 << 3, {kBefore, kBefore + 10});
-    Busy(3, kBefore + 200, HISTORY_NEVER);
     EXPECT_EQ(Judge(), HISTORY_FALSE);
-    rules_.is_event_late = true;
+    Busy(3, kBefore + 200, HISTORY_NEVER);
     EXPECT_EQ(Judge(), HISTORY_EXCUSED);
-}
-
-TEST_F(HistoryTest, AnEventOfTheProgramsIsNeverLate)
-{
-    history_block *block = AddInTheWay();
-    Free(block, 1 << 3, {kBefore, kBefore + 10});
-    block->freed.has_event = true;
-    Busy(3, kBefore + 200, HISTORY_NEVER);
-    rules_.is_event_late = true;
-    EXPECT_EQ(Judge(), HISTORY_FALSE);
 }
 
 TEST_F(HistoryTest, WorkThatIsQueuedAfterTheCallExcusesNobody)
 {
     Free(AddInTheWay(), 1 << 3);
     Busy(3, kEnd + 1, HISTORY_NEVER);
-    rules_.is_event_late = true;
     EXPECT_EQ(Judge(), HISTORY_FALSE);
 }
 
-TEST_F(HistoryTest, WhatIsPendingOnTheRequestsStreamMayBeFreeForIt)
+TEST_F(HistoryTest, WorkOfAnotherStreamExcusesNobody)
+{
+    Free(AddInTheWay(), 1 << 3);
+    Busy(4, kBefore - 1, HISTORY_NEVER);
+    EXPECT_EQ(Judge(), HISTORY_FALSE);
+}
+
+TEST_F(HistoryTest, WhatIsPendingOnTheRequestsStreamIsFreeForIt)
 {
     Busy(0, kBefore - 1, HISTORY_NEVER);
     Free(AddInTheWay(), 1 << 0, {kBefore, kBefore + 10}, 0);
-    EXPECT_EQ(Judge(), HISTORY_EXCUSED);
-    rules_.is_own_free = true;
     EXPECT_EQ(Judge(), HISTORY_FALSE);
     failure_.stream = 1;
     EXPECT_EQ(Judge(), HISTORY_EXCUSED);
@@ -233,7 +226,6 @@ TEST_F(HistoryTest, ARequestWithoutAStreamOwnsNothing)
 {
     Busy(3, kBefore - 1, HISTORY_NEVER);
     Free(AddInTheWay(), 1 << 3);
-    rules_.is_own_free = true;
     failure_.stream = HISTORY_NO_STREAM;
     EXPECT_EQ(Judge(), HISTORY_EXCUSED);
 }
@@ -244,7 +236,6 @@ TEST_F(HistoryTest, ASegmentThatPendingWorkKeepsCannotBeGrownAnew)
     Free(Add(0, 512), 1 << 0, {kBefore, kBefore + 10}, 0);
     failure_.needed_bytes = 9 * kMiB;
     rules_.limit_bytes = 16 * kMiB;
-    rules_.is_own_free = true;
     EXPECT_EQ(Judge(), HISTORY_EXCUSED);
 }
 
@@ -300,16 +291,6 @@ TEST_F(HistoryTest, AHoleInASegmentThatIsThereThroughoutIsOne)
     Free(Add(8 * kMiB, 4 * kMiB), 0, {kEnd, kEnd});
     history_remove_segment(history_.get(), kBase + 8 * kMiB, kEnd);
     EXPECT_EQ(Judge(), HISTORY_FALSE);
-}
-
-TEST_F(HistoryTest, TheGranuleIsKept)
-{
-    Add(0, 4 * kMiB - 512);
-    Add(8 * kMiB - 512, 512);
-    failure_.needed_bytes = 4 * kMiB - 512;
-    EXPECT_EQ(Judge(), HISTORY_FALSE);
-    rules_.granule_bytes = 2 * kMiB;
-    EXPECT_EQ(Judge(), HISTORY_TRUE);
 }
 
 TEST_F(HistoryTest, HasRoomForSoManyBlocks)

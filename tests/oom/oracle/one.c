@@ -37,7 +37,6 @@ static void note_failure(struct games *games, binade_pool *pool,
     };
     const struct history_rules rules = {
         .limit_bytes = report.limit_bytes,
-        .granule_bytes = games->strictness.granule_bytes,
     };
     enum history_verdict verdict =
         history_judge(history, &failure, &rules, NULL);

@@ -10,13 +10,11 @@
 #include <string.h>
 
 #include "tests/oom/oracle/crew.h"
-#include "tests/oom/oracle/fits.h"
 #include "tests/oom/oracle/games.h"
 
 static const char usage[] =
     "usage: oracle [--run=turns|threads|one] [--failures=N] [--seed=N]\n"
-    "              [--steps=N] [--threads=N] [--pools=N] [--granule=BYTES]\n"
-    "              [--event=free|late] [--own=live|free] [--after=yes|no]\n"
+    "              [--steps=N] [--threads=N] [--pools=N]\n"
     "              [--segments=many|one] [--wait=MS] [--check=no|yes]\n"
     "              [--show=N] [--driver=D]\n"
     "  --run=turns    random programs whose threads take turns; a false\n"
@@ -30,15 +28,6 @@ static const char usage[] =
     "  --steps=N      of a game, or of a thread's shift (default 1500)\n"
     "  --threads=N    of a game, at most (default 4)\n"
     "  --pools=N      with --run=one (default 20)\n"
-    "  --granule=N    a request takes whole units of so many bytes: a\n"
-    "                 power of two from 512 (default) to 2097152\n"
-    "  --event=late   a stream that is busy when the pool gives up excuses\n"
-    "                 all that was freed on it before; free (default): only "
-    "what\n"
-    "                 was freed while that work was queued\n"
-    "  --own=free     what is pending on the request's own stream is free for\n"
-    "                 it; live (default): it excuses a failure too\n"
-    "  --after=no     nothing is freed after an event (default yes)\n"
     "  --check=yes    with --run=turns: each verdict is checked by a second\n"
     "                 try once nothing is pending (default no)\n"
     "  --segments=one the whole limit is one segment (default many)\n"
@@ -50,21 +39,12 @@ static const char usage[] =
 
 static struct options {
     const char *run;
-    const char *event;
-    const char *own;
-    const char *after;
     const char *check;
     const char *segments;
     const char *driver;
-} options = {.run = "turns",
-             .event = "free",
-             .own = "live",
-             .after = "yes",
-             .check = "no",
-             .segments = "many"};
+} options = {.run = "turns", .check = "no", .segments = "many"};
 
 static struct games games = {
-    .strictness = {.granule_bytes = FITS_GRAIN_BYTES},
     .chances = {.thread_most = CREW_MOST / 2, .wait_ms = CHANCES_RANDOM},
     .seed = 1,
     .failures = 2000,
@@ -75,9 +55,6 @@ static struct games games = {
 
 static const struct argument arguments[] = {
     {"run", NULL, 0, 0, &options.run},
-    {"event", NULL, 0, 0, &options.event},
-    {"own", NULL, 0, 0, &options.own},
-    {"after", NULL, 0, 0, &options.after},
     {"check", NULL, 0, 0, &options.check},
     {"segments", NULL, 0, 0, &options.segments},
     {"driver", NULL, 0, 0, &options.driver},
@@ -87,8 +64,6 @@ static const struct argument arguments[] = {
     {"threads", &games.chances.thread_most, 1, CREW_MOST, NULL},
     {"wait", &games.chances.wait_ms, 0, 60000, NULL},
     {"pools", &games.pools, 1, 1000000, NULL},
-    {"granule", &games.strictness.granule_bytes, FITS_GRAIN_BYTES,
-     FITS_UNIT_BYTES, NULL},
     {"show", &games.shown, 0, 1000, NULL},
     {NULL, NULL, 0, 0, NULL},
 };
@@ -131,20 +106,7 @@ static bool read_run(play_fn **out)
 
 static bool read_options(play_fn **out)
 {
-    uint64_t granule_bytes = games.strictness.granule_bytes;
-    if (granule_bytes & (granule_bytes - 1)) {
-        (void)fprintf(
-            stderr, "--granule=%" PRIu64 " is not accepted: no power of two\n",
-            granule_bytes);
-        return false;
-    }
     return read_run(out) &&
-           read_choice("event", options.event, "free", "late",
-                       &games.strictness.is_event_late) &&
-           read_choice("own", options.own, "live", "free",
-                       &games.strictness.is_own_free) &&
-           read_choice("after", options.after, "no", "yes",
-                       &games.chances.has_after) &&
            read_choice("segments", options.segments, "many", "one",
                        &games.chances.has_one_segment) &&
            read_choice("check", options.check, "no", "yes", &games.is_checked);
@@ -180,11 +142,9 @@ int main(int argc, char **argv)
     if (!kit_open_driver(options.driver) || !device_find_controls())
         return EXIT_NO_DRIVER;
     printf("--run=%s --seed=%" PRIu64 " --steps=%" PRIu64 " --threads=%" PRIu64
-           " --granule=%" PRIu64
-           " --event=%s --own=%s --after=%s --segments=%s\n",
+           " --segments=%s\n",
            options.run, games.seed, games.steps, games.chances.thread_most,
-           games.strictness.granule_bytes, options.event, options.own,
-           options.after, options.segments);
+           options.segments);
     (void)fflush(stdout);
     device_init(&games.device);
     play(&games);

@@ -23,17 +23,13 @@ static void must(binade_status status, const char *call)
 }
 
 void play_begin(struct play *play, struct device *device,
-                const struct setting *setting,
-                const struct strictness *strictness, size_t block_capacity,
+                const struct setting *setting, size_t block_capacity,
                 struct tally *tally)
 {
     *play = (struct play){.device = device, .tally = tally};
     play->rules = (struct history_rules){
         .limit_bytes = setting->limit_bytes,
         .wait_ns = setting->wait_ms * UINT64_C(1000000),
-        .granule_bytes = strictness->granule_bytes,
-        .is_event_late = strictness->is_event_late,
-        .is_own_free = strictness->is_own_free,
     };
     play->history = history_create(block_capacity);
     kit_require(play->history != NULL, "history_create");
@@ -107,17 +103,17 @@ struct history_block *play_alloc(struct play *play, uint32_t stream,
     return block;
 }
 
-/* Frees after an event of the program's own. */
+/* Frees after an event of the program's own. One that is not over then waits for
+ * all streams, as the pool may not keep it. */
 static binade_status free_after(const struct play *play, uint32_t stream,
                                 binade_devptr address,
                                 struct history_free *freed)
 {
     CUevent event = NULL;
     MUST(cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    freed->queued.begin = kit_now_ns();
     MUST(cu.cuEventRecord(event, play->device->streams[stream]));
-    freed->queued.end = kit_now_ns();
-    freed->has_event = true;
+    freed->streams =
+        cu.cuEventQuery(event) == CUDA_SUCCESS ? 0 : HISTORY_ALL_STREAMS;
     freed->call.begin = kit_now_ns();
     binade_status status = binade_free_after(play->pool, address, event);
     freed->call.end = kit_now_ns();
@@ -131,7 +127,6 @@ static binade_status free_on(const struct play *play, binade_devptr address,
     freed->call.begin = kit_now_ns();
     binade_status status = binade_free(play->pool, address, stream);
     freed->call.end = kit_now_ns();
-    freed->queued = freed->call;
     return status;
 }
 
@@ -260,9 +255,9 @@ uint64_t random_size(uint64_t *random, uint64_t limit_bytes)
     }
 }
 
-enum how random_how(uint64_t *random, const struct chances *chances)
+enum how random_how(uint64_t *random)
 {
-    uint32_t count = chances->has_after ? HOW_COUNT : FREE_AFTER;
-    return random_once_in(random, 2) ? FREE_ON
-                                     : (enum how)random_below(random, count);
+    return random_once_in(random, 2)
+               ? FREE_ON
+               : (enum how)random_below(random, HOW_COUNT);
 }

@@ -41,17 +41,9 @@ enum how {
 
 /* What games may have. */
 struct chances {
-    bool has_after;       /* frees after an event */
     bool has_one_segment; /* the whole limit is one */
     uint64_t thread_most;
     uint64_t wait_ms; /* of all pools, or CHANCES_RANDOM */
-};
-
-/* What the oracle expects, besides the setting's limit and wait. */
-struct strictness {
-    uint64_t granule_bytes;
-    bool is_event_late;
-    bool is_own_free;
 };
 
 /* What came of all games. */
@@ -81,8 +73,7 @@ struct refusal {
 };
 
 void play_begin(struct play *play, struct device *device,
-                const struct setting *setting,
-                const struct strictness *strictness, size_t block_capacity,
+                const struct setting *setting, size_t block_capacity,
                 struct tally *tally);
 /* Everything that the pool gave has to be freed, or is given up. */
 void play_end(struct play *play);
@@ -109,6 +100,6 @@ void play_check(struct play *play, const struct refusal *refusal,
 /* A pool of a random kind, and a size of a block for it. */
 struct setting random_setting(uint64_t *random, const struct chances *chances);
 uint64_t random_size(uint64_t *random, uint64_t limit_bytes);
-enum how random_how(uint64_t *random, const struct chances *chances);
+enum how random_how(uint64_t *random);
 
 #endif

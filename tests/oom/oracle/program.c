@@ -27,7 +27,7 @@ static struct step random_step(const struct program *program, uint64_t *random)
         .thread = random_below(random, program->setting.thread_count),
         .stream = random_below(random, DEVICE_STREAMS),
         .slot = random_below(random, PROGRAM_SLOTS / 8),
-        .how = random_how(random, &program->chances),
+        .how = random_how(random),
         .other = random_below(random, DEVICE_STREAMS),
         .size_bytes = random_size(random, program->setting.limit_bytes),
     };

@@ -54,8 +54,7 @@ static void give_one(struct player *player)
     uint32_t at = random_below(&player->random, player->count);
     struct history_block *block = player->hand[at];
     player->hand[at] = player->hand[--player->count];
-    play_free(&player->game->play, block,
-              random_how(&player->random, &player->game->chances),
+    play_free(&player->game->play, block, random_how(&player->random),
               random_stream(player), random_stream(player));
 }
 
@@ -204,7 +203,7 @@ static void play_game(struct games *games, uint64_t seed)
     game.setting = random_setting(&random, &games->chances);
     MUST(cu.cuCtxGetCurrent(&game.context));
     (void)pthread_mutex_init(&game.market_lock, NULL);
-    play_begin(&game.play, &games->device, &game.setting, &games->strictness,
+    play_begin(&game.play, &games->device, &game.setting,
                SHIFTS * game.steps * game.setting.thread_count, &games->tally);
     struct player *players = make_players(&game, seed);
     for (unsigned i = 0; i < SHIFTS; i++)

@@ -72,7 +72,7 @@ size_t turns_play(struct games *games, const struct program *program,
     struct crew crew;
     size_t found = program->count;
     play_begin(&turn.play, &games->device, &program->setting,
-               &games->strictness, program->count + 1, tally);
+               program->count + 1, tally);
     crew_begin(&crew, program->setting.thread_count);
     for (size_t i = 0; i < program->count; i++) {
         do_step(&turn, &crew, &program->steps[i]);
