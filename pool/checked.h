@@ -45,6 +45,11 @@ BINADE_MUST_USE binade_status binadei_checked_free(struct binadei_call *call,
  * the scope's. */
 BINADE_MUST_USE binade_status binadei_checked_release(struct binadei_call *call,
                                                       binade_devptr address);
+/* A call for DONE goes on as one for the stream that the block at `address` was
+ * allocated for, if one is there. BINADE_OK, BINADE_E_INVALID (that stream is
+ * dead), BINADE_E_NO_HOST_MEMORY, or what the driver said. */
+BINADE_MUST_USE binade_status binadei_checked_turn(struct binadei_call *call,
+                                                   binade_devptr address);
 BINADE_MUST_USE binade_status binadei_checked_use(struct binadei_call *call,
                                                   binade_devptr address,
                                                   binade_stream stream);

@@ -63,6 +63,7 @@ static void revive(struct binadei_call *call, const struct binadei_wish *wish,
     binadei_watch_unset_freed(checked, watch);
     watch->sequence = ++checked->sequence;
     watch->allocated = site;
+    watch->note = call->push->slot->note;
     watch->state = BINADEI_WATCH_LIVE;
     pthread_mutex_unlock(&checked->lock);
 }

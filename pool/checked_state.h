@@ -65,6 +65,7 @@ struct binadei_watch {
      * the tenant may be gone when something is found. */
     struct binadei_tenant *tenant;
     char tenant_name[BINADE_TENANT_NAME_BYTES];
+    uint32_t note; /* of the stream that it was allocated for */
     uint64_t sequence;
     uint64_t free_sequence;
     struct binadei_site allocated;

@@ -129,7 +129,7 @@ static inline bool give_by(const struct binadei_thread *thread,
 {
     uint32_t class_index = class_at(pool, address);
     return (class_index < BINADEI_SMALL_CLASSES &&
-            binadei_hit_free(route, class_index, address)) ||
+            binadei_hit_free_noted(route, class_index, address)) ||
            binadei_tenant_free(thread, route, pool, address);
 }
 
@@ -175,6 +175,7 @@ binade_status binade_free(binade_pool *pool, binade_devptr address,
         uint32_t class_index =
             BINADEI_LIKELY(route) ? class_at(pool, address) : BINADEI_CLASSES;
         bool is_given = BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
+                        BINADEI_LIKELY(!route->note) &&
                         binadei_hit_free(route, class_index, address);
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(is_given))
@@ -191,7 +192,7 @@ static inline bool give_sized_by(const struct binadei_thread *thread,
 {
     uint32_t found = class_at(pool, address);
     return (found == class_index &&
-            binadei_hit_free(route, class_index, address)) ||
+            binadei_hit_free_noted(route, class_index, address)) ||
            (found == (class_index | BINADEI_BYTE_SPECIAL) &&
             binadei_tenant_free(thread, route, pool, address));
 }
@@ -237,12 +238,93 @@ binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
             BINADEI_LIKELY(route) &&
             BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
             BINADEI_LIKELY(class_at(pool, address) == class_index) &&
+            BINADEI_LIKELY(!route->note) &&
             binadei_hit_free(route, class_index, address);
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(is_given))
             return BINADE_OK;
     }
     return free_sized_other(pool, address, size_bytes, stream);
+}
+
+/* Inside: the caches of the thread's last route, if it may have hits and takes
+ * blocks with this note; else those of another of its streams. NULL: none. */
+static struct binadei_cache *own_cache(struct binadei_thread *thread,
+                                       const binade_pool *pool, uint32_t note)
+{
+    const struct binadei_route *last = thread->last;
+    if (last && last->note == note &&
+        binadei_hit_is_right(last, pool, last->stream) &&
+        !binadei_hit_is_claimed(thread))
+        return last->push;
+    const struct binadei_route *done =
+        binadei_hit_find(thread, pool, BINADE_STREAM_DONE);
+    struct binadei_cache *cache = done ? done->push->member->caches : NULL;
+    while (cache && cache->slot->note != note)
+        cache = cache->next;
+    return cache;
+}
+
+/* Whether the thread's cache of the block's own stream took it. */
+static bool give_own(const binade_pool *pool, binade_devptr address)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    binadei_grain start;
+    uint32_t class_index = class_at(pool, address);
+    if (class_index >= BINADEI_SMALL_CLASSES || !pool->engine->notes ||
+        !binadei_grain_of(pool->lookup, address, &start) ||
+        !binadei_hit_begin(thread))
+        return false;
+    uint32_t note = binadei_note_at(pool->engine->notes, start);
+    struct binadei_cache *cache =
+        note > BINADEI_NOTE_ANY ? own_cache(thread, pool, note) : NULL;
+    bool is_given =
+        cache && binadei_hit_push(&cache->magazines[class_index], address);
+    binadei_thread_leave(thread);
+    return is_given;
+}
+
+/* A call for DONE goes on as one for the stream that the block was allocated
+ * for. An address that is no block's is for the free to refuse. */
+static binade_status turn_to_own(struct binadei_call *call,
+                                 binade_devptr address)
+{
+    struct binadei_block block;
+    if (!(call->pool->body->options.flags & BINADE_POOL_NOTE_STREAMS))
+        return binadei_fail(BINADE_E_UNSUPPORTED, "the pool was made without "
+                                                  "BINADE_POOL_NOTE_STREAMS");
+    if (binadei_is_lost(call->pool))
+        return BINADE_OK;
+    if (call->pool->body->checked)
+        return binadei_checked_turn(call, address);
+    if (binadei_block_at(call->engine, address, &block) != BINADE_OK)
+        return BINADE_OK;
+    binade_status status = binadei_call_turn(
+        call, binadei_note_at(call->engine->notes, block.start));
+    return status == BINADE_OK ? binadei_call_look(call) : status;
+}
+
+static __attribute__((noinline)) binade_status
+free_own_slow(binade_pool *pool, binade_devptr address)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    if (address)
+        status = turn_to_own(&call, address);
+    if (address && status == BINADE_OK)
+        status = free_and_note(&call, address, 0);
+    binadei_call_end(&call);
+    return status;
+}
+
+binade_status binade_free_own(binade_pool *pool, binade_devptr address)
+{
+    bool is_dead =
+        !pool || (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
+    return !is_dead && give_own(pool, address) ? BINADE_OK
+                                               : free_own_slow(pool, address);
 }
 
 binade_status binade_free_batch(binade_pool *pool,

@@ -78,7 +78,7 @@ static bool push(const struct binadei_route *route, binade_devptr address,
     uint32_t class_index;
     struct binadei_history_ring *ring = route->push->member->history;
     if (!find_class(route->pool, address, size_bytes, &class_index) ||
-        !binadei_hit_free(route, class_index, address))
+        !binadei_hit_free_noted(route, class_index, address))
         return false;
     binadei_history_begin_note(ring);
     const struct binadei_note note = {

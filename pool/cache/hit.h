@@ -124,11 +124,26 @@ static inline bool binadei_hit_push(struct binadei_magazine *magazine,
     return true;
 }
 
-/* Inside: pushes a block of a small class, or returns false. */
+/* Inside: pushes a block of a small class, or returns false. The pool does not
+ * note streams. */
 static inline bool binadei_hit_free(const struct binadei_route *route,
                                     uint32_t class_index, binade_devptr address)
 {
     return binadei_hit_push(&route->push->magazines[class_index], address);
+}
+
+/* The same, where it may: the block is the route's stream's now. */
+static inline bool binadei_hit_free_noted(const struct binadei_route *route,
+                                          uint32_t class_index,
+                                          binade_devptr address)
+{
+    const struct binade_pool *pool = route->pool;
+    binadei_grain start;
+    if (!binadei_hit_free(route, class_index, address))
+        return false;
+    if (route->note && binadei_grain_of(pool->lookup, address, &start))
+        binadei_note_put(pool->engine->notes, start, route->note);
+    return true;
 }
 
 #endif

@@ -28,8 +28,11 @@ static void push(struct binadei_cache *cache, const struct binadei_block *block,
 {
     struct binadei_magazine *magazine = &cache->magazines[block->class_index];
     uint32_t count = binadei_magazine_count(magazine);
+    const struct binadei_engine *engine = cache->member->engine;
     magazine->addresses[count] = address;
     binadei_magazine_set(magazine, count + 1);
+    if (engine->notes)
+        binadei_note_put(engine->notes, block->start, cache->slot->note);
     if (block->class_index >= BINADEI_SMALL_CLASSES)
         binadei_count_add(&cache->run_cached_bytes,
                           block->grains * BINADEI_GRAIN_BYTES);

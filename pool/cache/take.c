@@ -115,6 +115,14 @@ static void mark(struct binadei_engine *engine, binadei_grain start,
     binadei_buddy_set_class(engine->buddy, start, byte);
 }
 
+void binadei_note_stream(const struct binadei_call *call, binade_devptr address)
+{
+    binadei_grain start;
+    if (call->engine->notes &&
+        binadei_grain_of(call->engine->lookup, address, &start))
+        binadei_note_put(call->engine->notes, start, call->push->slot->note);
+}
+
 /* One block from the buddy, straight to the caller. */
 static void hand_out(struct binadei_call *call,
                      const struct binadei_request *request, binadei_grain start,
@@ -139,6 +147,8 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     /* The lowest is on top. The magazine has room: see its refill. */
     for (uint32_t i = taken; i-- > 1;) {
         mark(engine, starts[i], request);
+        if (engine->notes)
+            binadei_note_put(engine->notes, starts[i], cache->slot->note);
         magazine->addresses[count++] =
             binadei_address_of(engine->lookup, starts[i]);
     }
