@@ -11,6 +11,7 @@
 #include "pool/body.h"
 #include "pool/cache/hit.h"
 #include "pool/checked.h"
+#include "pool/privates.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
 #include "pool/tenant.h"
@@ -49,15 +50,21 @@ static binade_status put_shared(struct binadei_call *call,
                         "the block at 0x%llx was freed before", address);
 }
 
-/* What a graph may use is kept for it. */
+/* What a graph may use is kept for it, by its scope or by its scope's arena; and
+ * what is an arena's, by that. */
 static binade_status put(struct binadei_call *call,
                          const struct binadei_block *block,
                          binade_devptr address)
 {
+    bool is_special = (block->byte & BINADEI_BYTE_SPECIAL) != 0;
     bool is_kept = false;
     binade_status status = BINADE_OK;
-    if (block->byte & BINADEI_BYTE_SPECIAL || call->is_capturing)
+    if (is_special && call->is_capturing)
+        status = binadei_privates_free(call, block, address, NULL, &is_kept);
+    if (status == BINADE_OK && !is_kept && (is_special || call->is_capturing))
         status = binadei_scopes_free(call, block, address, &is_kept);
+    if (status == BINADE_OK && !is_kept && is_special && !call->is_capturing)
+        status = binadei_privates_free(call, block, address, NULL, &is_kept);
     return status == BINADE_OK && !is_kept ? put_shared(call, block, address)
                                            : status;
 }

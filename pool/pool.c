@@ -273,6 +273,7 @@ static binade_status unmake(struct binadei_pool_body *body)
         status = gone;
     binadei_callbacks_fini(&body->callbacks);
     binadei_scopes_fini(&body->scopes);
+    binadei_privates_fini(&body->privates);
     binadei_maps_destroy(body->any_maps);
     if (body->buddy)
         binadei_buddy_destroy(body->buddy);
@@ -305,6 +306,7 @@ static binade_status create_by(const binade_pool_options *resolved,
     body->is_arena = is_arena;
     binadei_callbacks_init(&body->callbacks);
     binadei_scopes_init(&body->scopes);
+    binadei_privates_init(&body->privates);
     pool->body = body;
     struct binadei_trace_file *trace = NULL;
     binade_status status = binadei_record_open(conf, &trace);

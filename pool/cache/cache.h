@@ -113,6 +113,9 @@ bool binadei_take_last(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out);
 
+/* A block of the request's size begins there. */
+void binadei_mark_block(struct binadei_engine *engine, binadei_grain start,
+                        const struct binadei_request *request);
 /* Notes what stream a block was allocated for, if the pool does. */
 void binadei_note_stream(const struct binadei_call *call,
                          binade_devptr address);

@@ -103,8 +103,8 @@ static bool pop(struct binadei_cache *cache,
                            : pop_small(cache, request, out);
 }
 
-static void mark(struct binadei_engine *engine, binadei_grain start,
-                 const struct binadei_request *request)
+void binadei_mark_block(struct binadei_engine *engine, binadei_grain start,
+                        const struct binadei_request *request)
 {
     uint8_t byte = (uint8_t)(class_of(request) + 1);
     if (is_run(request)) {
@@ -128,7 +128,7 @@ static void hand_out(struct binadei_call *call,
                      const struct binadei_request *request, binadei_grain start,
                      binade_devptr *out)
 {
-    mark(call->engine, start, request);
+    binadei_mark_block(call->engine, start, request);
     count_alloc(call->member->done, request,
                 request->size.grains * BINADEI_GRAIN_BYTES);
     *out = binadei_address_of(call->engine->lookup, start);
@@ -146,7 +146,7 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     uint32_t count = binadei_magazine_count(magazine);
     /* The lowest is on top. The magazine has room: see its refill. */
     for (uint32_t i = taken; i-- > 1;) {
-        mark(engine, starts[i], request);
+        binadei_mark_block(engine, starts[i], request);
         if (engine->notes)
             binadei_note_put(engine->notes, starts[i], cache->slot->note);
         magazine->addresses[count++] =
