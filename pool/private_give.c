@@ -7,6 +7,7 @@
 #include "pool/privates.h"
 
 #include "pool/base/failure.h"
+#include "pool/base/step.h"
 #include "pool/body.h"
 #include "pool/cache/wait.h"
 #include "pool/scopes.h"
@@ -110,6 +111,7 @@ binade_status binadei_privates_free(struct binadei_call *call,
     if (status != BINADE_OK)
         return status;
     *out_is_private = true;
+    BINADEI_STEP("private.freed");
     pthread_mutex_lock(&arena->lock);
     bool is_its = binadei_private_mark_at(privates, page) == mark;
     if (is_its)

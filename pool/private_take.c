@@ -9,6 +9,7 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/step.h"
 #include "pool/body.h"
 #include "pool/cache/wait.h"
 #include "pool/ladder.h"
@@ -203,6 +204,7 @@ static binade_status grow(const struct want *want, binade_devptr *out)
     if (*out || status != BINADE_OK)
         return status;
     status = climb(want, page_count, &first);
+    BINADEI_STEP("private.climbed");
     if (status == BINADE_OK) {
         if (!take_new(want, first, page_count, out, &status))
             binadei_private_give_pages(want->call, first, page_count);

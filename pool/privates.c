@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/step.h"
 #include "pool/body.h"
 #include "pool/cache/wait.h"
 #include "pool/driver/section.h"
@@ -325,6 +326,7 @@ static bool poll_half(struct binadei_call *call, struct binadei_private *arena,
     pthread_mutex_unlock(&arena->lock);
     if (!wait.number || !is_over(call, &wait, may_wait))
         return false;
+    BINADEI_STEP("private.over");
     pthread_mutex_lock(&arena->lock);
     /* Not if others drained it, and closed the next. */
     bool is_due = arena->number && half->number && half->closings == closings;

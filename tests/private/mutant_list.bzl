@@ -109,3 +109,22 @@ MUTANTS = {
         _CAPTURES + "WhatWasFreedOutsideServesItOnlyWhenDone/Few",
     ),
 }
+
+# Between two looks under an arena's lock.
+STEP_MUTANTS = {
+    "late_frees_go_to_the_arena": (
+        "pool/private_give.c",
+        "s/bool is_its = binadei_private_mark_at\\(privates, page\\) == mark;/bool is_its = true;/",
+        "PrivateStep.AFreeIsOvertakenByTheRelease",
+    ),
+    "late_drains_take_the_next_closing": (
+        "pool/privates.c",
+        "s/half->number \\&\\& half->closings == closings/half->number/",
+        "PrivateStep.ADrainIsOvertakenByTheNextClosing",
+    ),
+    "late_pages_are_nobodys": (
+        "pool/private_take.c",
+        "s/if \\(!take_new\\(want, first, page_count, out, \\&status\\)\\)/if (!take_new(want, first, page_count, out, \\&status) \\&\\& status == BINADE_OK)/",
+        "PrivateStep.GrowingIsOvertakenByTheRelease",
+    ),
+}
