@@ -149,6 +149,9 @@ void binadei_watch_discharge(const struct binadei_call *call,
         binadei_account_release(&watch->tenant->account, call->thread->number,
                                 binadei_tenant_bytes(watch->size_bytes));
     watch->tenant = NULL;
+    if (watch->home.arena)
+        binadei_private_discharge(&watch->home, watch->size_bytes);
+    watch->home.arena = NULL;
 }
 
 /* Puts the pattern where the free itself is: what the program queues there

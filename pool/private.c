@@ -8,6 +8,7 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/cache/guard.h"
+#include "pool/checked.h"
 #include "pool/options.h"
 #include "pool/privates.h"
 #include "pool/recorded.h"
@@ -24,11 +25,7 @@ binade_status binade_private_create(binade_pool *pool, uint64_t limit_bytes,
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    status = pool->body->checked
-                 ? binadei_fail(BINADE_E_UNSUPPORTED,
-                                "a pool that is checked or passes all through "
-                                "has no private arenas")
-                 : binadei_private_make(&call, limit_bytes, out);
+    status = binadei_private_make(&call, limit_bytes, out);
     binadei_call_leave(&call);
     return status;
 }
@@ -48,7 +45,7 @@ static binade_status begin(binade_private arena, binade_stream stream,
         return binadei_fail(BINADE_E_INVALID,
                             "no such private arena: it was released before, or "
                             "its pool is gone");
-    status = binadei_call_begin(pool, stream, call);
+    status = binadei_checked_begin(pool, stream, call);
     if (status != BINADE_OK)
         return status;
     *out = (struct binadei_private_ref){
@@ -116,7 +113,10 @@ static binade_status take(struct binadei_call *call,
                             size_bytes, (unsigned long long)limit_bytes);
     const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
                                             size_bytes, 1, true};
+    const struct binadei_wish wish = {size_bytes, 1, true, true, NULL};
     binade_status status = find_scope(call, ref, &scope);
+    if (status == BINADE_OK && ref->arena->is_account)
+        return binadei_checked_alloc_private(call, ref, &wish, out);
     return status == BINADE_OK
                ? binadei_private_take(call, ref, scope, &request, true, out)
                : status;
@@ -172,7 +172,11 @@ binade_status binade_private_claim(binade_private arena, binade_devptr address,
     binade_status status = begin(arena, stream, &call, &ref);
     if (status != BINADE_OK)
         return status;
-    status = binadei_private_take_at(&call, &ref, address, &request);
+    status = ref.arena->is_account
+                 ? binadei_fail(BINADE_E_UNSUPPORTED,
+                                "in a pool that is checked or passes all "
+                                "through nothing can be claimed")
+                 : binadei_private_take_at(&call, &ref, address, &request);
     note(&call, status, address, size_bytes);
     binadei_call_end(&call);
     return status;

@@ -130,8 +130,9 @@ static uint32_t remove_pages(struct binadei_call *call,
                              binadei_page *out_first)
 {
     struct binadei_half *half = &arena->halves[side];
-    uint32_t page_count =
-        binadei_private_may_lend(arena, side) ? binadei_half_longest(half) : 0;
+    uint32_t page_count = half->done && binadei_private_may_lend(arena, side)
+                              ? binadei_half_longest(half)
+                              : 0;
     if (!page_count || !binadei_half_remove(half, page_count, out_first))
         return 0;
     binadei_private_set_marks(&call->pool->body->privates, *out_first,
@@ -259,7 +260,8 @@ static void end(struct binadei_call *call, struct binadei_private *arena)
     const struct binadei_privates *privates = &call->pool->body->privates;
     for (unsigned i = 0; i < BINADEI_PRIVATE_SIDES; i++)
         pass_pages(call, arena, i, false, to_any);
-    recount(call, arena, disown(privates, arena));
+    if (!arena->is_account)
+        recount(call, arena, disown(privates, arena));
     arena->number = 0;
     binadei_private_free_halves(arena);
 }

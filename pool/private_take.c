@@ -108,31 +108,6 @@ static binade_devptr borrow(const struct want *want)
     return 0;
 }
 
-static binade_status refuse_limit(const struct binadei_private *arena,
-                                  uint64_t bytes)
-{
-    return binadei_fail(
-        BINADE_E_BUDGET,
-        "%llu bytes more: the private arena has %llu of a limit of %llu",
-        (unsigned long long)bytes, (unsigned long long)arena->reserved_bytes,
-        (unsigned long long)arena->limit_bytes);
-}
-
-/* Lock held: before the pool is asked, so that others do not pass the limit. */
-static binade_status reserve(struct binadei_private *arena, uint64_t bytes)
-{
-    if (bytes > arena->limit_bytes)
-        return binadei_fail(BINADE_E_TOO_LARGE,
-                            "%llu bytes: the private arena never has more than "
-                            "%llu",
-                            (unsigned long long)bytes,
-                            (unsigned long long)arena->limit_bytes);
-    if (arena->reserved_bytes > arena->limit_bytes - bytes)
-        return refuse_limit(arena, bytes);
-    arena->reserved_bytes += bytes;
-    return BINADE_OK;
-}
-
 /* The pool counts the pages of arenas as blocks in use: as one each, since they
  * go back in other pieces than they come. */
 static void count_grant(struct binadei_call *call, uint32_t page_count)
@@ -199,7 +174,7 @@ static binade_status grow(const struct want *want, binade_devptr *out)
         return status;
     *out = borrow(want);
     if (!*out)
-        status = reserve(arena, bytes);
+        status = binadei_private_reserve(arena, bytes);
     binadei_private_leave(arena);
     if (*out || status != BINADE_OK)
         return status;

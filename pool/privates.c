@@ -91,6 +91,7 @@ static bool is_free(struct binadei_private *arena)
 
 /* Lock of all held. A place that is free; NULL, and why. */
 static struct binadei_private *find_place(struct binadei_privates *privates,
+                                          bool is_account,
                                           binade_status *out_status)
 {
     struct binadei_private *arena;
@@ -111,6 +112,7 @@ static struct binadei_private *find_place(struct binadei_privates *privates,
         return NULL;
     pthread_mutex_init(&arena->lock, NULL);
     arena->place = place;
+    arena->is_account = is_account;
     /* PA.release. */
     atomic_store_explicit(&privates->places[place], arena,
                           memory_order_release);
@@ -149,14 +151,17 @@ static binade_status make(struct binadei_call *call, uint64_t limit_bytes,
     struct binadei_privates *privates = &call->pool->body->privates;
     binade_status status = BINADE_OK;
     const binade_private number = binadei_scope_next_number();
-    struct binadei_private *arena = find_place(privates, &status);
+    const bool is_account = call->pool->body->checked != NULL;
+    struct binadei_private *arena = find_place(privates, is_account, &status);
     if (!arena)
         return status;
-    if (!make_owners(privates) || !binadei_scope_name(number, call->pool))
+    if ((!is_account && !make_owners(privates)) ||
+        !binadei_scope_name(number, call->pool))
         return binadei_private_no_memory();
     /* Who still looks at the place has another number. */
     pthread_mutex_lock(&arena->lock);
-    status = make_halves(arena);
+    if (!is_account)
+        status = make_halves(arena);
     if (status == BINADE_OK)
         begin(arena, number, limit_bytes);
     pthread_mutex_unlock(&arena->lock);
@@ -368,4 +373,64 @@ binade_status binadei_private_fill(const struct binadei_private_ref *ref,
                               BINADEI_GRAIN_BYTES;
     binadei_private_leave(ref->arena);
     return BINADE_OK;
+}
+
+/* --- accounts --- */
+
+static binade_status refuse_limit(const struct binadei_private *arena,
+                                  uint64_t bytes)
+{
+    return binadei_fail(
+        BINADE_E_BUDGET,
+        "%llu bytes more: the private arena has %llu of a limit of %llu",
+        (unsigned long long)bytes, (unsigned long long)arena->reserved_bytes,
+        (unsigned long long)arena->limit_bytes);
+}
+
+/* Lock held: before the pool is asked, so that others do not pass the limit. */
+binade_status binadei_private_reserve(struct binadei_private *arena,
+                                      uint64_t bytes)
+{
+    if (bytes > arena->limit_bytes)
+        return binadei_fail(BINADE_E_TOO_LARGE,
+                            "%llu bytes: the private arena never has more than "
+                            "%llu",
+                            (unsigned long long)bytes,
+                            (unsigned long long)arena->limit_bytes);
+    if (arena->reserved_bytes > arena->limit_bytes - bytes)
+        return refuse_limit(arena, bytes);
+    arena->reserved_bytes += bytes;
+    return BINADE_OK;
+}
+
+binade_status binadei_private_charge(const struct binadei_private_ref *ref,
+                                     uint64_t bytes)
+{
+    struct binadei_private *arena = ref->arena;
+    binade_status status = binadei_private_enter(ref);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_private_reserve(arena, bytes);
+    if (status == BINADE_OK) {
+        arena->live_count++;
+        arena->live_bytes = arena->reserved_bytes;
+        if (arena->live_bytes > arena->live_peak_bytes)
+            arena->live_peak_bytes = arena->live_bytes;
+        arena->reserved_peak_bytes = arena->live_peak_bytes;
+    }
+    binadei_private_leave(arena);
+    return status;
+}
+
+void binadei_private_discharge(const struct binadei_private_ref *ref,
+                               uint64_t bytes)
+{
+    struct binadei_private *arena = ref->arena;
+    pthread_mutex_lock(&arena->lock);
+    if (arena->number == ref->number) {
+        arena->live_count--;
+        arena->reserved_bytes -= bytes;
+        arena->live_bytes = arena->reserved_bytes;
+    }
+    pthread_mutex_unlock(&arena->lock);
 }

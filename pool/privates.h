@@ -32,6 +32,9 @@ enum binadei_private_side {
 struct binadei_private {
     pthread_mutex_t lock;
     uint32_t place; /* constant */
+    /* In a pool that is checked or passes all through an arena is an account: it
+     * has no memory, and what it has live is what the sums below say. Constant. */
+    bool is_account;
     /* All else is under the lock. */
     binade_private number; /* 0: the place is free */
     uint64_t limit_bytes;  /* UINT64_MAX: none */
@@ -97,6 +100,12 @@ BINADE_MUST_USE binade_status binadei_private_take_at(
 BINADE_MUST_USE binade_status binadei_privates_free(
     struct binadei_call *call, const struct binadei_block *block,
     binade_devptr address, CUevent event, bool *out_is_private);
+/* An account has so many bytes more, in a block; or not any more, if it is the
+ * same yet. BINADE_OK, BINADE_E_INVALID, BINADE_E_TOO_LARGE, BINADE_E_BUDGET. */
+BINADE_MUST_USE binade_status
+binadei_private_charge(const struct binadei_private_ref *ref, uint64_t bytes);
+void binadei_private_discharge(const struct binadei_private_ref *ref,
+                               uint64_t bytes);
 /* Whose the page of a grain is; NULL: the pool's. */
 struct binadei_private *
 binadei_privates_owner(struct binadei_privates *privates, binadei_grain grain);
@@ -141,6 +150,10 @@ void binadei_private_count_return(struct binadei_call *call,
 /* Lock held. Whether pages that are done on one side may leave it. */
 bool binadei_private_may_lend(const struct binadei_private *arena,
                               unsigned side);
+/* Lock held: before memory is taken, so that others do not pass the limit.
+ * BINADE_OK, BINADE_E_TOO_LARGE, BINADE_E_BUDGET. */
+BINADE_MUST_USE binade_status
+binadei_private_reserve(struct binadei_private *arena, uint64_t bytes);
 /* Puts what waits behind an event, and drains what is over. True: memory became
  * done. Waits for all work if it must and `may_wait`: an old driver. */
 bool binadei_private_poll(struct binadei_call *call,

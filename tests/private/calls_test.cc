@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <functional>
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -96,18 +96,6 @@ TEST_F(PrivateArena, IsNotMadeOfWrongArguments)
     EXPECT_EQ(BINADE_E_INVALID,
               binade_private_create(pool, 2 * kMiB - 1, &arena));
     EXPECT_EQ(7u, arena);
-}
-
-TEST_F(PrivateArena, IsNotForPoolsThatLookAtEachBlock)
-{
-    for (uint32_t flags : {BINADE_POOL_CHECKED, BINADE_POOL_PASS_THROUGH}) {
-        binade_pool_options options = Defaults();
-        options.flags = flags;
-        Pool pool(options);
-        binade_private arena = 7;
-        EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_private_create(pool, 0, &arena));
-        EXPECT_EQ(7u, arena);
-    }
 }
 
 TEST_F(PrivateArena, ThatIsNoneIsRefused)
@@ -448,6 +436,92 @@ TEST_F(PrivateArena, ThereMayBeManyOfAPool)
     for (binade_private arena : arenas)
         EXPECT_EQ(BINADE_OK, binade_private_release(arena));
     EXPECT_EQ(100u, pool.End().block_count);
+}
+
+// In pools that look at each block an arena is an account.
+class PrivateAccount : public PrivateArena,
+                       public ::testing::WithParamInterface<uint32_t>
+{
+  protected:
+    PrivateAccount()
+    {
+        binade_pool_options options = Defaults();
+        options.flags = GetParam();
+        pool_.reset(new Pool(options));
+        arena_ = Make(*pool_, 4 * kMiB);
+    }
+
+    std::unique_ptr<Pool> pool_;
+    binade_private arena_;
+};
+INSTANTIATE_TEST_SUITE_P(Pools, PrivateAccount,
+                         ::testing::Values(BINADE_POOL_CHECKED |
+                                               BINADE_POOL_CHECKED_QUIET,
+                                           BINADE_POOL_PASS_THROUGH,
+                                           BINADE_POOL_CHECKED |
+                                               BINADE_POOL_CHECKED_QUIET |
+                                               BINADE_POOL_PASS_THROUGH));
+
+TEST_P(PrivateAccount, CountsAndKeepsItsLimit)
+{
+    binade_devptr refused = 7;
+    binade_devptr large = Alloc(arena_, 3 * kMiB);
+    EXPECT_EQ(BINADE_E_BUDGET,
+              binade_private_alloc(arena_, kMiB + 1, kStream, &refused));
+    EXPECT_EQ(BINADE_E_TOO_LARGE,
+              binade_private_alloc(arena_, 4 * kMiB + 1, kStream, &refused));
+    EXPECT_EQ(7u, refused);
+    binade_devptr small = Alloc(arena_, 100);
+    binade_private_info info = Info(arena_);
+    EXPECT_EQ(2u, info.live_count);
+    EXPECT_EQ(3 * kMiB + 100, info.live_bytes);
+    EXPECT_EQ(BINADE_E_UNSUPPORTED,
+              binade_private_claim(arena_, small, 100, kStream));
+    uint64_t bytes = 7;
+    EXPECT_EQ(BINADE_OK, binade_private_trim(arena_, &bytes));
+    EXPECT_EQ(0u, bytes);
+    pool_->Free(large);
+    EXPECT_EQ(BINADE_E_INVALID, binade_free(*pool_, large, kStream));
+    EXPECT_EQ(100u, Info(arena_).live_bytes);
+    EXPECT_EQ(3 * kMiB + 100, Info(arena_).live_peak_bytes);
+    EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+    // An ordinary block by now.
+    pool_->Free(small);
+    EXPECT_EQ(0u, pool_->Stats().allocation_current);
+    EXPECT_EQ(0u, pool_->Stats().allocated_bytes_current);
+}
+
+TEST_P(PrivateAccount, CountsWhatCapturesTake)
+{
+    Stream stream;
+    auto *begin = pool_test::Get<CUresult(CUstream, CUstreamCaptureMode)>(
+        "cuStreamBeginCapture_v2");
+    auto *end =
+        pool_test::Get<CUresult(CUstream, CUgraph *)>("cuStreamEndCapture");
+    CUgraph graph = nullptr;
+    binade_scope scope = 0;
+    binade_devptr block = 0;
+    binade_devptr refused = 7;
+    ASSERT_EQ(BINADE_OK, binade_private_scope_begin(arena_, stream, &scope));
+    ASSERT_EQ(CUDA_SUCCESS, begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_EQ(BINADE_OK, binade_alloc(*pool_, 3 * kMiB, stream, &block));
+    EXPECT_EQ(BINADE_E_BUDGET,
+              binade_alloc(*pool_, 2 * kMiB, stream, &refused));
+    binade_devptr other = Alloc(arena_, kMiB, stream);
+    EXPECT_EQ(2u, Info(arena_).live_count);
+    EXPECT_EQ(4 * kMiB, Info(arena_).live_bytes);
+    pool_->Free(block, stream);
+    EXPECT_EQ(CUDA_SUCCESS, end(stream, &graph));
+    EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
+    pool_->Free(other, stream);
+    EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+    EXPECT_EQ(0u, Info(arena_).live_count);
+    EXPECT_EQ(0u, Info(arena_).live_bytes);
+    EXPECT_EQ(0u, Info(arena_).graph_count);
+    EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+    EXPECT_EQ(CUDA_SUCCESS,
+              pool_test::Get<CUresult(CUgraph)>("cuGraphDestroy")(graph));
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(*pool_, stream));
 }
 
 } // namespace

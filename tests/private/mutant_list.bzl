@@ -47,7 +47,7 @@ MUTANTS = {
         _PLAIN + "IsReleasedBehindAllWork/Few",
     ),
     "arenas_keep_no_limit": (
-        "pool/private_take.c",
+        "pool/privates.c",
         "s/if \\(arena->reserved_bytes > arena->limit_bytes - bytes\\)/if (0)/",
         _PLAIN + "ServesNobodyElseOfThePool/Few",
     ),

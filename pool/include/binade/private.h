@@ -8,8 +8,9 @@
  * are something else: binade/host.h.)
  *
  * A block of an arena is freed like any other, by binade_free() and its kin.
- * Pools that are checked or pass all through have no arenas, and blocks of
- * arenas are not exported.
+ * Blocks of arenas are not exported. In a pool that is checked or passes all
+ * through, an arena is an account: it has limit and sums, by the bytes that were
+ * asked for, and captures share nothing.
  *
  * Statuses that every function below can return, besides those it names:
  * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
@@ -60,7 +61,7 @@ typedef struct binade_private_info {
 /**
  * Makes an arena. It takes memory of the pool when it needs some.
  *
- * @param pool         The pool, neither checked nor passing all through.
+ * @param pool         The pool.
  * @param limit_bytes  Most that the arena may take, by whole pages of 2 MiB; 0:
  *                     no limit of its own.
  * @param out          [out] The arena. Written only when BINADE_OK is returned.
@@ -68,7 +69,6 @@ typedef struct binade_private_info {
  * @return BINADE_OK
  * @return BINADE_E_INVALID      `pool` or `out` is NULL, the pool destroyed, or
  *         `limit_bytes` is neither 0 nor 2 MiB at least.
- * @return BINADE_E_UNSUPPORTED  The pool is checked, or passes all through.
  * @return BINADE_E_TOO_LARGE    The pool has 4096 of them.
  * @return BINADE_E_NO_HOST_MEMORY
  *
@@ -154,6 +154,7 @@ binade_private_alloc(binade_private arena, size_t size_bytes,
  * @return BINADE_E_FOREIGN  The bytes are not the arena's, or not all of the
  *         same half: captures' or others' (docs/scopes.md).
  * @return BINADE_E_BUSY     A part of them is in use. Nothing changed.
+ * @return BINADE_E_UNSUPPORTED  The pool is checked, or passes all through.
  * @return BINADE_E_NO_HOST_MEMORY
  *
  * Ownership: the caller's until it is freed.
