@@ -62,9 +62,13 @@ static binade_status alloc_in(struct binadei_call *call,
         wish->is_exact ? binadei_full_size_of_bytes(wish->size_bytes)
                        : binadei_size_of_bytes(wish->size_bytes),
         wish->size_bytes, alignment_grains(call, wish), wish->is_exact};
-    return call->capture.kind >= BINADEI_CAPTURE_BROKEN
-               ? binadei_scopes_alloc(call, &request, wish->may_wait, out)
-               : binadei_climb(call, &request, wish->may_wait, out);
+    binade_status status =
+        call->capture.kind >= BINADEI_CAPTURE_BROKEN
+            ? binadei_scopes_alloc(call, &request, wish->may_wait, out)
+            : binadei_climb(call, &request, wish->may_wait, out);
+    if (status == BINADE_OK)
+        binadei_note_stream(call, *out);
+    return status;
 }
 
 static void note(const struct binadei_call *call,

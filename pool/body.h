@@ -14,6 +14,7 @@
 #include "pool/driver/context.h"
 #include "pool/exposed.h"
 #include "pool/ipc/exports.h"
+#include "pool/privates.h"
 #include "pool/scopes.h"
 #include "pool/segment/segment.h"
 
@@ -36,6 +37,7 @@ struct binadei_pool_body {
     struct binadei_exports *exports; /* NULL: the pool is not exportable */
     struct binadei_callbacks callbacks;
     struct binadei_scopes scopes;
+    struct binadei_privates privates;
     struct binadei_checked *checked; /* NULL: an ordinary pool */
     struct binadei_exposed exposed;
 };

@@ -16,6 +16,7 @@
 
 struct binadei_checked;
 struct binadei_pool_body;
+struct binadei_private_ref;
 
 /* For a pool that is whole but for this; `source` is what it reserves from.
  * BINADE_OK, BINADE_E_NO_HOST_MEMORY, or what the driver said. */
@@ -36,6 +37,10 @@ BINADE_MUST_USE binade_status binadei_checked_begin(struct binade_pool *pool,
 BINADE_MUST_USE binade_status
 binadei_checked_alloc(struct binadei_call *call,
                       const struct binadei_wish *wish, binade_devptr *out);
+/* The same for a private arena, which is charged. */
+BINADE_MUST_USE binade_status binadei_checked_alloc_private(
+    struct binadei_call *call, const struct binadei_private_ref *home,
+    const struct binadei_wish *wish, binade_devptr *out);
 /* `size_bytes` 0: not said. `event` NULL: behind the call's stream. */
 BINADE_MUST_USE binade_status binadei_checked_free(struct binadei_call *call,
                                                    binade_devptr address,
@@ -45,6 +50,11 @@ BINADE_MUST_USE binade_status binadei_checked_free(struct binadei_call *call,
  * the scope's. */
 BINADE_MUST_USE binade_status binadei_checked_release(struct binadei_call *call,
                                                       binade_devptr address);
+/* A call for DONE goes on as one for the stream that the block at `address` was
+ * allocated for, if one is there. BINADE_OK, BINADE_E_INVALID (that stream is
+ * dead), BINADE_E_NO_HOST_MEMORY, or what the driver said. */
+BINADE_MUST_USE binade_status binadei_checked_turn(struct binadei_call *call,
+                                                   binade_devptr address);
 BINADE_MUST_USE binade_status binadei_checked_use(struct binadei_call *call,
                                                   binade_devptr address,
                                                   binade_stream stream);

@@ -200,6 +200,7 @@ binade_status binadei_watch_alloc(struct binadei_call *call,
         return status;
     }
     binadei_site_set(checked, &watch->allocated, call->stream);
+    watch->note = call->push->slot->note;
     publish(checked, watch);
     *out = watch->address;
     return BINADE_OK;

@@ -149,6 +149,9 @@ void binadei_watch_discharge(const struct binadei_call *call,
         binadei_account_release(&watch->tenant->account, call->thread->number,
                                 binadei_tenant_bytes(watch->size_bytes));
     watch->tenant = NULL;
+    if (watch->home.arena)
+        binadei_private_discharge(&watch->home, watch->size_bytes);
+    watch->home.arena = NULL;
 }
 
 /* Puts the pattern where the free itself is: what the program queues there
@@ -236,6 +239,30 @@ binade_status binadei_checked_free(struct binadei_call *call,
         binadei_shelf_add(call, watch);
     }
     return status;
+}
+
+/* The note of a live block; 0: none is there. */
+static uint32_t note_of(struct binadei_checked *checked, binade_devptr address)
+{
+    pthread_mutex_lock(&checked->lock);
+    const struct binadei_watch *watch = binadei_watch_find(checked, address);
+    bool is_live = watch && watch->state == BINADEI_WATCH_LIVE;
+    uint32_t note = is_live ? watch->note : 0;
+    pthread_mutex_unlock(&checked->lock);
+    return note;
+}
+
+binade_status binadei_checked_turn(struct binadei_call *call,
+                                   binade_devptr address)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    uint32_t note = note_of(checked, address);
+    binade_status status = BINADE_OK;
+    if (note)
+        status = binadei_call_turn(call, note);
+    if (note && status == BINADE_OK)
+        status = binadei_checked_stream(checked, call->stream);
+    return note && status == BINADE_OK ? binadei_call_look(call) : status;
 }
 
 /* Whether it is a live block; if so, and `is_shared`, others use it from now

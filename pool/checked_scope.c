@@ -63,6 +63,7 @@ static void revive(struct binadei_call *call, const struct binadei_wish *wish,
     binadei_watch_unset_freed(checked, watch);
     watch->sequence = ++checked->sequence;
     watch->allocated = site;
+    watch->note = call->push->slot->note;
     watch->state = BINADEI_WATCH_LIVE;
     pthread_mutex_unlock(&checked->lock);
 }
@@ -97,21 +98,74 @@ static binade_status take(struct binadei_call *call, binade_scope number,
 }
 
 /* Another block rather than one that was freed, as long as there are some. */
-binade_status binadei_watch_alloc_captured(struct binadei_call *call,
-                                           const struct binadei_wish *wish,
-                                           binade_devptr *out)
+static binade_status take_or_reuse(struct binadei_call *call,
+                                   binade_scope number,
+                                   const struct binadei_wish *wish,
+                                   binade_devptr *out)
 {
-    binade_scope number;
     struct binadei_wish at_once = *wish;
     at_once.may_wait = false;
-    binade_status status = binadei_scope_require(call, &number);
-    if (status != BINADE_OK)
-        return status;
     if (!is_full(call->pool->body->checked) &&
         take(call, number, &at_once, out) == BINADE_OK)
         return BINADE_OK;
     return reuse(call, number, wish, out) ? BINADE_OK
                                           : take(call, number, wish, out);
+}
+
+/* The caller has the block. */
+static void set_home(struct binadei_checked *checked, binade_devptr address,
+                     const struct binadei_private_ref *home)
+{
+    pthread_mutex_lock(&checked->lock);
+    struct binadei_watch *watch = binadei_watch_find(checked, address);
+    if (watch)
+        watch->home = *home;
+    pthread_mutex_unlock(&checked->lock);
+}
+
+/* In a capture of scope `number`, or outside (0). */
+static binade_status take_for(struct binadei_call *call, binade_scope number,
+                              const struct binadei_private_ref *home,
+                              const struct binadei_wish *wish,
+                              binade_devptr *out)
+{
+    binade_status status = home->arena
+                               ? binadei_private_charge(home, wish->size_bytes)
+                               : BINADE_OK;
+    if (status != BINADE_OK)
+        return status;
+    status = number ? take_or_reuse(call, number, wish, out)
+                    : binadei_watch_alloc(call, wish, 0, NULL, out);
+    if (home->arena && status == BINADE_OK)
+        set_home(call->pool->body->checked, *out, home);
+    else if (home->arena)
+        binadei_private_discharge(home, wish->size_bytes);
+    return status;
+}
+
+binade_status binadei_watch_alloc_captured(struct binadei_call *call,
+                                           const struct binadei_wish *wish,
+                                           binade_devptr *out)
+{
+    binade_scope number;
+    binade_status status = binadei_scope_require(call, &number);
+    if (status != BINADE_OK)
+        return status;
+    const struct binadei_private_ref home =
+        binadei_private_of_scope(call, number);
+    return take_for(call, number, &home, wish, out);
+}
+
+binade_status binadei_checked_alloc_private(
+    struct binadei_call *call, const struct binadei_private_ref *home,
+    const struct binadei_wish *wish, binade_devptr *out)
+{
+    binade_status status = binadei_checked_stranger(call);
+    if (status != BINADE_OK)
+        return status;
+    return call->capture.kind >= BINADEI_CAPTURE_BROKEN
+               ? binadei_watch_alloc_captured(call, wish, out)
+               : take_for(call, 0, home, wish, out);
 }
 
 /* The block is kept before the scope is asked: from then on another thread may

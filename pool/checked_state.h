@@ -65,6 +65,9 @@ struct binadei_watch {
      * the tenant may be gone when something is found. */
     struct binadei_tenant *tenant;
     char tenant_name[BINADE_TENANT_NAME_BYTES];
+    /* The private arena that is charged for it; or none, or none any more. */
+    struct binadei_private_ref home;
+    uint32_t note; /* of the stream that it was allocated for */
     uint64_t sequence;
     uint64_t free_sequence;
     struct binadei_site allocated;
@@ -159,7 +162,7 @@ void binadei_queue_remove(struct binadei_watch_queue *queue,
 /* No lock: nobody else is there. Frees all records. */
 void binadei_watch_clear(struct binadei_checked *checked);
 
-/* checked_free.c: its tenant is charged no more, if it has one. By its mover; no
+/* checked_free.c: its tenant and arena are charged no more, if it has any. By its mover; no
  * lock held. */
 void binadei_watch_discharge(const struct binadei_call *call,
                              struct binadei_watch *watch);

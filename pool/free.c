@@ -11,6 +11,7 @@
 #include "pool/body.h"
 #include "pool/cache/hit.h"
 #include "pool/checked.h"
+#include "pool/privates.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
 #include "pool/tenant.h"
@@ -48,15 +49,21 @@ static binade_status put_shared(struct binadei_call *call,
                         "the block at 0x%llx was freed before", address);
 }
 
-/* What a graph may use is kept for it. */
+/* What a graph may use is kept for it, by its scope or by its scope's arena; and
+ * what is an arena's, by that. */
 static binade_status put(struct binadei_call *call,
                          const struct binadei_block *block,
                          binade_devptr address)
 {
+    bool is_special = (block->byte & BINADEI_BYTE_SPECIAL) != 0;
     bool is_kept = false;
     binade_status status = BINADE_OK;
-    if (block->byte & BINADEI_BYTE_SPECIAL || call->is_capturing)
+    if (is_special && call->is_capturing)
+        status = binadei_privates_free(call, block, address, NULL, &is_kept);
+    if (status == BINADE_OK && !is_kept && (is_special || call->is_capturing))
         status = binadei_scopes_free(call, block, address, &is_kept);
+    if (status == BINADE_OK && !is_kept && is_special && !call->is_capturing)
+        status = binadei_privates_free(call, block, address, NULL, &is_kept);
     return status == BINADE_OK && !is_kept ? put_shared(call, block, address)
                                            : status;
 }
@@ -122,7 +129,7 @@ static inline bool give_by(const struct binadei_thread *thread,
 {
     binadei_grain start = {0};
     uint8_t byte = binadei_hit_byte(pool, address, &start);
-    return binadei_hit_free_block(route, address, byte, start) ||
+    return binadei_hit_free_noted(route, address, byte, start) ||
            binadei_tenant_free(thread, route, pool, address);
 }
 
@@ -167,7 +174,7 @@ binade_status binade_free(binade_pool *pool, binade_devptr address,
             binadei_hit_last(thread, pool, stream);
         binadei_grain start = {0};
         bool is_given =
-            BINADEI_LIKELY(route) &&
+            BINADEI_LIKELY(route) && BINADEI_LIKELY(!route->note) &&
             binadei_hit_free_block(
                 route, address, binadei_hit_byte(pool, address, &start), start);
         binadei_thread_leave(thread);
@@ -186,7 +193,8 @@ static inline bool give_sized_by(const struct binadei_thread *thread,
 {
     binadei_grain start = {0};
     uint32_t found = binadei_hit_byte(pool, address, &start);
-    return (found == byte && binadei_hit_free(route, byte - 1, address)) ||
+    return (found == byte &&
+            binadei_hit_free_noted(route, address, (uint8_t)byte, start)) ||
            (found == (byte | BINADEI_BYTE_SPECIAL) &&
             binadei_tenant_free(thread, route, pool, address));
 }
@@ -231,12 +239,93 @@ binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
         bool is_given =
             BINADEI_LIKELY(route) &&
             BINADEI_LIKELY(binadei_hit_byte(pool, address, &start) == byte) &&
+            BINADEI_LIKELY(!route->note) &&
             binadei_hit_free(route, byte - 1, address);
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(is_given))
             return BINADE_OK;
     }
     return free_sized_other(pool, address, size_bytes, stream);
+}
+
+/* Inside: the caches of the thread's last route, if it may have hits and takes
+ * blocks with this note; else those of another of its streams. NULL: none. */
+static struct binadei_cache *own_cache(struct binadei_thread *thread,
+                                       const binade_pool *pool, uint32_t note)
+{
+    const struct binadei_route *last = thread->last;
+    if (last && last->note == note &&
+        binadei_hit_is_right(last, pool, last->stream) &&
+        !binadei_hit_is_claimed(thread))
+        return last->push;
+    const struct binadei_route *done =
+        binadei_hit_find(thread, pool, BINADE_STREAM_DONE);
+    struct binadei_cache *cache = done ? done->push->member->caches : NULL;
+    while (cache && cache->slot->note != note)
+        cache = cache->next;
+    return cache;
+}
+
+/* Whether the thread's cache of the block's own stream took it. */
+static bool give_own(const binade_pool *pool, binade_devptr address)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    binadei_grain start;
+    uint32_t class_index = class_at(pool, address);
+    if (class_index >= BINADEI_SMALL_CLASSES || !pool->engine->notes ||
+        !binadei_grain_of(pool->lookup, address, &start) ||
+        !binadei_hit_begin(thread))
+        return false;
+    uint32_t note = binadei_note_at(pool->engine->notes, start);
+    struct binadei_cache *cache =
+        note > BINADEI_NOTE_ANY ? own_cache(thread, pool, note) : NULL;
+    bool is_given =
+        cache && binadei_hit_push(&cache->magazines[class_index], address);
+    binadei_thread_leave(thread);
+    return is_given;
+}
+
+/* A call for DONE goes on as one for the stream that the block was allocated
+ * for. An address that is no block's is for the free to refuse. */
+static binade_status turn_to_own(struct binadei_call *call,
+                                 binade_devptr address)
+{
+    struct binadei_block block;
+    if (!(call->pool->body->options.flags & BINADE_POOL_NOTE_STREAMS))
+        return binadei_fail(BINADE_E_UNSUPPORTED, "the pool was made without "
+                                                  "BINADE_POOL_NOTE_STREAMS");
+    if (binadei_is_lost(call->pool))
+        return BINADE_OK;
+    if (call->pool->body->checked)
+        return binadei_checked_turn(call, address);
+    if (binadei_block_at(call->engine, address, &block) != BINADE_OK)
+        return BINADE_OK;
+    binade_status status = binadei_call_turn(
+        call, binadei_note_at(call->engine->notes, block.start));
+    return status == BINADE_OK ? binadei_call_look(call) : status;
+}
+
+static __attribute__((noinline)) binade_status
+free_own_slow(binade_pool *pool, binade_devptr address)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    if (address)
+        status = turn_to_own(&call, address);
+    if (address && status == BINADE_OK)
+        status = free_and_note(&call, address, 0);
+    binadei_call_end(&call);
+    return status;
+}
+
+binade_status binade_free_own(binade_pool *pool, binade_devptr address)
+{
+    bool is_dead =
+        !pool || (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
+    return !is_dead && give_own(pool, address) ? BINADE_OK
+                                               : free_own_slow(pool, address);
 }
 
 binade_status binade_free_batch(binade_pool *pool,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "pool/base/clock.h"
+#include "pool/privates.h"
 
 #define SPARE_ENTRIES ((size_t)256)
 
@@ -88,6 +89,23 @@ struct walk {
     uint64_t end;
 };
 
+/* What is free in a private arena, if its page is one's: up to a block, or the
+ * page's end. */
+static uint64_t private_from(const struct walk *walk)
+{
+    uint64_t page_end =
+        (walk->at / BINADEI_PAGE_GRAINS + 1) * BINADEI_PAGE_GRAINS;
+    uint64_t at = walk->at;
+    if (!binadei_privates_owner(&walk->body->pool->body->privates,
+                                binadei_grain_at(at)))
+        return 0;
+    do
+        at++;
+    while (at < page_end &&
+           !binadei_buddy_class(walk->body->buddy, binadei_grain_at(at)));
+    return at - walk->at;
+}
+
 /* From here on neither free nor a block. */
 static uint64_t lost_from(const struct walk *walk)
 {
@@ -129,6 +147,10 @@ static uint64_t look(const struct walk *walk, binade_heap_interval *out)
         return grains;
     uint8_t byte = binadei_buddy_class(walk->body->buddy, start);
     out->kind = byte ? BINADE_HEAP_USED : BINADE_HEAP_LOST;
+    if (!byte && (grains = private_from(walk))) {
+        out->kind = BINADE_HEAP_KEPT;
+        return grains;
+    }
     if (!byte) {
         grains = waiting_from(walk, out);
         return grains ? grains : lost_from(walk);

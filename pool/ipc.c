@@ -10,6 +10,7 @@
 #include "pool/body.h"
 #include "pool/ipc/handle.h"
 #include "pool/ipc/import.h"
+#include "pool/privates.h"
 #include "pool/recorded.h"
 
 /* `ticks`: its moment, or 0. */
@@ -19,6 +20,13 @@ static void note(const struct binadei_call *call, binade_history_kind kind,
     const struct binadei_note note = {
         .kind = kind, .status = status, .ticks = ticks, .address = address};
     binadei_note(call, &note);
+}
+
+static bool is_private(const struct binadei_call *call, binade_devptr address)
+{
+    binadei_grain grain;
+    return binadei_grain_of(call->engine->lookup, address, &grain) &&
+           binadei_privates_owner(&call->pool->body->privates, grain);
 }
 
 binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
@@ -37,6 +45,10 @@ binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
                               "without BINADE_POOL_EXPORTABLE");
     } else if (binadei_is_lost(pool)) {
         status = binadei_context_refuse(call.engine->home);
+    } else if (is_private(&call, address)) {
+        status =
+            binadei_fail(BINADE_E_UNSUPPORTED,
+                         "the block at 0x%llx is of a private arena", address);
     } else {
         status = binadei_export(exports, call.engine, address, out);
     }

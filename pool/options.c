@@ -74,6 +74,7 @@ static const struct setting settings[] = {
     {.key = "report_leaks", FLAG(BINADE_POOL_REPORT_LEAKS)},
     {.key = "exportable", FLAG(BINADE_POOL_EXPORTABLE)},
     {.key = "auto_scope", FLAG(BINADE_POOL_AUTO_SCOPE)},
+    {.key = "note_streams", FLAG(BINADE_POOL_NOTE_STREAMS)},
     {.key = "checked", FLAG(BINADE_POOL_CHECKED)},
     {.key = "checked_fill", FLAG(BINADE_POOL_CHECKED_FILL)},
     {.key = "checked_abort", FLAG(BINADE_POOL_CHECKED_ABORT)},
@@ -127,8 +128,8 @@ static const uint32_t checked_flags = BINADE_POOL_CHECKED_FILL |
                                       BINADE_POOL_CHECKED_QUIET;
 static const uint32_t known_flags =
     BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
-    BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE | BINADE_POOL_CHECKED |
-    BINADE_POOL_CHECKED_FILL | BINADE_POOL_CHECKED_ABORT |
+    BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE | BINADE_POOL_NOTE_STREAMS |
+    BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_FILL | BINADE_POOL_CHECKED_ABORT |
     BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH;
 
 /* The whole field; for a flag that is all flags. */

@@ -25,6 +25,7 @@
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
+#define CAPACITY_PAGES ((uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES))
 
 static binade_status no_memory(void)
 {
@@ -158,8 +159,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
     const binade_source source = source_of(body);
     const struct binadei_segments_options options = {
         .source = &source,
-        .page_capacity =
-            (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES),
+        .page_capacity = CAPACITY_PAGES,
         .limit_bytes = body->limit_bytes,
         .is_limited = body->options.limit_bytes != 0,
         .first_bytes = body->options.first_segment_bytes,
@@ -202,6 +202,8 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .cache_bytes = cache_bytes(body),
         .history_entries = body->options.history_entries,
         .any_maps = body->any_maps,
+        .noted_pages =
+            body->options.flags & BINADE_POOL_NOTE_STREAMS ? CAPACITY_PAGES : 0,
     };
     return binadei_engine_create(&options, &body->engine);
 }
@@ -272,6 +274,7 @@ static binade_status unmake(struct binadei_pool_body *body)
         status = gone;
     binadei_callbacks_fini(&body->callbacks);
     binadei_scopes_fini(&body->scopes);
+    binadei_privates_fini(&body->privates);
     binadei_maps_destroy(body->any_maps);
     if (body->buddy)
         binadei_buddy_destroy(body->buddy);
@@ -304,6 +307,7 @@ static binade_status create_by(const binade_pool_options *resolved,
     body->is_arena = is_arena;
     binadei_callbacks_init(&body->callbacks);
     binadei_scopes_init(&body->scopes);
+    binadei_privates_init(&body->privates);
     pool->body = body;
     struct binadei_trace_file *trace = NULL;
     binade_status status = binadei_record_open(conf, &trace);

@@ -78,7 +78,7 @@ static bool push(const struct binadei_route *route, binade_devptr address,
     struct binadei_block block;
     struct binadei_history_ring *ring = route->push->member->history;
     if (!find_block(route->pool, address, size_bytes, &block) ||
-        !binadei_hit_free_block(route, address, block.byte, block.start))
+        !binadei_hit_free_noted(route, address, block.byte, block.start))
         return false;
     binadei_history_begin_note(ring);
     const struct binadei_note note = {

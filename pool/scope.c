@@ -10,9 +10,10 @@
 #include "pool/cache/cache.h"
 #include "pool/cache/guard.h"
 #include "pool/checked.h"
+#include "pool/privates.h"
 #include "pool/scopes.h"
 
-static bool may_capture(binade_stream stream)
+bool binadei_scope_may_capture(binade_stream stream)
 {
     return stream && stream != BINADE_STREAM_LEGACY &&
            stream != BINADE_STREAM_ANY && stream != BINADE_STREAM_DONE;
@@ -25,14 +26,14 @@ binade_status binade_scope_begin(binade_pool *pool, binade_stream stream,
     if (!out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_scope_begin: out is NULL");
-    if (!may_capture(stream))
+    if (!binadei_scope_may_capture(stream))
         return binadei_fail(BINADE_E_INVALID,
                             "binade_scope_begin: not a stream that can "
                             "capture");
     binade_status status = binadei_checked_begin(pool, stream, &call);
     if (status != BINADE_OK)
         return status;
-    status = binadei_scope_open(&call, out);
+    status = binadei_scope_open(&call, NULL, out);
     if (status == BINADE_OK) {
         binadei_reclaim_before_capture(&call);
         binadei_guard_begin();
@@ -72,7 +73,11 @@ binade_status binade_scope_end(binade_scope scope)
     binade_status status = begin(scope, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    status = binadei_scope_close(&call.pool->body->scopes, scope);
+    struct binadei_scopes *scopes = &call.pool->body->scopes;
+    struct binadei_private *home = binadei_scope_home(scopes, scope);
+    status = binadei_scope_close(scopes, scope);
+    if (status == BINADE_OK && home)
+        binadei_private_end_scope(home, scope);
     if (status == BINADE_OK)
         status = binadei_guard_end();
     binadei_call_leave(&call);

@@ -10,6 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/ladder.h"
+#include "pool/privates.h"
 #include "pool/scopes.h"
 
 binade_status binadei_scope_no_memory(void)
@@ -153,6 +154,10 @@ binade_status binadei_scopes_alloc(struct binadei_call *call,
     binade_status status = binadei_scope_require(call, &number);
     if (status != BINADE_OK)
         return status;
+    const struct binadei_private_ref ref =
+        binadei_private_of_scope(call, number);
+    if (ref.arena)
+        return binadei_private_take(call, &ref, number, request, may_wait, out);
     binade_devptr address = reuse(call, number, request);
     if (!address)
         return take(call, number, request, may_wait, out);
@@ -167,20 +172,26 @@ bool binadei_scopes_keep_any(const struct binadei_scopes *scopes)
            0;
 }
 
-binade_status binadei_scopes_check_after(struct binadei_scopes *scopes,
-                                         binade_devptr address)
+bool binadei_scopes_has(struct binadei_scopes *scopes, binade_devptr address)
 {
     if (!binadei_scopes_keep_any(scopes))
-        return BINADE_OK;
+        return false;
     pthread_mutex_lock(&scopes->lock);
     bool is_kept = *binadei_scope_block_at(scopes, address) != NULL;
     pthread_mutex_unlock(&scopes->lock);
-    return is_kept ? binadei_fail(BINADE_E_BUSY,
-                                  "the block at 0x%llx is kept by a capture "
-                                  "scope: free it on a stream, or release the "
-                                  "scope first",
-                                  address)
-                   : BINADE_OK;
+    return is_kept;
+}
+
+binade_status binadei_scopes_check_after(struct binadei_scopes *scopes,
+                                         binade_devptr address)
+{
+    return binadei_scopes_has(scopes, address)
+               ? binadei_fail(BINADE_E_BUSY,
+                              "the block at 0x%llx is kept by a capture "
+                              "scope: free it on a stream, or release the "
+                              "scope first",
+                              address)
+               : BINADE_OK;
 }
 
 /* Whether others than the stream that frees it may use the block. */

@@ -10,6 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/checked.h"
+#include "pool/privates.h"
 #include "pool/scopes.h"
 
 /* Lock held. What was freed in the capture of another scope is that one's. */
@@ -64,7 +65,11 @@ static binade_status put(struct binadei_call *call,
         return binadei_checked_release(call, note->address);
     binade_status status =
         binadei_block_at(call->engine, note->address, &block);
-    if (status != BINADE_OK)
+    bool is_private = false;
+    if (status == BINADE_OK)
+        status = binadei_privates_free(call, &block, note->address, NULL,
+                                       &is_private);
+    if (status != BINADE_OK || is_private)
         return status;
     /* Peers may use it, until its exports are released. */
     if (exports &&
@@ -94,6 +99,7 @@ static binade_status release(struct binadei_call *call,
 {
     struct binadei_scopes *scopes = &call->pool->body->scopes;
     const binade_scope number = scope->number;
+    struct binadei_private *home = scope->home;
     for (;;) {
         pthread_mutex_lock(&scopes->lock);
         struct binadei_scope_block *block = take_freed(scopes, scope);
@@ -110,6 +116,8 @@ static binade_status release(struct binadei_call *call,
         free(block);
     }
     binadei_scope_unname(number);
+    if (home)
+        binadei_private_drop_scope(call, home);
     return BINADE_OK;
 }
 

@@ -123,11 +123,35 @@ static binade_status add(struct binadei_call *call,
                     : no_memory();
 }
 
-binade_status binadei_scope_open(struct binadei_call *call, binade_scope *out)
+binade_status binadei_scope_open(struct binadei_call *call,
+                                 struct binadei_private *home,
+                                 binade_scope *out)
 {
-    const struct binadei_scope like = {.stream = binadei_scope_stream_of(call),
-                                       .is_open = true};
+    const struct binadei_scope like = {
+        .stream = binadei_scope_stream_of(call), .home = home, .is_open = true};
     return add(call, &like, out);
+}
+
+struct binadei_private *binadei_scope_home(struct binadei_scopes *scopes,
+                                           binade_scope number)
+{
+    pthread_mutex_lock(&scopes->lock);
+    const struct binadei_scope *scope = binadei_scope_find(scopes, number);
+    struct binadei_private *home = scope ? scope->home : NULL;
+    pthread_mutex_unlock(&scopes->lock);
+    return home;
+}
+
+binade_scope binadei_scope_of_home(struct binadei_scopes *scopes,
+                                   const struct binadei_private *home)
+{
+    pthread_mutex_lock(&scopes->lock);
+    const struct binadei_scope *scope = scopes->first;
+    while (scope && scope->home != home)
+        scope = scope->next;
+    binade_scope number = scope ? scope->number : 0;
+    pthread_mutex_unlock(&scopes->lock);
+    return number;
 }
 
 binade_status binadei_scope_close(struct binadei_scopes *scopes,

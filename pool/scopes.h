@@ -25,6 +25,8 @@ struct binadei_scope_stream {
     const struct binadei_thread *thread; /* of PER_THREAD, else NULL */
 };
 
+struct binadei_private;
+
 struct binadei_scope_block {
     struct binadei_scope_block *next; /* in its bucket */
     /* In one of its scope's lists. */
@@ -44,7 +46,8 @@ struct binadei_scope {
     struct binadei_scope *next; /* of the pool */
     binade_scope number;
     struct binadei_scope_stream
-        stream; /* of an automatic one: who came first */
+        stream;                   /* of an automatic one: who came first */
+    struct binadei_private *home; /* whose memory it is; NULL: the pool's */
     bool is_automatic;
     bool is_open;      /* holds a capture guard */
     bool is_releasing; /* somebody does */
@@ -69,6 +72,9 @@ void binadei_scopes_init(struct binadei_scopes *scopes);
 /* Forgets everything; no call is under way. */
 void binadei_scopes_fini(struct binadei_scopes *scopes);
 
+/* scope.c: whether a scope may be opened for it. */
+bool binadei_scope_may_capture(binade_stream stream);
+
 /* --- scopes.c --- */
 
 struct binadei_scope_stream
@@ -78,10 +84,17 @@ bool binadei_scope_stream_is(const struct binadei_scope_stream *one,
 /* Lock held. NULL: there is none. */
 struct binadei_scope *binadei_scope_find(const struct binadei_scopes *scopes,
                                          binade_scope number);
-/* For the call's stream. BINADE_OK, BINADE_E_INVALID (it has one), or
- * BINADE_E_NO_HOST_MEMORY. */
+/* For the call's stream, of a private arena or NULL. BINADE_OK, BINADE_E_INVALID
+ * (the stream has one), or BINADE_E_NO_HOST_MEMORY. */
 BINADE_MUST_USE binade_status binadei_scope_open(struct binadei_call *call,
+                                                 struct binadei_private *home,
                                                  binade_scope *out);
+/* The private arena of a scope; NULL: it has none, or is gone. */
+struct binadei_private *binadei_scope_home(struct binadei_scopes *scopes,
+                                           binade_scope number);
+/* A scope of this arena; 0: there is none. */
+binade_scope binadei_scope_of_home(struct binadei_scopes *scopes,
+                                   const struct binadei_private *home);
 /* BINADE_OK, or BINADE_E_INVALID. */
 BINADE_MUST_USE binade_status binadei_scope_close(struct binadei_scopes *scopes,
                                                   binade_scope number);
@@ -98,7 +111,8 @@ binadei_scopes_retire(const struct binadei_call *call, binade_stream stream);
 
 /* --- scope_names.c --- */
 
-/* Which pool a scope is of, for all of the process. False: no memory. */
+/* Which pool a scope is of, or a private arena, whose numbers are of the same
+ * row, for all of the process. False: no memory. */
 bool binadei_scope_name(binade_scope number, struct binade_pool *pool);
 void binadei_scope_unname(binade_scope number);
 binade_scope binadei_scope_next_number(void);
@@ -144,6 +158,8 @@ BINADE_MUST_USE binade_status binadei_scopes_free(
  * block). */
 BINADE_MUST_USE binade_status binadei_scopes_check_after(
     struct binadei_scopes *scopes, binade_devptr address);
+/* Whether a scope keeps this block. */
+bool binadei_scopes_has(struct binadei_scopes *scopes, binade_devptr address);
 /* Whether scopes may keep blocks. */
 bool binadei_scopes_keep_any(const struct binadei_scopes *scopes);
 

@@ -10,6 +10,7 @@
 #include "pool/body.h"
 #include "pool/cache/guard.h"
 #include "pool/checked.h"
+#include "pool/privates.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
 
@@ -78,7 +79,15 @@ static binade_status put_after(struct binadei_call *call, binade_devptr address,
                             "stream, or release its exports first",
                             address);
     }
-    return binadei_put_after(call, address, event);
+    struct binadei_block block;
+    bool is_private = false;
+    status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK && block.byte & BINADEI_BYTE_SPECIAL)
+        status =
+            binadei_privates_free(call, &block, address, event, &is_private);
+    return status == BINADE_OK && !is_private
+               ? binadei_put_after(call, address, event)
+               : status;
 }
 
 /* The bytes of a block, 0 where none starts. */

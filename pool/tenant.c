@@ -214,7 +214,7 @@ bool binadei_tenant_free(const struct binadei_thread *thread,
         return false;
     binadei_tag_set(tags, start, 0);
     binadei_buddy_set_class(engine->buddy, start, bare);
-    if (!binadei_hit_free(route, bare - 1U, address)) {
+    if (!binadei_hit_free_noted(route, address, bare, start)) {
         binadei_tag_set(tags, start, tag);
         binadei_buddy_set_class(engine->buddy, start, byte);
         return false;

@@ -26,7 +26,8 @@ struct binadei_engine_options {
     struct binadei_context *home; /* outlives the engine */
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
-    uint64_t history_entries;      /* of each thread; 0: none */
+    uint64_t history_entries; /* of each thread; 0: none */
+    uint32_t noted_pages; /* of the offset space, to note streams; 0: do not */
     struct binadei_maps *any_maps; /* outlive the engine: see segment.h */
 };
 
@@ -65,6 +66,7 @@ struct binadei_call {
     bool is_pressed;   /* the pool may not grow: others' memory is wanted */
     bool may_wait;     /* for other threads and the device */
     int cancel_state;  /* the thread's, held meanwhile: see cancel.h */
+    struct binadei_slot *pinned;    /* until the call's end; NULL: none */
     struct binadei_capture capture; /* if it is */
 };
 
@@ -79,6 +81,13 @@ binadei_look_for_capture(const struct binadei_call *call, binade_stream stream,
 BINADE_MUST_USE binade_status binadei_call_begin(struct binade_pool *pool,
                                                  binade_stream stream,
                                                  struct binadei_call *out);
+/* A call for DONE goes on as one for the stream that a note stands for, which is
+ * not retired before the call's end, or for ANY: where that stream was retired, or
+ * is another thread's own. BINADE_OK, or BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status binadei_call_turn(struct binadei_call *call,
+                                                uint32_t note);
+/* Then: whether the stream captures. BINADE_OK, or what the driver said. */
+BINADE_MUST_USE binade_status binadei_call_look(struct binadei_call *call);
 void binadei_call_end(struct binadei_call *call);
 /* Ends one that only looked: the driver is not called. */
 void binadei_call_leave(struct binadei_call *call);
@@ -107,6 +116,13 @@ bool binadei_take(struct binadei_call *call,
 bool binadei_take_last(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out);
+
+/* A block of the request's size begins there. */
+void binadei_mark_block(struct binadei_engine *engine, binadei_grain start,
+                        const struct binadei_request *request);
+/* Notes what stream a block was allocated for, if the pool does. */
+void binadei_note_stream(const struct binadei_call *call,
+                         binade_devptr address);
 
 /* Gives a block back that `stream` used last, without or with more to look up.
  * BINADE_OK, or why the block is still the caller's. */

@@ -155,6 +155,7 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
     }
     route->pop = pop_cache(push);
     route->push = push;
+    route->note = member->engine->notes ? push->slot->note : 0;
     route->attention = attention;
     return route;
 }
@@ -192,6 +193,45 @@ static binade_status look_for_capture(struct binadei_call *call,
     if (call->is_capturing)
         call->pop = call->member->done;
     return BINADE_OK;
+}
+
+/* The slot that a note stands for, if this thread may free on its stream: it is
+ * counted as in use, and not retired before it was unpinned. Or NULL. */
+static struct binadei_slot *pin_noted(const struct binadei_call *call,
+                                      uint32_t note)
+{
+    struct binadei_slot *slot = note > BINADEI_NOTE_ANY
+                                    ? binadei_slot_use_noted(call->engine, note)
+                                    : NULL;
+    bool is_own = slot && (slot->kind == BINADEI_SLOT_STREAM ||
+                           slot->member == call->member);
+    if (is_own && binadei_slot_pin(slot))
+        return slot;
+    if (slot)
+        binadei_slot_unuse(slot);
+    return NULL;
+}
+
+binade_status binadei_call_turn(struct binadei_call *call, uint32_t note)
+{
+    struct binadei_slot *slot = pin_noted(call, note);
+    struct binadei_cache *push =
+        cache_of(call->member, slot ? slot : call->engine->any, slot != NULL);
+    if (!push) {
+        if (slot)
+            binadei_slot_unpin(slot);
+        return no_memory();
+    }
+    call->pinned = slot;
+    call->stream = slot ? slot->stream : BINADE_STREAM_ANY;
+    call->push = push;
+    call->pop = pop_cache(push);
+    return BINADE_OK;
+}
+
+binade_status binadei_call_look(struct binadei_call *call)
+{
+    return look_for_capture(call, call->stream);
 }
 
 /* Whether others asked for what is in the caches, since the last look. */
@@ -274,6 +314,8 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
 
 void binadei_call_leave(struct binadei_call *call)
 {
+    if (call->pinned)
+        binadei_slot_unpin(call->pinned);
     binadei_operation_end(call->member);
     end(call);
 }

@@ -62,6 +62,9 @@ static void fill(struct binadei_engine *engine,
     engine->home = options->home;
     engine->contexts[0] = options->home->handle;
     atomic_init(&engine->context_count, 1);
+    engine->noted_pages = options->noted_pages;
+    if (engine->noted_pages)
+        engine->notes = binadei_notes_create(engine->noted_pages);
     pthread_mutex_init(&engine->slots_lock, NULL);
     pthread_mutex_init(&engine->uses_lock, NULL);
     pthread_mutex_init(&engine->stop_lock, NULL);
@@ -103,8 +106,10 @@ binadei_engine_create(const struct binadei_engine_options *options,
     engine->any =
         binadei_slot_make(engine, BINADEI_SLOT_ANY, options->any_maps);
     if (!engine->done || !engine->any ||
+        (options->noted_pages && !engine->notes) ||
         (options->history_entries && !keep_history(engine, options))) {
         binadei_slots_destroy(engine);
+        binadei_notes_destroy(engine->notes, engine->noted_pages);
         free(engine);
         return no_memory();
     }
@@ -223,6 +228,7 @@ void binadei_engine_destroy(struct binadei_engine *engine)
     binadei_context_epochs_destroy(engine);
     binadei_history_destroy(engine->history);
     binadei_tags_destroy(binadei_tags(engine));
+    binadei_notes_destroy(engine->notes, engine->noted_pages);
     pthread_mutex_destroy(&engine->slots_lock);
     pthread_mutex_destroy(&engine->uses_lock);
     pthread_mutex_destroy(&engine->stop_lock);

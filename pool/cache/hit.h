@@ -151,7 +151,8 @@ static inline bool binadei_hit_push(struct binadei_magazine *magazine,
     return true;
 }
 
-/* Inside: pushes a block that is as long as its small class, or returns false. */
+/* Inside: pushes a block that is as long as its small class, or returns false.
+ * The pool does not note streams. */
 static inline bool binadei_hit_free(const struct binadei_route *route,
                                     uint32_t class_index, binade_devptr address)
 {
@@ -173,6 +174,18 @@ static inline bool binadei_hit_free_block(const struct binadei_route *route,
     return BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES)
                ? binadei_hit_free(route, class_index, address)
                : binadei_hit_free_short(route, address, byte, start);
+}
+
+/* The same, where it may: the block is the route's stream's now. */
+static inline bool binadei_hit_free_noted(const struct binadei_route *route,
+                                          binade_devptr address, uint8_t byte,
+                                          binadei_grain start)
+{
+    if (!binadei_hit_free_block(route, address, byte, start))
+        return false;
+    if (route->note)
+        binadei_note_put(route->pool->engine->notes, start, route->note);
+    return true;
 }
 
 #endif

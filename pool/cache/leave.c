@@ -148,6 +148,13 @@ void binadei_leave_block(struct binadei_member *by, struct binadei_slot *slot,
     give_range(by, slot_with_maps(slot), &range);
 }
 
+void binadei_leave_grains(struct binadei_member *by, struct binadei_slot *slot,
+                          binadei_grain start, uint64_t grains)
+{
+    const struct range range = {start.index, grains};
+    give_range(by, slot_with_maps(slot), &range);
+}
+
 void binadei_give_block(struct binadei_member *by, binade_devptr address)
 {
     binadei_leave_block(by, by->engine->done, address);

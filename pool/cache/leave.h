@@ -51,6 +51,9 @@ void binadei_give_block(struct binadei_member *by, binade_devptr address);
 void binadei_leave_bundle(struct binadei_member *by,
                           struct binadei_cache *cache,
                           struct binadei_bundle *bundle, bool may_share);
+/* Memory that is in no block, to the slot's maps or the buddy. */
+void binadei_leave_grains(struct binadei_member *by, struct binadei_slot *slot,
+                          binadei_grain start, uint64_t grains);
 /* One block that was freed on the slot. */
 void binadei_leave_block(struct binadei_member *by, struct binadei_slot *slot,
                          binade_devptr address);

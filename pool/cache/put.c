@@ -35,10 +35,13 @@ static void push(struct binadei_cache *cache, const struct binadei_block *block,
 {
     struct binadei_magazine *magazine = &cache->magazines[block->class_index];
     uint32_t count = binadei_magazine_count(magazine);
+    const struct binadei_engine *engine = cache->member->engine;
     magazine->entries[count] =
         binadei_entry_of(block->class_index, block->grains, address);
     binadei_magazine_set(magazine, count + 1);
     binadei_count_add(&cache->uneven_cached_bytes, uneven_bytes(block));
+    if (engine->notes)
+        binadei_note_put(engine->notes, block->start, cache->slot->note);
 }
 
 /* A hit: a byte that says nothing of a block there leads to a class that is not

@@ -44,9 +44,12 @@ static struct binadei_slot *find(struct binadei_engine *engine, CUstream stream,
     return slot;
 }
 
+/* A slot with a later one is not used again: its notes are used up. */
+#define LAST_NOTE (UINT32_MAX - BINADEI_SLOTS_MAX)
+
 static bool is_unused(const struct binadei_slot *slot)
 {
-    return binadei_slot_is_closed(slot) &&
+    return binadei_slot_is_closed(slot) && slot->note <= LAST_NOTE &&
            /* relaxed: 0 only where the depot is empty. */
            atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed) ==
                0 &&
@@ -134,6 +137,7 @@ static struct binadei_slot *append(struct binadei_engine *engine,
         return NULL;
     memset(slot, 0, sizeof(*slot));
     slot->index = count;
+    slot->note = count + 1;
     slot->maps = maps;
     slot->kind = kind;
     atomic_store_explicit(&engine->slots[count], slot, memory_order_relaxed);
@@ -178,6 +182,8 @@ static struct binadei_slot *open_slot(struct binadei_engine *engine,
         slot = append_stream(engine, kind);
     if (!slot)
         return NULL;
+    if (is_used_again)
+        slot->note += BINADEI_SLOTS_MAX;
     slot->kind = kind;
     slot->stream = stream;
     slot->context = context;
@@ -240,6 +246,20 @@ bool binadei_slot_use_slot(struct binadei_engine *engine,
         count_user(slot);
     pthread_mutex_unlock(&engine->slots_lock);
     return is_open;
+}
+
+struct binadei_slot *binadei_slot_use_noted(struct binadei_engine *engine,
+                                            uint32_t note)
+{
+    pthread_mutex_lock(&engine->slots_lock);
+    struct binadei_slot *slot = atomic_load_explicit(
+        &engine->slots[(note - 1) % BINADEI_SLOTS_MAX], memory_order_relaxed);
+    if (slot && slot->note == note && !binadei_slot_is_closed(slot))
+        count_user(slot);
+    else
+        slot = NULL;
+    pthread_mutex_unlock(&engine->slots_lock);
+    return slot;
 }
 
 void binadei_slot_unuse(struct binadei_slot *slot)

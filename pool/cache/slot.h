@@ -22,6 +22,10 @@ BINADE_MUST_USE binade_status binadei_slot_use(struct binadei_member *member,
 /* The same for a slot that was found otherwise; false: it is closed. */
 bool binadei_slot_use_slot(struct binadei_engine *engine,
                            struct binadei_slot *slot);
+/* The same for the slot whose blocks have this note; NULL: its stream was
+ * retired, or there is no such note. */
+struct binadei_slot *binadei_slot_use_noted(struct binadei_engine *engine,
+                                            uint32_t note);
 /* Takes what these counted back. */
 void binadei_slot_unuse(struct binadei_slot *slot);
 /* The slot of a created stream if there is one, or NULL; the caller is counted

@@ -27,6 +27,7 @@
 #include "pool/buddy/map.h"
 #include "pool/cache/classes.h"
 #include "pool/cache/handle.h"
+#include "pool/cache/notes.h"
 #include "pool/driver/context.h"
 #include "pool/driver/driver_table.h"
 #include "pool/segment/segment.h"
@@ -91,6 +92,9 @@ struct binadei_epoch {
 struct binadei_slot {
     enum binadei_slot_kind kind;
     uint32_t index; /* in the engine's table */
+    /* Stands for this stream, and for none that has the slot later. Constant
+     * while the slot has users; the slots' lock. */
+    uint32_t note;
     CUstream stream;
     CUcontext context;                   /* of the stream */
     const struct binadei_member *member; /* of PER_THREAD: whose */
@@ -332,6 +336,11 @@ struct binadei_engine {
     /* Edge TG: binadei_engine_make_tags (release) -> binadei_tags (acquire). NULL
      * until the pool has a tenant; then unchanged to the end. */
     _Atomic(struct binadei_tags *) tags;
+
+    /* What blocks were allocated for, by their first grain: see notes.h.
+     * Constant; NULL: the pool does not note it. */
+    binadei_note_word *notes;
+    uint32_t noted_pages; /* that these are for */
 
     pthread_mutex_t uses_lock;
     struct binadei_use_table uses;

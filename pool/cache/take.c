@@ -89,8 +89,8 @@ static bool pop(struct binadei_cache *cache,
     return false;
 }
 
-static void mark(struct binadei_engine *engine, binadei_grain start,
-                 const struct binadei_request *request)
+void binadei_mark_block(struct binadei_engine *engine, binadei_grain start,
+                        const struct binadei_request *request)
 {
     uint8_t byte = binadei_byte_of(class_of(request), request->size.grains);
     if (byte == BINADEI_BYTE_RUN)
@@ -99,12 +99,20 @@ static void mark(struct binadei_engine *engine, binadei_grain start,
     binadei_buddy_set_class(engine->buddy, start, byte);
 }
 
+void binadei_note_stream(const struct binadei_call *call, binade_devptr address)
+{
+    binadei_grain start;
+    if (call->engine->notes &&
+        binadei_grain_of(call->engine->lookup, address, &start))
+        binadei_note_put(call->engine->notes, start, call->push->slot->note);
+}
+
 /* One block from the buddy, straight to the caller. */
 static void hand_out(struct binadei_call *call,
                      const struct binadei_request *request, binadei_grain start,
                      binade_devptr *out)
 {
-    mark(call->engine, start, request);
+    binadei_mark_block(call->engine, start, request);
     count_alloc(call->member->done, request, request->size.grains);
     *out = binadei_address_of(call->engine->lookup, start);
 }
@@ -121,7 +129,9 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     uint32_t count = binadei_magazine_count(magazine);
     /* The lowest is on top. The magazine has room: see its refill. */
     for (uint32_t i = taken; i-- > 1;) {
-        mark(engine, starts[i], request);
+        binadei_mark_block(engine, starts[i], request);
+        if (engine->notes)
+            binadei_note_put(engine->notes, starts[i], cache->slot->note);
         magazine->entries[count++] =
             binadei_entry_of(class_of(request), request->size.grains,
                              binadei_address_of(engine->lookup, starts[i]));

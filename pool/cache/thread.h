@@ -29,6 +29,8 @@ struct binadei_route {
     struct binadei_cache *pop;
     struct binadei_cache *push;
     uint64_t attention; /* of the pool, when this was right */
+    /* What blocks that `push` takes are noted by; 0: the pool notes nothing. */
+    uint32_t note;
 };
 
 /* What others want of a thread: the bits of its `claim`. */

@@ -9,6 +9,11 @@
 #include "pool/cache/guard.h"
 #include "pool/cache/record.h"
 
+struct binadei_wait binadei_wait_for_all(const struct binadei_call *call)
+{
+    return (struct binadei_wait){binadei_epochs_next(call->engine)};
+}
+
 bool binadei_wait_is_over(struct binadei_call *call,
                           const struct binadei_wait *wait)
 {

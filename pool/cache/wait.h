@@ -28,6 +28,8 @@ BINADE_MUST_USE binade_status binadei_wait_begin(struct binadei_call *call,
                                                  binade_devptr address,
                                                  CUevent event,
                                                  struct binadei_wait *out);
+/* What all work that was queued until now waits for. */
+struct binadei_wait binadei_wait_for_all(const struct binadei_call *call);
 /* Whether it is over, once the event that it waits for was recorded, by anybody;
  * by this call if nobody has. In a section of the pool's context. */
 bool binadei_wait_is_over(struct binadei_call *call,

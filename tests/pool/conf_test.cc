@@ -86,9 +86,10 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 #define ENTRIES "; accepted are key:value entries with a comma between two"
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
-    "auto_scope, checked, checked_fill, checked_abort, checked_quiet, "        \
-    "pass_through, wait_ms, limit, first_segment, largest_segment, "           \
-    "thread_cache, cache, history, watermark, quarantine, record, expose"
+    "auto_scope, note_streams, checked, checked_fill, checked_abort, "         \
+    "checked_quiet, pass_through, wait_ms, limit, first_segment, "             \
+    "largest_segment, thread_cache, cache, history, watermark, quarantine, "   \
+    "record, expose"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
 #define LIMIT "; accepted are 0 and bytes from 2M to 1024G"

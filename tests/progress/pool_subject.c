@@ -9,6 +9,7 @@
 #include "binade/heap.h"
 #include "binade/history.h"
 #include "binade/pool.h"
+#include "binade/private.h"
 #include "tests/progress/freeze.h"
 #include "tests/support/stage.h"
 
@@ -192,6 +193,23 @@ static void ask_for_all(struct game *game)
         attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
 }
 
+/* Memory that goes into an arena and comes back. */
+static void use_arena(struct game *game)
+{
+    binade_stream stream = game->stage.streams[0].handle;
+    binade_private arena;
+    if (binade_private_create(game->pool, 8 * MIB, &arena))
+        return;
+    for (unsigned i = 0; i < 4; i++) {
+        binade_devptr block;
+        if (binade_private_alloc(arena, 2 * MIB, stream, &block))
+            continue;
+        attempt(binade_free(game->pool, block, stream));
+        attempt(binade_private_trim(arena, NULL));
+    }
+    attempt(binade_private_release(arena));
+}
+
 static void look_back(struct game *game)
 {
     binade_history_entry entries[16];
@@ -233,6 +251,9 @@ static void roam(void *state, unsigned thread, bool is_locked)
         break;
     case 9:
         look_back(game);
+        break;
+    case 10:
+        use_arena(game);
         break;
     default:
         (void)work(game, thread, false);

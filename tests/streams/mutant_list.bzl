@@ -48,6 +48,37 @@ MUTANTS = {
         "s/return stream \\? stream : BINADE_STREAM_LEGACY/return stream/",
         "Blocks/FreedOnAStream.ServesTheLegacyStreamByItsOtherName/Few",
     ),
+    # Freed on the block's own stream.
+    "frees_note_nothing": (
+        "pool/cache/put.c",
+        "/^static void push/,/^}/s/if \\(engine->notes\\)/if (0)/",
+        "Blocks/FreedOwn.IsThatOfTheLastAllocation/Few",
+    ),
+    "hits_note_nothing": (
+        "pool/free.c",
+        "/^static inline bool give_by/,/^}/s/hit_free_noted/hit_free/",
+        "Blocks/FreedOwn.IsThatOfTheLastAllocation/Many",
+    ),
+    "refills_note_nothing": (
+        "pool/cache/take.c",
+        "/^static void share_out/,/^}/s/if \\(engine->notes\\)/if (0)/",
+        "FreedOwnInRoom.IsNotThatOfALifeBeforeTheRefill",
+    ),
+    "allocations_note_nothing": (
+        "pool/cache/take.c",
+        "s/if \\(call->engine->notes \\&\\&/if (0 \\&\\&/",
+        "Blocks/FreedOwn.ServesTheStreamOfTheAllocationAtOnce/Few",
+    ),
+    "retired_streams_are_noted": (
+        "pool/cache/slot.c",
+        "s/slot->note \\+= BINADEI_SLOTS_MAX/(void)0/",
+        "Blocks/FreedOwn.OfARetiredStreamIsNotALaterOnes/Run",
+    ),
+    "every_threads_stream_is_own": (
+        "pool/cache/call.c",
+        "/^static struct binadei_slot \\*pin_noted/,/^}/s/slot->member == call->member/true/",
+        "Blocks/FreedOwn.OfAnotherThreadsOwnStreamWaitsForAllStreams/Few",
+    ),
     # Freed on F, handed over to N.
     "hand_over_without_a_wait": (
         "pool/cache/epoch.c",

@@ -94,6 +94,13 @@ void TightPool::Free(binade_stream stream)
     Need(TryToFree(stream), "binade_free");
 }
 
+void TightPool::FreeOwn()
+{
+    for (binade_devptr block : blocks_)
+        Need(binade_free_own(pool_, block), "binade_free_own");
+    blocks_.clear();
+}
+
 void TightPool::FreeAfter(binade_event event)
 {
     for (binade_devptr block : blocks_)

@@ -83,6 +83,8 @@ class TightPool
     void Free(binade_stream stream);
     // Frees what it can; what is refused stays the test's. The last refusal.
     binade_status TryToFree(binade_stream stream);
+    // Frees everything, each block on the stream that it was allocated for.
+    void FreeOwn();
     void FreeAfter(binade_event event);
     void RecordUse(binade_stream stream);
 

@@ -15,6 +15,7 @@
 #include "binade/ipc.h"
 #include "binade/oom.h"
 #include "binade/pool.h"
+#include "binade/private.h"
 #include "binade/probe.h"
 #include "binade/record.h"
 #include "binade/scope.h"

@@ -35,7 +35,7 @@ typedef enum binade_heap_kind {
     /** A freed block that waits until work is over. */
     BINADE_HEAP_RETIRING = 5,
     /** A freed block that is kept: exported, for other processes, or a capture
-     *  scope's, for its graph. */
+     *  scope's, for its graph. Or what is free in a private arena. */
     BINADE_HEAP_KEPT = 6,
     /** Neither free nor in any block: what a mistake of the program's has cost,
      *  a block that was freed twice for instance. */

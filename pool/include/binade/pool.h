@@ -43,6 +43,11 @@ extern "C" {
  *  It lasts until binade_scope_release_all(). The pool meets captures only
  *  while a capture guard is held. */
 #define BINADE_POOL_AUTO_SCOPE (UINT32_C(1) << 3)
+/** The pool notes what stream each block was allocated for, which
+ *  binade_free_own() needs. That takes 4 bytes of host memory for each 512 of
+ *  device memory where blocks begin, by the page, and no time of binade_alloc()
+ *  where a cache serves; frees take some nanoseconds more. */
+#define BINADE_POOL_NOTE_STREAMS (UINT32_C(1) << 4)
 /** Each call is checked, and each freed block is filled with a pattern, held
  *  back and looked at before it serves again: binade/checked.h. Slow, for
  *  finding mistakes. Not together with BINADE_POOL_EXPORTABLE. The three that
@@ -72,7 +77,7 @@ typedef struct binade_pool_options {
     /** Bytes of this struct. */
     uint32_t struct_size;
     /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
-     *  auto_scope, checked, checked_fill, checked_abort,
+     *  auto_scope, note_streams, checked, checked_fill, checked_abort,
      *  checked_quiet, pass_through: 0 or 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
@@ -372,6 +377,37 @@ BINADE_API BINADE_MUST_USE binade_status binade_free_cached(
 BINADE_API BINADE_MUST_USE binade_status
 binade_free_sized(binade_pool *pool, binade_devptr address, size_t size_bytes,
                   binade_stream stream);
+
+/**
+ * Gives a block back for a caller who knows its address alone: on the stream
+ * that it was allocated for. The pool must be made with
+ * BINADE_POOL_NOTE_STREAMS.
+ *
+ * @param pool     The pool that it is from.
+ * @param address  As it was allocated; 0 does nothing.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_UNSUPPORTED  The pool was made without
+ *         BINADE_POOL_NOTE_STREAMS.
+ * @return as binade_free()
+ *
+ * Ownership: the pool's after BINADE_OK, else as it was.
+ * Threads:   any, concurrently. Wait-free where binade_free() on that stream is
+ *            and it is the calling thread's last one; walks the thread's streams
+ *            otherwise. Takes a lock for an instant where the block is above
+ *            1 MiB, a tenant's or otherwise special, or the thread has not named
+ *            its stream yet. The stream may be retired by another thread at the
+ *            same time; that waits for this call.
+ * Streams:   the block is freed as by binade_free() on the stream named by
+ *            binade_alloc(), whose tail must come after all uses; others are
+ *            named by binade_record_use(). It is freed as with BINADE_STREAM_ANY
+ *            where that was named, or BINADE_STREAM_DONE; where the stream was
+ *            retired since; and where it was BINADE_STREAM_PER_THREAD of another
+ *            thread.
+ * Context:   any may be current; the pool's need not be.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_free_own(binade_pool *pool,
+                                                         binade_devptr address);
 
 /**
  * Gives several blocks back, in the order given.

@@ -1,0 +1,27 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#define _DEFAULT_SOURCE
+#include "pool/cache/notes.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+static size_t bytes_of(uint32_t page_capacity)
+{
+    return (size_t)page_capacity * BINADEI_PAGE_GRAINS *
+           sizeof(binadei_note_word);
+}
+
+binadei_note_word *binadei_notes_create(uint32_t page_capacity)
+{
+    void *map = mmap(NULL, bytes_of(page_capacity), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+void binadei_notes_destroy(binadei_note_word *notes, uint32_t page_capacity)
+{
+    if (notes)
+        munmap((void *)notes, bytes_of(page_capacity));
+}

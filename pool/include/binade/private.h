@@ -1,0 +1,245 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Private arenas: memory of a pool that serves its own callers only. What they
+ * are for is memory that several CUDA graphs share, as graphs that never run at
+ * the same time can, and memory that a part of a program has for itself.
+ * docs/scopes.md has the contract of the former. (Host arenas, of pinned memory,
+ * are something else: binade/host.h.)
+ *
+ * A block of an arena is freed like any other, by binade_free() and its kin.
+ * Blocks of arenas are not exported. In a pool that is checked or passes all
+ * through, an arena is an account: it has limit and sums, by the bytes that were
+ * asked for, and captures share nothing.
+ *
+ * Statuses that every function below can return, besides those it names:
+ * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
+ * handler that interrupted another call of the library in the same thread; and
+ * those of a lost context, as in binade/pool.h.
+ */
+#ifndef BINADE_PRIVATE_H_
+#define BINADE_PRIVATE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "binade/pool.h"
+#include "binade/scope.h"
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "binade/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A private arena of this process; 0 is none. A number is never used again, so
+ *  that of an arena that is gone stays recognisable. */
+typedef uint64_t binade_private;
+
+/** What an arena has. */
+typedef struct binade_private_info {
+    /** Bytes of this struct: set by the caller before the call. */
+    uint32_t struct_size;
+    /** Capture scopes of the arena that were not released. */
+    uint32_t graph_count;
+    /** Most that it may take from the pool; 0: as much as there is. */
+    uint64_t limit_bytes;
+    /** What it has of the pool, and the most that it ever had: whole pages of
+     *  2 MiB. */
+    uint64_t reserved_bytes;
+    uint64_t reserved_peak_bytes;
+    /** Blocks that are in use, their bytes, and the most that these ever
+     *  were. */
+    uint64_t live_count;
+    uint64_t live_bytes;
+    uint64_t live_peak_bytes;
+    /** Freed, and served to a stream of its own at most before work is over. */
+    uint64_t waiting_bytes;
+} binade_private_info;
+
+/**
+ * Makes an arena. It takes memory of the pool when it needs some.
+ *
+ * @param pool         The pool.
+ * @param limit_bytes  Most that the arena may take, by whole pages of 2 MiB; 0:
+ *                     no limit of its own.
+ * @param out          [out] The arena. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID      `pool` or `out` is NULL, the pool destroyed, or
+ *         `limit_bytes` is neither 0 nor 2 MiB at least.
+ * @return BINADE_E_TOO_LARGE    The pool has 4096 of them.
+ * @return BINADE_E_NO_HOST_MEMORY
+ *
+ * Ownership: the caller's, to be released; the pool's end ends it too.
+ * Threads:   any. Takes a lock for an instant.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_private_create(
+    binade_pool *pool, uint64_t limit_bytes, binade_private *out);
+
+/**
+ * Releases an arena and its scopes. To be called when no graph that was captured
+ * in it will be launched any more; launches that are queued need not be over.
+ * What is free in it is the pool's from then on, as if freed with
+ * BINADE_STREAM_ANY. Blocks that are in use stay valid and are ordinary ones from
+ * then on.
+ *
+ * @param arena  The arena.
+ *
+ * @return BINADE_OK         The arena is gone.
+ * @return BINADE_E_INVALID  `arena` is 0, was released before, or its pool is
+ *         gone.
+ * @return BINADE_E_BUSY     A scope of it is open, or another thread releases
+ *         one right now: the arena is still there.
+ * @return as binade_scope_release(): the arena is still there.
+ *
+ * Ownership: ends.
+ * Threads:   any; waits for calls on the arena that are under way.
+ * Streams:   the memory serves others when all work that the pool's contexts
+ *            have now is over.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_private_release(binade_private arena);
+
+/**
+ * Takes a block of an arena.
+ *
+ * @param arena       The arena.
+ * @param size_bytes  Bytes wanted; 0 gives address 0 and BINADE_OK.
+ * @param stream      As for binade_alloc(). One that captures must do so in a
+ *                    scope of this arena, where binade_alloc() does the same.
+ * @param out         [out] As for binade_alloc().
+ *
+ * @return BINADE_OK
+ * @return as binade_alloc()
+ * @return BINADE_E_INVALID    also when `arena` is 0, was released, or its pool
+ *         is gone.
+ * @return BINADE_E_TOO_LARGE  also when it is more than the arena's limit.
+ * @return BINADE_E_BUDGET     The arena's limit is reached, and waiting for what
+ *         was freed in it did not help.
+ * @return BINADE_E_CAPTURING  `stream` captures, in no scope of this arena.
+ *
+ * Ownership: the caller's until it is freed, by any thread.
+ * Threads:   any, concurrently. Takes the arena's lock; may wait for the device,
+ *            and where the arena needs more of the pool, as binade_alloc().
+ * Streams:   what was freed on `stream` outside of captures may serve it at
+ *            once; what was freed on another when an event of each context,
+ *            recorded since, is over. In a capture: what the same stream freed in
+ *            it, and what captures of the arena freed that have ended.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_private_alloc(binade_private arena, size_t size_bytes,
+                     binade_stream stream, binade_devptr *out);
+
+/**
+ * Takes the very bytes that are named, if all of them are free in the arena,
+ * whatever they wait for: the caller says that work which uses them is over, or
+ * comes before what will use them. So the blocks that were in use at some moment
+ * can be had again, to restore a checkpoint.
+ *
+ * @param arena       The arena.
+ * @param address     A multiple of 512, as blocks have it.
+ * @param size_bytes  At least 1; what binade_usable_size() told of the block.
+ *                    Other sizes are rounded up as by binade_private_alloc().
+ * @param stream      The stream that the block is for, as binade_private_alloc().
+ *
+ * @return BINADE_OK         The block is in use.
+ * @return BINADE_E_INVALID  `arena` is 0, was released, or its pool is gone;
+ *         `size_bytes` is 0, or `address` no multiple of 512.
+ * @return BINADE_E_FOREIGN  The bytes are not the arena's, or not all of the
+ *         same half: captures' or others' (docs/scopes.md).
+ * @return BINADE_E_BUSY     A part of them is in use. Nothing changed.
+ * @return BINADE_E_UNSUPPORTED  The pool is checked, or passes all through.
+ * @return BINADE_E_NO_HOST_MEMORY
+ *
+ * Ownership: the caller's until it is freed.
+ * Threads:   any, concurrently. Takes the arena's lock.
+ * Streams:   nothing is waited for.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_private_claim(binade_private arena, binade_devptr address,
+                     size_t size_bytes, binade_stream stream);
+
+/**
+ * Gives pages of 2 MiB that are wholly free, and on which nothing is pending,
+ * back to the pool: of captures' memory only when no scope of the arena is left.
+ *
+ * @param arena      The arena.
+ * @param out_bytes  [out] NULL, or the bytes that the pool got. Written only when
+ *                   BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `arena` is 0, was released, or its pool is gone.
+ *
+ * Ownership: the arena stays the caller's.
+ * Threads:   any, concurrently. Takes the arena's lock.
+ * Streams:   nothing is waited for.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_private_trim(binade_private arena, uint64_t *out_bytes);
+
+/**
+ * Tells what an arena has, at one moment.
+ *
+ * @param arena  The arena.
+ * @param out    [in,out] `struct_size` is set by the caller. Written only when
+ *               BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `arena` is 0, was released, or its pool is gone;
+ *         `out` is NULL, or its `struct_size` too small.
+ *
+ * Ownership: the caller's struct.
+ * Threads:   any, concurrently. Takes the arena's lock.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_private_stats(binade_private arena, binade_private_info *out);
+
+/**
+ * Opens a capture scope whose memory is the arena's: as binade_scope_begin(), but
+ * what the capture frees serves later captures of the arena from the scope's end
+ * on. The caller promises that graphs of one arena never run at the same time,
+ * and that what one leaves in its blocks is not wanted once another runs, but
+ * for blocks that are in use. The scope is ended and released like any other.
+ *
+ * @param arena   The arena.
+ * @param stream  As for binade_scope_begin().
+ * @param out     [out] The scope. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return as binade_scope_begin()
+ * @return BINADE_E_INVALID  also when `arena` is 0, was released, or its pool is
+ *         gone.
+ *
+ * Ownership: the caller's: it is ended, and then released; the arena's release
+ *            releases it too.
+ * Threads, Streams: as binade_scope_begin(). An event is recorded in each
+ *            context if blocks of the arena wait for one.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_private_scope_begin(
+    binade_private arena, binade_stream stream, binade_scope *out);
+
+#if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
+#define binade_private_alloc(arena, size, stream, out)                         \
+    binade_private_alloc(arena, size, binade_stream_of_caller(stream), out)
+#define binade_private_claim(arena, address, size, stream)                     \
+    binade_private_claim(arena, address, size, binade_stream_of_caller(stream))
+#define binade_private_scope_begin(arena, stream, out)                         \
+    binade_private_scope_begin(arena, binade_stream_of_caller(stream), out)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// binade_free_own() of blocks and of what is none, in pools of each kind. Whom
+// the memory serves is for tests/streams/freed_own.cc.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::Defaults;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+const size_t kSizes[] = {512, 3 * kKiB, 200 * kKiB, kMiB, 5 * kMiB};
+
+binade_pool_options Noting(uint32_t further_flags = 0)
+{
+    binade_pool_options options = Defaults();
+    options.flags |= BINADE_POOL_NOTE_STREAMS | further_flags;
+    return options;
+}
+
+// Pools whose every call is a way of its own too.
+class FreeOwn : public ::testing::TestWithParam<uint32_t>
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    binade_pool_options Options() const
+    {
+        return Noting(GetParam());
+    }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Pools, FreeOwn,
+    ::testing::Values(0u, BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_QUIET,
+                      BINADE_POOL_PASS_THROUGH, BINADE_POOL_EXPORTABLE));
+
+TEST_P(FreeOwn, TakesBlocksOfEachSizeAndStream)
+{
+    Stream created;
+    Pool pool(Options());
+    const binade_stream streams[] = {
+        nullptr,           BINADE_STREAM_LEGACY, BINADE_STREAM_PER_THREAD,
+        BINADE_STREAM_ANY, BINADE_STREAM_DONE,   created};
+    for (int round = 0; round < 3; round++)
+        for (binade_stream stream : streams)
+            for (size_t size_bytes : kSizes)
+                EXPECT_EQ(BINADE_OK, binade_free_own(
+                                         pool, pool.Alloc(size_bytes, stream)));
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, created));
+}
+
+TEST_P(FreeOwn, OfTheNullAddressDoesNothing)
+{
+    Pool pool(Options());
+    EXPECT_EQ(BINADE_OK, binade_free_own(pool, 0));
+    EXPECT_EQ(0u, pool.Stats().allocation_freed);
+}
+
+TEST_P(FreeOwn, OfWhatIsNoBlockIsRefused)
+{
+    Pool pool(Options());
+    Pool other(Options());
+    for (size_t size_bytes : kSizes) {
+        binade_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(BINADE_E_INVALID, binade_free_own(pool, block + 1));
+        EXPECT_EQ(BINADE_E_FOREIGN, binade_free_own(other, block));
+        EXPECT_EQ(1u, pool.Stats().allocation_current);
+        EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+    }
+    EXPECT_EQ(BINADE_E_FOREIGN, binade_free_own(pool, ~binade_devptr{511}));
+}
+
+TEST_P(FreeOwn, TwiceInARowIsInvalid)
+{
+    Pool pool(Options());
+    for (size_t size_bytes : kSizes) {
+        binade_devptr block = pool.Alloc(size_bytes);
+        EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+        EXPECT_EQ(BINADE_E_INVALID, binade_free_own(pool, block)) << size_bytes;
+    }
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+}
+
+TEST_P(FreeOwn, OfATenantsBlockGivesItsBytesBack)
+{
+    Stream stream;
+    Pool pool(Options());
+    binade_tenant tenant = 0;
+    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "t", kMiB, &tenant));
+    for (int i = 0; i < 8; i++) {
+        binade_devptr block = 0;
+        ASSERT_EQ(BINADE_OK,
+                  binade_tenant_alloc(tenant, 900 * kKiB, stream, &block));
+        ASSERT_EQ(BINADE_OK, binade_free_own(pool, block));
+    }
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+}
+
+TEST_P(FreeOwn, AfterTheContextIsLostIsTaken)
+{
+    binade_context context = pool_test::NewContext();
+    binade_pool_options options = Options();
+    options.context = context;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(kMiB);
+    ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool));
+    EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+    pool.End();
+    pool_test::DestroyContext(context);
+}
+
+TEST_P(FreeOwn, InADestroyedPoolIsInvalid)
+{
+    binade_pool *pool = nullptr;
+    const binade_pool_options options = Options();
+    ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool));
+    ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(BINADE_E_INVALID, binade_free_own(pool, 512));
+    EXPECT_EQ(BINADE_E_INVALID, binade_free_own(nullptr, 512));
+}
+
+TEST_P(FreeOwn, IsRefusedWhereStreamsAreNotNoted)
+{
+    binade_pool_options options = Options();
+    options.flags &= ~BINADE_POOL_NOTE_STREAMS;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(kKiB);
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_free_own(pool, block));
+    EXPECT_EQ(1u, pool.Stats().allocation_current);
+    pool.Free(block);
+}
+
+// A call that names no stream may meet the end of one.
+TEST_P(FreeOwn, WhileAnotherThreadRetiresTheStream)
+{
+    Pool pool(Options());
+    for (int round = 0; round < 50; round++) {
+        Stream stream;
+        std::vector<binade_devptr> blocks;
+        for (int i = 0; i < 16; i++)
+            blocks.push_back(pool.Alloc(kSizes[i % 3], stream));
+        std::thread other([&] {
+            for (binade_devptr block : blocks)
+                EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+        });
+        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+        other.join();
+    }
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+}
+
+// The threads' blocks are of streams that all of them use.
+TEST_P(FreeOwn, BySeveralThreadsAtOnce)
+{
+    constexpr int kThreads = 4;
+    Stream streams[3];
+    Pool pool(Options());
+    std::atomic<binade_devptr> shelf[8] = {};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; t++)
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 2000; i++) {
+                binade_devptr block =
+                    pool.Alloc(kSizes[(i + t) % 3], streams[(i * 7 + t) % 3]);
+                block = shelf[i % 8].exchange(block);
+                EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    for (auto &place : shelf)
+        EXPECT_EQ(BINADE_OK, binade_free_own(pool, place.load()));
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
+    for (Stream &stream : streams)
+        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+}
+
+// So that a recording replays on the right stream.
+TEST(FreeOwnHistory, NamesTheStream)
+{
+    pool_test::UseStandin();
+    Stream stream;
+    binade_pool_options options = Noting();
+    options.history_entries = 64;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(kKiB, stream);
+    ASSERT_EQ(BINADE_OK, binade_free_own(pool, block));
+    std::vector<binade_history_entry> entries(64);
+    binade_history_summary summary = {};
+    summary.struct_size = sizeof summary;
+    ASSERT_EQ(BINADE_OK, binade_history_read(pool, entries.data(),
+                                             entries.size(), &summary));
+    ASSERT_GE(summary.count, 2u);
+    const binade_history_entry &last = entries[summary.count - 1];
+    EXPECT_EQ(BINADE_HISTORY_FREE, last.kind);
+    EXPECT_EQ(block, last.address);
+    EXPECT_EQ(static_cast<binade_stream>(stream), last.stream);
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+}
+
+} // namespace

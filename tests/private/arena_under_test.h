@@ -1,0 +1,244 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A private arena whose limit a test fills, so that what it frees is all that can
+ * serve the next allocation; as tests/streams/pool_under_test.h has it for pools.
+ */
+#ifndef BINADE_TESTS_PRIVATE_ARENA_UNDER_TEST_H_
+#define BINADE_TESTS_PRIVATE_ARENA_UNDER_TEST_H_
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "binade/private.h"
+#include "binade/stats.h"
+#include "tests/streams/device.h"
+#include "tests/streams/pool_under_test.h"
+
+namespace private_test
+{
+
+using streams_test::Capture;
+using streams_test::cu;
+using streams_test::Event;
+using streams_test::Hold;
+using streams_test::Load;
+using streams_test::Stream;
+
+constexpr size_t kArenaBytes = size_t{4} << 20;
+constexpr size_t kPoolBytes = size_t{16} << 20;
+
+// How the arena's bytes are cut: into few, into many, into one.
+constexpr Load kFew = {"Few", kArenaBytes / 8};
+constexpr Load kMany = {"Many", kArenaBytes / 1024};
+constexpr Load kRun = {"Run", kArenaBytes};
+
+class Pool
+{
+  public:
+    explicit Pool(uint32_t flags = 0, uint64_t limit_bytes = kPoolBytes)
+    {
+        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        options.flags = flags;
+        options.wait_ms = 0;
+        options.limit_bytes = limit_bytes;
+        options.first_segment_bytes = limit_bytes;
+        options.largest_segment_bytes = limit_bytes;
+        EXPECT_EQ(binade_pool_create(&options, &own_), BINADE_OK);
+    }
+    ~Pool()
+    {
+        binade_leaks leaks = {};
+        leaks.struct_size = sizeof leaks;
+        EXPECT_EQ(binade_pool_destroy(own_, &leaks), BINADE_OK)
+            << binade_last_error_message();
+        EXPECT_EQ(leaks.block_count, 0u);
+    }
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+    operator binade_pool *() const
+    {
+        return own_;
+    }
+
+  private:
+    binade_pool *own_ = nullptr;
+};
+
+// An open scope of an arena.
+class Scope
+{
+  public:
+    Scope(binade_private arena, binade_stream stream)
+    {
+        EXPECT_EQ(binade_private_scope_begin(arena, stream, &own_), BINADE_OK)
+            << binade_last_error_message();
+    }
+    ~Scope()
+    {
+        if (is_open_)
+            End();
+    }
+    Scope(const Scope &) = delete;
+    Scope &operator=(const Scope &) = delete;
+    operator binade_scope() const
+    {
+        return own_;
+    }
+    void End()
+    {
+        is_open_ = false;
+        EXPECT_EQ(binade_scope_end(own_), BINADE_OK);
+    }
+    void Release()
+    {
+        EXPECT_EQ(binade_scope_release(own_), BINADE_OK);
+    }
+
+  private:
+    binade_scope own_ = 0;
+    bool is_open_ = true;
+};
+
+class TightArena
+{
+  public:
+    TightArena(binade_pool *pool, size_t size_bytes,
+               uint64_t limit_bytes = kArenaBytes)
+        : size_bytes_(size_bytes), pool_(pool)
+    {
+        EXPECT_EQ(binade_private_create(pool, limit_bytes, &own_), BINADE_OK);
+    }
+    ~TightArena()
+    {
+        cu.CtxSynchronize();
+        Free(BINADE_STREAM_DONE);
+        if (own_)
+            Release();
+    }
+    TightArena(const TightArena &) = delete;
+    TightArena &operator=(const TightArena &) = delete;
+    operator binade_private() const
+    {
+        return own_;
+    }
+
+    void Release()
+    {
+        EXPECT_EQ(binade_private_release(own_), BINADE_OK)
+            << binade_last_error_message();
+        own_ = 0;
+    }
+    binade_private_info Info() const
+    {
+        binade_private_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_EQ(binade_private_stats(own_, &info), BINADE_OK);
+        return info;
+    }
+
+    binade_status Take(binade_stream stream, size_t size_bytes = 0)
+    {
+        binade_devptr block = 0;
+        binade_status status = binade_private_alloc(
+            own_, size_bytes ? size_bytes : size_bytes_, stream, &block);
+        if (status == BINADE_OK)
+            blocks_.push_back(block);
+        return status;
+    }
+    void TakeAll(binade_stream stream)
+    {
+        binade_status status;
+        while ((status = Take(stream)) == BINADE_OK) {
+        }
+        EXPECT_EQ(status, BINADE_E_BUDGET) << binade_last_error_message();
+        EXPECT_EQ(blocks_.size(), kArenaBytes / size_bytes_);
+    }
+    void Free(binade_stream stream)
+    {
+        for (binade_devptr block : blocks_)
+            EXPECT_EQ(binade_free(pool_, block, stream), BINADE_OK)
+                << binade_last_error_message();
+        blocks_.clear();
+    }
+    void FreeAfter(binade_event event)
+    {
+        for (binade_devptr block : blocks_)
+            EXPECT_EQ(binade_free_after(pool_, block, event), BINADE_OK);
+        blocks_.clear();
+    }
+    void RecordUse(binade_stream stream)
+    {
+        for (binade_devptr block : blocks_)
+            EXPECT_EQ(binade_record_use(pool_, block, stream), BINADE_OK);
+    }
+
+    ::testing::AssertionResult ServesAtOnce(binade_stream stream,
+                                            size_t size_bytes = 0)
+    {
+        binade_status status = Take(stream, size_bytes);
+        if (status == BINADE_OK)
+            return ::testing::AssertionSuccess();
+        return ::testing::AssertionFailure() << binade_last_error_message();
+    }
+    ::testing::AssertionResult ServesNothing(binade_stream stream)
+    {
+        for (int attempt = 0; attempt < 3; attempt++) {
+            binade_status status = Take(stream);
+            if (status != BINADE_E_BUDGET)
+                return ::testing::AssertionFailure()
+                       << binade_status_name(status);
+        }
+        return ::testing::AssertionSuccess();
+    }
+    ::testing::AssertionResult ServesInTheEnd(binade_stream stream)
+    {
+        auto deadline =
+            std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        binade_status status;
+        while ((status = Take(stream)) == BINADE_E_BUDGET &&
+               std::chrono::steady_clock::now() < deadline)
+            std::this_thread::yield();
+        if (status == BINADE_OK)
+            return ::testing::AssertionSuccess();
+        return ::testing::AssertionFailure() << binade_last_error_message();
+    }
+
+    binade_devptr last() const
+    {
+        return blocks_.back();
+    }
+    std::vector<binade_devptr> &blocks()
+    {
+        return blocks_;
+    }
+
+  private:
+    size_t size_bytes_;
+    binade_pool *pool_;
+    binade_private own_ = 0;
+    std::vector<binade_devptr> blocks_;
+};
+
+// Lets a stream join the capture of another.
+inline void Join(CUstream joining, CUstream captured)
+{
+    Event event;
+    MUST(cu.EventRecord(event, captured));
+    MUST(cu.StreamWaitEvent(joining, event, 0));
+}
+
+inline std::string NameOf(const ::testing::TestParamInfo<Load> &info)
+{
+    return info.param.name;
+}
+
+} // namespace private_test
+
+#endif

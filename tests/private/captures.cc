@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arenas in captures: what several graphs share, and what they do not.
+#include "tests/private/arena_under_test.h"
+
+namespace private_test
+{
+
+class InACaptureOfAnArena : public ::testing::TestWithParam<Load>
+{
+  protected:
+    InACaptureOfAnArena() : arena_(pool_, GetParam().size_bytes) {}
+
+    // A capture that takes all of the arena and frees it.
+    void CaptureAll(binade_stream stream)
+    {
+        Scope scope(arena_, stream);
+        Capture capture(stream);
+        arena_.TakeAll(stream);
+        arena_.Free(stream);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+
+    Stream freed_, next_, other_;
+    Pool pool_;
+    TightArena arena_;
+};
+INSTANTIATE_TEST_SUITE_P(Blocks, InACaptureOfAnArena,
+                         ::testing::Values(kFew, kMany, kRun), NameOf);
+
+TEST_P(InACaptureOfAnArena, WhatItFreesServesTheSameStreamAtOnce)
+{
+    Scope scope(arena_, freed_);
+    Capture capture(freed_);
+    arena_.TakeAll(freed_);
+    arena_.Free(freed_);
+    EXPECT_TRUE(arena_.ServesAtOnce(freed_, kArenaBytes));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+TEST_P(InACaptureOfAnArena, WhatItFreesServesNoOtherStreamOfIt)
+{
+    Scope scope(arena_, freed_);
+    Capture capture(freed_);
+    arena_.TakeAll(freed_);
+    Join(next_, freed_);
+    arena_.Free(freed_);
+    EXPECT_TRUE(arena_.ServesNothing(next_));
+    EXPECT_TRUE(arena_.ServesAtOnce(freed_));
+    Join(freed_, next_);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+// An ordinary allocation is the arena's too.
+TEST_P(InACaptureOfAnArena, ServesWhoNamesThePoolAlone)
+{
+    Scope scope(arena_, freed_);
+    Capture capture(freed_);
+    binade_devptr block = 0;
+    ASSERT_EQ(binade_alloc(pool_, kArenaBytes, freed_, &block), BINADE_OK);
+    EXPECT_TRUE(arena_.ServesNothing(freed_));
+    ASSERT_EQ(binade_free(pool_, block, freed_), BINADE_OK);
+    EXPECT_TRUE(arena_.ServesAtOnce(freed_));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+TEST_P(InACaptureOfAnArena, WhatItFreedServesTheNextCapture)
+{
+    CaptureAll(freed_);
+    CaptureAll(next_);
+    CaptureAll(freed_);
+    EXPECT_EQ(arena_.Info().graph_count, 3u);
+    EXPECT_EQ(arena_.Info().reserved_peak_bytes, kArenaBytes);
+}
+
+TEST_P(InACaptureOfAnArena, WhatItFreedServesTheNextInOtherPieces)
+{
+    CaptureAll(freed_);
+    Scope scope(arena_, next_);
+    Capture capture(next_);
+    EXPECT_TRUE(arena_.ServesAtOnce(next_, kArenaBytes));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+TEST_P(InACaptureOfAnArena, WhatItFreesServesNoCaptureBeforeItsEnd)
+{
+    Scope scope(arena_, freed_);
+    Capture capture(freed_);
+    arena_.TakeAll(freed_);
+    arena_.Free(freed_);
+    {
+        Scope another(arena_, next_);
+        Capture captured(next_);
+        EXPECT_TRUE(arena_.ServesNothing(next_));
+        EXPECT_EQ(captured.End(), CUDA_SUCCESS);
+    }
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+// A graph may run at any time, and work outside of captures is no graph.
+TEST_P(InACaptureOfAnArena, WhatItFreedServesNobodyOutsideBeforeTheRelease)
+{
+    Scope scope(arena_, freed_);
+    {
+        Capture capture(freed_);
+        arena_.TakeAll(freed_);
+        arena_.Free(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    scope.End();
+    EXPECT_TRUE(arena_.ServesNothing(freed_));
+    EXPECT_TRUE(arena_.ServesNothing(BINADE_STREAM_ANY));
+    uint64_t bytes = 1;
+    EXPECT_EQ(binade_private_trim(arena_, &bytes), BINADE_OK);
+    EXPECT_EQ(bytes, 0u);
+    Hold hold(other_);
+    scope.Release();
+    EXPECT_TRUE(arena_.ServesNothing(freed_));
+    EXPECT_TRUE(arena_.ServesNothing(BINADE_STREAM_ANY));
+    hold.Release();
+    EXPECT_TRUE(arena_.ServesInTheEnd(next_));
+}
+
+TEST_P(InACaptureOfAnArena, IsKeptAsLongAsThereIsAGraph)
+{
+    binade_scope second = 0;
+    CaptureAll(freed_);
+    {
+        Scope scope(arena_, next_);
+        second = scope;
+        Capture capture(next_);
+        arena_.TakeAll(next_);
+        arena_.Free(next_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    EXPECT_EQ(binade_scope_release(second), BINADE_OK);
+    EXPECT_TRUE(arena_.ServesNothing(next_));
+    EXPECT_EQ(binade_scope_release_all(pool_), BINADE_OK);
+    EXPECT_TRUE(arena_.ServesInTheEnd(next_));
+}
+
+// The result of a graph, which other work reads.
+TEST_P(InACaptureOfAnArena, WhatOutlivedItServesCapturesOnlyWhenDone)
+{
+    {
+        Scope scope(arena_, freed_);
+        Capture capture(freed_);
+        arena_.TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    Hold hold(other_);
+    arena_.Free(other_);
+    EXPECT_TRUE(arena_.ServesNothing(other_));
+    Scope scope(arena_, next_);
+    {
+        Capture capture(next_);
+        EXPECT_TRUE(arena_.ServesNothing(next_));
+        hold.Release();
+        EXPECT_TRUE(arena_.ServesInTheEnd(next_));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+}
+
+// No event can be recorded while the scope is open.
+TEST_P(InACaptureOfAnArena, WhatWaitedBeforeItServesItInTheEnd)
+{
+    {
+        Scope scope(arena_, freed_);
+        Capture capture(freed_);
+        arena_.TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    Hold hold(other_);
+    arena_.Free(other_);
+    Scope scope(arena_, next_);
+    Capture capture(next_);
+    hold.Release();
+    EXPECT_TRUE(arena_.ServesInTheEnd(next_));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+// It may have work pending that the graph does not come after.
+TEST_P(InACaptureOfAnArena, WhatWasAllocatedOutsideIsKeptForTheGraph)
+{
+    arena_.TakeAll(freed_);
+    Hold hold(freed_);
+    Scope scope(arena_, freed_);
+    {
+        Capture capture(freed_);
+        arena_.Free(freed_);
+        EXPECT_TRUE(arena_.ServesNothing(freed_));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    hold.Release();
+    scope.End();
+    EXPECT_TRUE(arena_.ServesNothing(freed_));
+    scope.Release();
+    EXPECT_TRUE(arena_.ServesInTheEnd(next_));
+}
+
+TEST_P(InACaptureOfAnArena, ABlockWithARecordedUseIsNotReused)
+{
+    Scope scope(arena_, freed_);
+    Capture capture(freed_);
+    arena_.TakeAll(freed_);
+    Join(next_, freed_);
+    arena_.RecordUse(next_);
+    arena_.Free(freed_);
+    EXPECT_TRUE(arena_.ServesNothing(freed_));
+    Join(freed_, next_);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    scope.End();
+    scope.Release();
+    EXPECT_TRUE(arena_.ServesInTheEnd(next_));
+}
+
+// What a warm-up used is not held beside what the captures use.
+TEST_P(InACaptureOfAnArena, TakesWhatIsDoneOutside)
+{
+    arena_.TakeAll(freed_);
+    arena_.Free(BINADE_STREAM_DONE);
+    CaptureAll(freed_);
+    EXPECT_EQ(arena_.Info().reserved_peak_bytes, kArenaBytes);
+}
+
+TEST_P(InACaptureOfAnArena, WhatWasFreedOutsideServesItOnlyWhenDone)
+{
+    arena_.TakeAll(freed_);
+    Hold hold(freed_);
+    arena_.Free(freed_);
+    Scope scope(arena_, freed_);
+    Capture capture(freed_);
+    EXPECT_TRUE(arena_.ServesNothing(freed_));
+    hold.Release();
+    EXPECT_TRUE(arena_.ServesInTheEnd(freed_));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+TEST_P(InACaptureOfAnArena, WhatItFreedCanBeClaimed)
+{
+    Scope scope(arena_, freed_);
+    {
+        Capture capture(freed_);
+        arena_.TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    scope.End();
+    std::vector<binade_devptr> blocks = arena_.blocks();
+    arena_.Free(freed_);
+    for (binade_devptr block : blocks)
+        ASSERT_EQ(
+            binade_private_claim(arena_, block, GetParam().size_bytes, freed_),
+            BINADE_OK);
+    arena_.blocks() = blocks;
+}
+
+TEST_P(InACaptureOfAnArena, OfAnotherScopeIsRefused)
+{
+    streams_test::CaptureScope scope(pool_, freed_);
+    Capture capture(freed_);
+    EXPECT_EQ(arena_.Take(freed_), BINADE_E_CAPTURING);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+// Both graphs have the block: it is free when neither may run.
+TEST_P(InACaptureOfAnArena, WhatACaptureOutsideFreesIsKeptForBoth)
+{
+    {
+        Scope scope(arena_, freed_);
+        Capture capture(freed_);
+        arena_.TakeAll(freed_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    streams_test::CaptureScope outside(pool_, other_);
+    {
+        Capture capture(other_);
+        arena_.Free(other_);
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    outside.End();
+    {
+        Scope scope(arena_, next_);
+        Capture capture(next_);
+        EXPECT_TRUE(arena_.ServesNothing(next_));
+        EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    }
+    outside.Release();
+    Scope scope(arena_, next_);
+    Capture capture(next_);
+    EXPECT_TRUE(arena_.ServesInTheEnd(next_));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+// A graph that writes a word into a block of the arena, and from there into what
+// is not the arena's.
+static CUgraphExec CaptureCopy(TightArena &arena, CUstream stream,
+                               binade_devptr out, uint32_t word)
+{
+    Scope scope(arena, stream);
+    CUgraph graph = nullptr;
+    CUgraphExec exec = nullptr;
+    MUST(cu.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    EXPECT_EQ(arena.Take(stream), BINADE_OK);
+    streams_test::Write(stream, arena.last(), 4096, word);
+    MUST(cu.MemcpyDtoDAsync(out, arena.last(), 4096, stream));
+    arena.Free(stream);
+    MUST(cu.StreamEndCapture(stream, &graph));
+    MUST(cu.GraphInstantiateWithFlags(&exec, graph, 0));
+    MUST(cu.GraphDestroy(graph));
+    return exec;
+}
+
+TEST_P(InACaptureOfAnArena, GraphsOfOneMemoryRunOneAfterTheOther)
+{
+    binade_devptr out[2] = {};
+    CUgraphExec graphs[2] = {};
+    for (int i = 0; i < 2; i++) {
+        ASSERT_EQ(binade_alloc(pool_, 4096, freed_, &out[i]), BINADE_OK);
+        graphs[i] = CaptureCopy(arena_, freed_, out[i],
+                                i ? streams_test::kNew : streams_test::kOld);
+    }
+    for (int round = 0; round < 100; round++)
+        for (CUgraphExec graph : graphs)
+            MUST(cu.GraphLaunch(graph, freed_));
+    EXPECT_TRUE(streams_test::Holds(freed_, out[0], 4096, streams_test::kOld));
+    EXPECT_TRUE(streams_test::Holds(freed_, out[1], 4096, streams_test::kNew));
+    for (int i = 0; i < 2; i++) {
+        MUST(cu.GraphExecDestroy(graphs[i]));
+        EXPECT_EQ(binade_free(pool_, out[i], freed_), BINADE_OK);
+    }
+}
+
+} // namespace private_test

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that use arenas of one pool at once, and arenas that end meanwhile. No
+// block is given out twice, and at the end the pool has everything back.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "binade/private.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+constexpr int kThreads = 4;
+
+class PrivateRace : public ::testing::Test
+{
+  protected:
+    PrivateRace()
+    {
+        pool_test::UseStandin();
+        binade_pool_options options = pool_test::Defaults();
+        options.flags = BINADE_POOL_NOTE_STREAMS;
+        pool_.reset(new Pool(options));
+        streams_.reset(new Stream[3]);
+    }
+
+    void TearDown() override
+    {
+        EXPECT_EQ(0u, pool_->Stats().allocation_current);
+        EXPECT_EQ(0u, pool_->Stats().allocated_bytes_current);
+        pool_->TrimAll();
+        EXPECT_EQ(0u, pool_->Stats().reserved_bytes_current);
+        for (int i = 0; i < 3; i++)
+            EXPECT_EQ(BINADE_OK, binade_stream_retire(*pool_, streams_[i]));
+    }
+
+    binade_private Make(uint64_t limit_bytes = 0)
+    {
+        binade_private arena = 0;
+        EXPECT_EQ(BINADE_OK,
+                  binade_private_create(*pool_, limit_bytes, &arena));
+        return arena;
+    }
+
+    template <typename Body> static void InThreads(const Body &body)
+    {
+        std::vector<std::thread> threads;
+        for (int t = 0; t < kThreads; t++)
+            threads.emplace_back([&, t] { body(t); });
+        for (std::thread &thread : threads)
+            thread.join();
+    }
+
+    // Marks a block by its address as this thread's, so that one that is given
+    // out twice is seen.
+    void Work(binade_private arena, int thread, int rounds)
+    {
+        std::vector<binade_devptr> own;
+        for (int i = 0; i < rounds; i++) {
+            binade_devptr block = 0;
+            size_t size_bytes = (i * 37 + thread) % 5 == 0
+                                    ? 3 * kMiB
+                                    : kKiB * (1 + (i * 13) % 700);
+            binade_stream stream = streams_[(i + thread) % 3];
+            binade_status status =
+                binade_private_alloc(arena, size_bytes, stream, &block);
+            if (status == BINADE_OK) {
+                EXPECT_EQ(0, holders_[Place(block)].fetch_add(1));
+                own.push_back(block);
+            }
+            if (own.size() < 8 && status == BINADE_OK)
+                continue;
+            if (own.empty())
+                continue;
+            EXPECT_EQ(1, holders_[Place(own.front())].fetch_sub(1));
+            EXPECT_EQ(BINADE_OK, i % 2
+                                     ? binade_free(*pool_, own.front(), stream)
+                                     : binade_free_own(*pool_, own.front()));
+            own.erase(own.begin());
+        }
+        for (binade_devptr block : own) {
+            holders_[Place(block)].fetch_sub(1);
+            EXPECT_EQ(BINADE_OK, binade_free(*pool_, block, BINADE_STREAM_ANY));
+        }
+    }
+
+    // The first segments of a pool are near each other.
+    static size_t Place(binade_devptr block)
+    {
+        return block / 512 % kPlaces;
+    }
+
+    static constexpr size_t kPlaces = size_t{1} << 22;
+    std::vector<std::atomic<int>> holders_ =
+        std::vector<std::atomic<int>>(kPlaces);
+    std::unique_ptr<Pool> pool_;
+    std::unique_ptr<Stream[]> streams_;
+};
+
+TEST_F(PrivateRace, ThreadsOfOneArena)
+{
+    binade_private arena = Make(64 * kMiB);
+    std::atomic<bool> is_over{false};
+    std::thread trimmer([&] {
+        while (!is_over) {
+            binade_private_info info = {};
+            info.struct_size = sizeof info;
+            EXPECT_EQ(BINADE_OK, binade_private_trim(arena, nullptr));
+            EXPECT_EQ(BINADE_OK, binade_private_stats(arena, &info));
+            EXPECT_LE(info.live_bytes, info.reserved_bytes);
+            EXPECT_LE(info.reserved_bytes, 64 * kMiB);
+        }
+    });
+    InThreads([&](int thread) { Work(arena, thread, 500); });
+    is_over = true;
+    trimmer.join();
+    EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+}
+
+TEST_F(PrivateRace, FreesAndTheRelease)
+{
+    for (int round = 0; round < 20; round++) {
+        binade_private arena = Make();
+        std::vector<binade_devptr> blocks[kThreads];
+        for (int t = 0; t < kThreads; t++)
+            for (int i = 0; i < 20; i++) {
+                binade_devptr block = 0;
+                ASSERT_EQ(BINADE_OK,
+                          binade_private_alloc(arena, 100 * kKiB,
+                                               streams_[i % 3], &block));
+                blocks[t].push_back(block);
+            }
+        std::thread releaser(
+            [&] { EXPECT_EQ(BINADE_OK, binade_private_release(arena)); });
+        InThreads([&](int thread) {
+            for (binade_devptr block : blocks[thread])
+                EXPECT_EQ(BINADE_OK,
+                          binade_free(*pool_, block, streams_[thread % 3]));
+        });
+        releaser.join();
+    }
+}
+
+TEST_F(PrivateRace, AllocationsAndTheRelease)
+{
+    for (int round = 0; round < 20; round++) {
+        std::atomic<bool> is_gone{false};
+        binade_private arena = Make();
+        std::thread releaser([&] {
+            EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+            is_gone = true;
+            // Another one, perhaps in the same place.
+            binade_private next = Make();
+            EXPECT_EQ(BINADE_OK, binade_private_release(next));
+        });
+        InThreads([&](int) {
+            for (int i = 0; i < 50; i++) {
+                binade_devptr block = 0;
+                bool was_gone = is_gone;
+                binade_status status = binade_private_alloc(
+                    arena, 2 * kMiB, streams_[i % 3], &block);
+                if (status != BINADE_OK) {
+                    EXPECT_EQ(BINADE_E_INVALID, status);
+                    continue;
+                }
+                EXPECT_FALSE(was_gone);
+                EXPECT_EQ(BINADE_OK,
+                          binade_free(*pool_, block, streams_[i % 3]));
+            }
+        });
+        releaser.join();
+    }
+}
+
+TEST_F(PrivateRace, ThreadsWithArenasOfTheirOwn)
+{
+    InThreads([&](int thread) {
+        for (int i = 0; i < 20; i++) {
+            binade_private arena = Make(16 * kMiB);
+            Work(arena, thread, 20);
+            EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+        }
+    });
+}
+
+} // namespace

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A call that stands still between two looks under the lock of its arena, while
+// others change what it goes on with.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "binade/private.h"
+#include "binade/stats.h"
+
+extern "C" {
+#include "tests/progress/freeze.h"
+#include "tests/support/stage.h"
+}
+
+namespace
+{
+
+constexpr size_t kBytes = size_t{2} << 20;
+
+class PrivateStep : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        ASSERT_TRUE(stage_open());
+        ASSERT_TRUE(stage_init(&stage_));
+        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        options.wait_ms = 0;
+        ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_));
+        ASSERT_EQ(BINADE_OK, binade_private_create(pool_, kBytes, &arena_));
+    }
+
+    void TearDown() override
+    {
+        binade_stats stats = {};
+        stats.struct_size = sizeof stats;
+        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        EXPECT_EQ(0u, stats.allocation_current);
+        EXPECT_EQ(0u, stats.allocated_bytes_current);
+        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, nullptr));
+        stage_fini(&stage_);
+    }
+
+    binade_stream Handle(unsigned index) const
+    {
+        return stage_.streams[index].handle;
+    }
+
+    binade_status Take(unsigned index)
+    {
+        return binade_private_alloc(arena_, kBytes, Handle(index), &block_);
+    }
+
+    // Does the first in a thread that stands still at the step, and the second
+    // meanwhile.
+    static void Overtake(const char *step, const std::function<void()> &slow,
+                         const std::function<void()> &fast)
+    {
+        std::thread thread([&] {
+            (void)stage_enter();
+            freeze_wish wish = {step, 1};
+            freeze_follow(&wish);
+            slow();
+            freeze_follow(nullptr);
+        });
+        while (!freeze_is_on())
+            std::this_thread::yield();
+        fast();
+        freeze_release();
+        thread.join();
+    }
+
+    struct stage stage_ = {};
+    binade_pool *pool_ = nullptr;
+    binade_private arena_ = 0;
+    binade_devptr block_ = 0;
+};
+
+TEST_F(PrivateStep, AFreeIsOvertakenByTheRelease)
+{
+    ASSERT_EQ(BINADE_OK, Take(0));
+    Overtake(
+        "private.freed",
+        [&] { EXPECT_EQ(BINADE_OK, binade_free(pool_, block_, Handle(0))); },
+        [&] {
+            EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+            // In the same place.
+            EXPECT_EQ(BINADE_OK, binade_private_create(pool_, 0, &arena_));
+        });
+    binade_private_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_EQ(BINADE_OK, binade_private_stats(arena_, &info));
+    EXPECT_EQ(0u, info.live_count);
+    EXPECT_EQ(0u, info.waiting_bytes);
+    EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+}
+
+// The event that was over is that of an earlier closing.
+TEST_F(PrivateStep, ADrainIsOvertakenByTheNextClosing)
+{
+    ASSERT_EQ(BINADE_OK, Take(0));
+    ASSERT_EQ(BINADE_OK, binade_free(pool_, block_, Handle(0)));
+    ASSERT_TRUE(stage_settle());
+    uint64_t bytes = 0;
+    Overtake(
+        "private.over",
+        [&] {
+            // Nothing of the next closing becomes done.
+            EXPECT_EQ(BINADE_OK, binade_private_trim(arena_, &bytes));
+        },
+        [&] {
+            ASSERT_EQ(BINADE_OK, Take(1));
+            ASSERT_TRUE(stage_hold(&stage_, 1));
+            ASSERT_EQ(BINADE_OK, binade_free(pool_, block_, Handle(1)));
+            EXPECT_EQ(BINADE_E_BUDGET, Take(0));
+        });
+    EXPECT_EQ(0u, bytes);
+    EXPECT_EQ(BINADE_E_BUDGET, Take(0));
+    EXPECT_TRUE(stage_release(&stage_, 1));
+    EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+}
+
+TEST_F(PrivateStep, GrowingIsOvertakenByTheRelease)
+{
+    Overtake(
+        "private.climbed", [&] { EXPECT_EQ(BINADE_E_INVALID, Take(0)); },
+        [&] { EXPECT_EQ(BINADE_OK, binade_private_release(arena_)); });
+}
+
+} // namespace

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// binade_free_own(): the block's own stream is the one that it was allocated
+// for, whatever was freed where before.
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/streams/device.h"
+#include "tests/streams/pool_under_test.h"
+#include "tests/support/pool_maker.h"
+
+namespace streams_test
+{
+
+// All that the pool has is done when a test begins.
+class FreedOwn : public RuleTest
+{
+  protected:
+    FreedOwn() : RuleTest(BINADE_POOL_NOTE_STREAMS) {}
+
+    void SetUp() override
+    {
+        pool_.Free(BINADE_STREAM_DONE);
+    }
+
+    void TakeAll(binade_stream stream)
+    {
+        while (pool_.Take(stream) == BINADE_OK) {
+        }
+        ASSERT_TRUE(pool_.IsWhole());
+    }
+};
+FOR_EACH_LOAD(FreedOwn);
+
+TEST_P(FreedOwn, ServesTheStreamOfTheAllocationAtOnce)
+{
+    TakeAll(freed_);
+    Hold hold(freed_);
+    pool_.WriteAll(freed_, kOld);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesAtOnce(freed_));
+    Write(freed_, pool_.last(), pool_.size_bytes(), kNew);
+    hold.Release();
+    EXPECT_TRUE(pool_.AllHold(freed_, kNew));
+}
+
+TEST_P(FreedOwn, ServesAnotherStreamOnlyWhenDone)
+{
+    TakeAll(freed_);
+    Hold hold(freed_);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_ANY));
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+// It was allocated for one stream, freed on another, and allocated for that.
+TEST_P(FreedOwn, IsThatOfTheLastAllocation)
+{
+    TakeAll(freed_);
+    pool_.Free(next_);
+    TakeAll(next_);
+    Hold hold(next_);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(freed_));
+    EXPECT_TRUE(pool_.ServesAtOnce(next_));
+}
+
+TEST_P(FreedOwn, OfAnyWaitsForAllStreams)
+{
+    TakeAll(freed_);
+    pool_.Free(BINADE_STREAM_DONE);
+    TakeAll(BINADE_STREAM_ANY);
+    Hold hold(other_);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(freed_));
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+TEST_P(FreedOwn, OfARetiredStreamWaitsForAllStreams)
+{
+    TakeAll(freed_);
+    Hold hold(other_);
+    ASSERT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(freed_));
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+// The pool's record of the stream is another stream's by now.
+TEST_P(FreedOwn, OfARetiredStreamIsNotALaterOnes)
+{
+    TakeAll(freed_);
+    Hold hold(freed_);
+    ASSERT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+TEST_P(FreedOwn, ByAnotherThreadServesTheStream)
+{
+    Worker worker;
+    TakeAll(freed_);
+    Hold hold(freed_);
+    worker.Do([&] {
+        pool_.FreeOwn();
+        ASSERT_TRUE(pool_.ServesNothing(next_));
+        EXPECT_TRUE(pool_.ServesAtOnce(freed_));
+    });
+}
+
+TEST_P(FreedOwn, OfTheThreadsOwnStreamServesItAtOnce)
+{
+    TakeAll(BINADE_STREAM_PER_THREAD);
+    Hold hold(CU_STREAM_PER_THREAD);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    EXPECT_TRUE(pool_.ServesAtOnce(BINADE_STREAM_PER_THREAD));
+}
+
+TEST_P(FreedOwn, OfAnotherThreadsOwnStreamWaitsForAllStreams)
+{
+    Worker worker;
+    worker.Do([&] { TakeAll(BINADE_STREAM_PER_THREAD); });
+    Hold hold(other_);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD));
+    worker.Do(
+        [&] { ASSERT_TRUE(pool_.ServesNothing(BINADE_STREAM_PER_THREAD)); });
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(next_));
+}
+
+TEST_P(FreedOwn, OfALegacyStreamServesItAtOnce)
+{
+    TakeAll(nullptr);
+    Hold hold(CU_STREAM_LEGACY);
+    pool_.FreeOwn();
+    EXPECT_TRUE(pool_.ServesAtOnce(BINADE_STREAM_LEGACY));
+}
+
+TEST_P(FreedOwn, WithARecordedUseWaitsForThat)
+{
+    TakeAll(freed_);
+    pool_.RecordUse(other_);
+    Hold hold(other_);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(freed_));
+    hold.Release();
+    EXPECT_TRUE(pool_.ServesInTheEnd(freed_));
+}
+
+TEST_P(FreedOwn, InACaptureIsKeptForIt)
+{
+    CaptureScope scope(pool_, freed_);
+    Capture capture(freed_);
+    TakeAll(freed_);
+    pool_.FreeOwn();
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    EXPECT_TRUE(pool_.ServesAtOnce(freed_));
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+}
+
+// A pool in which memory is not short, so that a miss takes more blocks than it
+// was asked for.
+class FreedOwnInRoom : public ::testing::Test
+{
+  protected:
+    FreedOwnInRoom()
+    {
+        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        options.flags = BINADE_POOL_NOTE_STREAMS;
+        EXPECT_EQ(pool_maker.create(&options, &pool_), BINADE_OK);
+    }
+
+    ~FreedOwnInRoom() override
+    {
+        EXPECT_EQ(pool_maker.destroy(pool_, nullptr), BINADE_OK);
+    }
+
+    std::set<binade_devptr> Take(binade_stream stream, int count)
+    {
+        std::set<binade_devptr> blocks;
+        for (int i = 0; i < count; i++) {
+            binade_devptr block = 0;
+            EXPECT_EQ(binade_alloc(pool_, 1024, stream, &block), BINADE_OK);
+            blocks.insert(block);
+        }
+        return blocks;
+    }
+
+    void Free(const std::set<binade_devptr> &blocks, binade_stream stream)
+    {
+        for (binade_devptr block : blocks)
+            EXPECT_EQ(binade_free(pool_, block, stream), BINADE_OK);
+    }
+
+    Stream freed_, other_;
+    binade_pool *pool_ = nullptr;
+};
+
+TEST_F(FreedOwnInRoom, IsNotThatOfALifeBeforeTheRefill)
+{
+    Free(Take(freed_, 1024), freed_);
+    MUST(cu.StreamSynchronize(freed_));
+    uint64_t trimmed_bytes = 0;
+    while (trimmed_bytes == 0)
+        ASSERT_EQ(binade_pool_trim(pool_, 0, &trimmed_bytes), BINADE_OK);
+    std::set<binade_devptr> blocks = Take(BINADE_STREAM_ANY, 64);
+    Hold hold(other_);
+    for (binade_devptr block : blocks)
+        ASSERT_EQ(binade_free_own(pool_, block), BINADE_OK);
+    std::set<binade_devptr> others = Take(freed_, 64);
+    for (binade_devptr block : others)
+        EXPECT_EQ(blocks.count(block), 0u);
+    hold.Release();
+    Free(others, BINADE_STREAM_DONE);
+    EXPECT_EQ(binade_stream_retire(pool_, freed_), BINADE_OK);
+}
+
+} // namespace streams_test
