@@ -270,17 +270,17 @@ static struct binadei_cache *own_cache(struct binadei_thread *thread,
 static bool give_own(const binade_pool *pool, binade_devptr address)
 {
     struct binadei_thread *thread = binadei_thread_self;
-    binadei_grain start;
-    uint32_t class_index = class_at(pool, address);
-    if (class_index >= BINADEI_SMALL_CLASSES || !pool->engine->notes ||
-        !binadei_grain_of(pool->lookup, address, &start) ||
+    binadei_grain start = {0};
+    uint8_t byte = binadei_hit_byte(pool, address, &start);
+    /* A short block takes the slow way. */
+    if (!byte || byte > BINADEI_SMALL_CLASSES || !pool->engine->notes ||
         !binadei_hit_begin(thread))
         return false;
     uint32_t note = binadei_note_at(pool->engine->notes, start);
     struct binadei_cache *cache =
         note > BINADEI_NOTE_ANY ? own_cache(thread, pool, note) : NULL;
     bool is_given =
-        cache && binadei_hit_push(&cache->magazines[class_index], address);
+        cache && binadei_hit_push(&cache->magazines[byte - 1], address);
     binadei_thread_leave(thread);
     return is_given;
 }

@@ -57,7 +57,7 @@ TEST_F(OomReport, SaysWhatWasAskedFor)
     EXPECT_EQ(static_cast<binade_pool *>(pool), report.pool);
     EXPECT_EQ(static_cast<binade_stream>(stream), report.stream);
     EXPECT_EQ(70000u, report.requested_bytes);
-    EXPECT_EQ(72 * kKiB, report.needed_bytes);
+    EXPECT_EQ(137u * 512u, report.needed_bytes);
     EXPECT_EQ(512u, report.alignment_bytes);
     EXPECT_EQ(1u, report.is_exact);
     EXPECT_GT(report.duration_ns, 0u);

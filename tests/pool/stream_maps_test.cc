@@ -272,7 +272,7 @@ TEST_F(StreamMaps, NeverFailBesideAnIdleDevice)
     }
 }
 
-// A large hole before one that a block of 100 KiB fills: which of them the block
+// A large hole before one that a block of 96 KiB fills: which of them the block
 // gets, and whether memory was found short before.
 TEST_F(StreamMaps, FitWellWhileMemoryIsShort)
 {
@@ -283,7 +283,7 @@ TEST_F(StreamMaps, FitWellWhileMemoryIsShort)
         Stream stream;
         binade_devptr large = pool.Alloc(3 * kMiB, stream);
         binade_devptr first = pool.Alloc(512 * kKiB, stream);
-        binade_devptr fitting = pool.Alloc(100 * kKiB, stream);
+        binade_devptr fitting = pool.Alloc(96 * kKiB, stream);
         binade_devptr second = pool.Alloc(512 * kKiB, stream);
         ASSERT_LT(large, fitting);
         pool.Free(large, stream);
@@ -292,7 +292,7 @@ TEST_F(StreamMaps, FitWellWhileMemoryIsShort)
             EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
                       binade_alloc(pool, 8 * kMiB, stream, &address));
         }
-        binade_devptr block = pool.Alloc(100 * kKiB, stream);
+        binade_devptr block = pool.Alloc(96 * kKiB, stream);
         EXPECT_EQ(is_short, block == fitting);
         for (binade_devptr one : {first, second, block})
             pool.Free(one, stream);
