@@ -208,9 +208,9 @@ BINADE_API binade_status binade_pool_destroy(binade_pool *pool,
  *
  * @param pool        The pool.
  * @param size_bytes  Bytes wanted; 0 gives address 0 and BINADE_OK. Rounded up
- *                    by at most 12.5 % and 512 bytes, never to a power of two;
- *                    above 1 MiB to 512 bytes, unless a cached block that is
- *                    12.5 % larger at most will do.
+ *                    to 512 bytes; where a cached block will do, or up to 1 MiB
+ *                    where the thread asks for several sizes that are alike and
+ *                    memory is not short, by at most 12.5 % more.
  * @param stream      Stream that will use the block first, or
  *                    BINADE_STREAM_ANY if the caller cannot tell.
  * @param out         [out] Device address, aligned to 512 bytes, in an exportable

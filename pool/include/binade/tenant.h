@@ -86,9 +86,9 @@ binade_tenant_destroy(binade_tenant tenant);
  * checked pool names the tenant where it reports the block.
  *
  * Where the budget is in the way the call returns at once: it waits for nothing,
- * and takes nothing from anybody. A tenant's block holds its size rounded up as
- * for binade_alloc(), above 1 MiB to 512 bytes exactly, so what it counts does not
- * depend on what is cached.
+ * and takes nothing from anybody. A tenant's block holds its size rounded up to
+ * one of eight lengths per doubling, above 1 MiB to 512 bytes, so what it counts
+ * depends on its size alone.
  *
  * @param tenant      The tenant.
  * @param size_bytes  Bytes wanted; 0 gives address 0 and BINADE_OK.
