@@ -73,7 +73,7 @@ TEST_F(Expose, ShowsTheHeapAndTheHistory)
     std::string heap = Ask(Path(), "heap");
     EXPECT_NE(std::string::npos,
               heap.find("{\"address\": " + std::to_string(block) +
-                        ", \"size_bytes\": 106496, \"kind\": \"used\""));
+                        ", \"size_bytes\": 102400, \"kind\": \"used\""));
     EXPECT_EQ(std::string::npos, heap.find("history"));
     std::string snapshot = Ask(Path(), "snapshot");
     EXPECT_TRUE(Has(snapshot, "kind", "alloc"));
