@@ -176,6 +176,42 @@ TEST_F(Cliff, MakesNoEventsForWhatThreadsPassOn)
     EXPECT_LE(pool.Stats().reserved_bytes_peak, 128 * kMiB);
 }
 
+// What waits for an event that is not over does not hold up what comes after it.
+TEST_F(Cliff, ServesWhatIsOverBesideWhatIsNot)
+{
+    constexpr int kBlocks = 16, kHeld = 4;
+    binade_pool_options options = Defaults();
+    options.limit_bytes = options.first_segment_bytes =
+        options.largest_segment_bytes = 2 * kMiB;
+    options.wait_ms = 0;
+    Pool pool(options);
+    Stream held, idle, owner;
+    binade_event late = pool_test::NewEvent(), over = pool_test::NewEvent();
+    auto *record =
+        pool_test::Get<int(binade_event, binade_stream)>("cuEventRecord");
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < kBlocks; i++)
+        blocks.push_back(pool.Alloc(128 * 1024, owner));
+    held.Hold();
+    ASSERT_EQ(0, record(late, held));
+    ASSERT_EQ(0, record(over, idle));
+    auto *wait = pool_test::Get<int(binade_event)>("cuEventSynchronize");
+    ASSERT_EQ(0, wait(over));
+    for (int i = 0; i < kBlocks; i++)
+        ASSERT_EQ(BINADE_OK,
+                  binade_free_after(pool, blocks[i], i < kHeld ? late : over));
+    int served = 0;
+    binade_devptr block = 0;
+    for (; binade_alloc(pool, 128 * 1024, idle, &block) == BINADE_OK; served++)
+        blocks[served] = block;
+    EXPECT_EQ(kBlocks - kHeld, served);
+    for (int i = 0; i < served; i++)
+        pool.Free(blocks[i], idle);
+    held.Release();
+    pool_test::DestroyEvent(late);
+    pool_test::DestroyEvent(over);
+}
+
 // However many streams have memory that waits, one event of all of them is asked
 // for, and before a failure each stream once.
 TEST_F(Cliff, AsksForFewEventsOfManyStreams)

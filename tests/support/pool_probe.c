@@ -18,10 +18,10 @@ unsigned pool_probe_member_count(const binade_pool *pool)
 /* The length of a chain whose members are linked by `next`. */
 #define LENGTH(type, first, next)                                              \
     __extension__({                                                            \
-        unsigned links = 0;                                                   \
+        unsigned counted = 0;                                                  \
         for (const struct type *one = (first); one; one = one->next)           \
-            links++;                                                          \
-        links;                                                                \
+            counted++;                                                         \
+        counted;                                                               \
     })
 
 unsigned pool_probe_longest_use_chain(const binade_pool *pool)
