@@ -242,38 +242,51 @@ static bool take_small_of_maps(struct binadei_call *call,
     return taken != 0;
 }
 
-/* Blocks side by side from the best fit in all that the call may take from, so
- * that nothing is left between them and they merge again; or one. What is done
- * can serve any stream later. */
+/* One block from all that the view has. */
 static bool take_of_view(struct binadei_call *call,
+                         const struct binadei_view *view,
                          const struct binadei_request *request,
-                         bool is_thorough, uint32_t count, binade_devptr *out)
+                         bool is_thorough, binade_devptr *out)
 {
-    const struct binadei_view view = view_of(call, maps_of(call));
-    struct binadei_cache *cache = view.maps ? call->pop : call->member->done;
-    uint64_t grains = request->size.grains;
-    binadei_grain starts[BINADEI_REFILL_BLOCKS];
-    if (!binadei_view_take(&view, count * grains, request->alignment_grains,
-                           is_thorough, starts))
-        return count > 1 && take_of_view(call, request, is_thorough, 1, out);
-    for (uint32_t i = 1; i < count; i++)
-        starts[i] = binadei_grain_at(starts[0].index + i * grains);
-    if (count > 1)
-        share_out(call, cache, request, starts, count, out);
-    else
-        hand_out(call, request, starts[0], out);
+    binadei_grain start;
+    if (!binadei_view_take(view, request->size.grains,
+                           request->alignment_grains, is_thorough, &start))
+        return false;
+    hand_out(call, request, start, out);
     return true;
 }
 
-/* How many blocks to carve side by side. */
-static uint32_t carve_count(struct binadei_call *call,
-                            const struct binadei_request *request)
+static bool take_one(struct binadei_call *call,
+                     const struct binadei_request *request, bool is_thorough,
+                     binade_devptr *out)
 {
-    struct binadei_cache *cache =
-        maps_of(call) ? call->pop : call->member->done;
-    return is_run(request) || request->alignment_grains != 1
-               ? 1
-               : binadei_magazine_refill(cache, class_of(request));
+    const struct binadei_view view = view_of(call, maps_of(call));
+    return take_of_view(call, &view, request, is_thorough, out);
+}
+
+/* Blocks side by side from the best fit in all that the call may take from, so
+ * that nothing is left between them and they merge again; or one. What is done
+ * can serve any stream later, unless the stream's own is among it: so what the
+ * refill sends to the maps is not looked at. */
+static bool take_side_by_side(struct binadei_call *call,
+                              const struct binadei_request *request,
+                              binade_devptr *out)
+{
+    struct binadei_maps *maps = maps_of(call);
+    struct binadei_cache *cache = maps ? call->pop : call->member->done;
+    const struct binadei_view view = view_of(call, maps);
+    uint64_t grains = request->size.grains;
+    uint32_t count = request->alignment_grains == 1
+                         ? binadei_magazine_refill(cache, class_of(request))
+                         : 1;
+    binadei_grain starts[BINADEI_REFILL_BLOCKS];
+    if (count == 1 ||
+        !binadei_view_take(&view, count * grains, 1, false, starts))
+        return take_of_view(call, &view, request, false, out);
+    for (uint32_t i = 1; i < count; i++)
+        starts[i] = binadei_grain_at(starts[0].index + i * grains);
+    share_out(call, cache, request, starts, count, out);
+    return true;
 }
 
 static bool is_memory_short(const struct binadei_call *call)
@@ -320,11 +333,10 @@ static bool take_of_maps(struct binadei_call *call,
 {
     struct binadei_request sized = *request;
     if (is_run(request))
-        return take_of_view(call, request, false, 1, out);
+        return take_one(call, request, false, out);
     sized.size.grains = length_of(call, request);
     return is_worth_fitting(call, &sized)
-               ? take_of_view(call, &sized, false, carve_count(call, &sized),
-                              out)
+               ? take_side_by_side(call, &sized, out)
                : take_small_of_maps(call, &sized, out);
 }
 
@@ -361,5 +373,5 @@ bool binadei_take_last(struct binadei_call *call,
 {
     binadei_buddy_trim(call->engine->buddy);
     return binadei_take(call, request, out) ||
-           take_of_view(call, request, true, 1, out);
+           take_one(call, request, true, out);
 }
