@@ -27,15 +27,21 @@ static uint64_t pages_for(uint64_t bytes)
     return (bytes + BINADEI_PAGE_BYTES - 1) / BINADEI_PAGE_BYTES;
 }
 
+/* Of a segment that requests share. */
+static uint64_t most_shared_pages(const struct binadei_segments *segments)
+{
+    return segments->largest_bytes / BINADEI_PAGE_BYTES;
+}
+
 static uint64_t most_pages(const struct binadei_segments *segments)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     uint64_t bytes = segments->limit_bytes / ADVANCE_PART;
     if (bytes < reserved)
         bytes = reserved;
-    if (bytes > segments->largest_bytes)
-        bytes = segments->largest_bytes;
-    return bytes / BINADEI_PAGE_BYTES;
+    uint64_t pages = bytes / BINADEI_PAGE_BYTES;
+    uint64_t shared = most_shared_pages(segments);
+    return pages < shared ? pages : shared;
 }
 
 /* At least `least` pages, of which the smallest part is left. */
@@ -65,5 +71,6 @@ uint64_t binadei_fitted_pages(const struct binadei_segments *segments,
         return pages;
     if (rest_of(block_bytes, pages) > pages * BINADEI_PAGE_BYTES / LITTLE_PART)
         pages = best_pages(block_bytes, pages, most_pages(segments));
-    return left < 2 * pages ? left : pages;
+    return left < 2 * pages && left <= most_shared_pages(segments) ? left
+                                                                   : pages;
 }

@@ -56,7 +56,7 @@ MUTANTS = {
     ),
     "hits_note_nothing": (
         "pool/free.c",
-        "/^static inline bool give_by/,/^}/s/hit_free_noted/hit_free/",
+        "/^static inline bool give_by/,/^}/s/hit_free_noted/hit_free_block/",
         "Blocks/FreedOwn.IsThatOfTheLastAllocation/Many",
     ),
     "refills_note_nothing": (
