@@ -33,7 +33,7 @@ TEST_P(BuddyProgress, OthersGoOnWhenAThreadStopsAtItsFirstVisit)
 
 TEST_P(BuddyProgress, OthersGoOnWhenAThreadStopsAtALaterVisit)
 {
-    ExpectProgress(30);
+    ExpectProgress(10);
 }
 
 INSTANTIATE_TEST_SUITE_P(EachStep, BuddyProgress, ::testing::ValuesIn(kSteps),

@@ -82,18 +82,11 @@ static bool give_one(struct game *game, struct player *player)
     return buddy_probe_give(game->buddy, home, one.start, one.grains);
 }
 
-/* Often parts of a chunk that fill it: others are cut out of several at once. */
-static uint32_t choose_grains(struct player *player)
-{
-    if (choose(player, 2))
-        return UINT32_C(1) << choose(player, 6);
-    return 1 + choose(player, choose(player, 4) ? SMALL_GRAINS_MAX
-                                                : PROBE_TAKE_GRAINS_MAX);
-}
-
 static bool take_some(struct game *game, struct player *player)
 {
-    uint32_t grains = choose_grains(player);
+    uint32_t grains =
+        1 + choose(player, choose(player, 8) ? SMALL_GRAINS_MAX
+                                             : PROBE_TAKE_GRAINS_MAX);
     uint32_t count = 1 + choose(player, BATCH_MAX);
     uint64_t starts[BATCH_MAX];
     uint32_t taken =
