@@ -173,10 +173,14 @@ binade_status binade_free(binade_pool *pool, binade_devptr address,
         const struct binadei_route *route =
             binadei_hit_last(thread, pool, stream);
         binadei_grain start = {0};
-        bool is_given =
-            BINADEI_LIKELY(route) && BINADEI_LIKELY(!route->note) &&
-            binadei_hit_free_block(
-                route, address, binadei_hit_byte(pool, address, &start), start);
+        /* Nothing here is called, or registers were saved: a short block goes
+         * the other way. */
+        uint32_t class_index =
+            BINADEI_LIKELY(route) ? binadei_hit_byte(pool, address, &start) - 1U
+                                  : BINADEI_SMALL_CLASSES;
+        bool is_given = BINADEI_LIKELY(class_index < BINADEI_SMALL_CLASSES) &&
+                        BINADEI_LIKELY(!route->note) &&
+                        binadei_hit_free(route, class_index, address);
         binadei_thread_leave(thread);
         if (BINADEI_LIKELY(is_given))
             return BINADE_OK;
