@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
@@ -152,6 +153,62 @@ static void check_record_use(binade_pool *pool)
     check(binade_free(pool, again, MEANT) == BINADE_OK, "a free");
 }
 
+/* The stream of the newest call. */
+static binade_stream noted_stream(binade_pool *pool)
+{
+    binade_history_entry entry;
+    binade_history_summary summary;
+    memset(&entry, 0, sizeof entry);
+    memset(&summary, 0, sizeof summary);
+    summary.struct_size = sizeof summary;
+    check(binade_history_read(pool, &entry, 1, &summary) == BINADE_OK &&
+              summary.count == 1,
+          "the newest entry");
+    return entry.stream;
+}
+
+/* A block whose work is over serves any stream of the arena: the history tells
+ * which stream was meant. */
+static void check_private_blocks(binade_pool *pool, binade_private arena)
+{
+    binade_devptr address = 0;
+    check(binade_private_alloc(arena, BLOCK_BYTES, NULL, &address) == BINADE_OK,
+          "private_alloc");
+    check(noted_stream(pool) == NULL_OF_CALLER, "private_alloc's stream");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+    check(binade_private_claim(arena, address, BLOCK_BYTES, NULL) == BINADE_OK,
+          "private_claim");
+    check(noted_stream(pool) == NULL_OF_CALLER, "private_claim's stream");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
+}
+
+/* The legacy stream cannot capture, a thread's own can. */
+static void check_private_scope(binade_private arena)
+{
+    const binade_status expected =
+        NULL_OF_CALLER ? BINADE_OK : BINADE_E_INVALID;
+    binade_scope scope = 0;
+    check(binade_private_scope_begin(arena, NULL, &scope) == expected,
+          "private_scope_begin");
+    check(!scope || binade_scope_end(scope) == BINADE_OK, "a scope's end");
+}
+
+static void check_private(void)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    binade_pool *pool = NULL;
+    binade_private arena = 0;
+    options.history_entries = 16;
+    check(binade_pool_create(&options, &pool) == BINADE_OK, "a noting pool");
+    if (!pool)
+        return;
+    check(binade_private_create(pool, 0, &arena) == BINADE_OK, "an arena");
+    check_private_blocks(pool, arena);
+    check_private_scope(arena);
+    check(binade_private_release(arena) == BINADE_OK, "its end");
+    check(binade_pool_destroy(pool, NULL) == BINADE_OK, "the pool's end");
+}
+
 int main(void)
 {
     binade_pool *pool = NULL;
@@ -168,6 +225,7 @@ int main(void)
         check_record_use(pool);
         check(binade_pool_destroy(pool, NULL) == BINADE_OK, "its end");
     }
+    check_private();
     printf("default_stream: %d failed\n", failure_count);
     return failure_count == 0 ? 0 : 1;
 }

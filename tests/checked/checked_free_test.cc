@@ -60,7 +60,9 @@ TEST_F(CheckedFree, TwiceIsRefusedWhenTheMemoryIsThePoolsAgain)
 // An ordinary pool would have it in the middle of another thread's magazine.
 TEST_F(CheckedFree, TwiceIsRefusedByAnyThreadOnAnyStreamInAnyWay)
 {
-    Pool pool(Quiet());
+    binade_pool_options options = Quiet();
+    options.flags |= BINADE_POOL_NOTE_STREAMS;
+    Pool pool(options);
     Stream stream;
     binade_devptr blocks[16], block = 0;
     for (binade_devptr &one : blocks)
@@ -78,6 +80,7 @@ TEST_F(CheckedFree, TwiceIsRefusedByAnyThreadOnAnyStreamInAnyWay)
         [&] { return binade_free(pool, block, BINADE_STREAM_ANY); },
         [&] { return binade_free(pool, block, BINADE_STREAM_DONE); },
         [&] { return binade_free_sized(pool, block, 100, stream); },
+        [&] { return binade_free_own(pool, block); },
         [&] { return binade_free_batch(pool, &block, 1, stream, nullptr); },
         [&] { return binade_free_after(pool, block, event); },
     };

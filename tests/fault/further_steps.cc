@@ -32,8 +32,42 @@ void AllocForTenant(World &world, binade_tenant tenant)
         world.Own(address, 3 * kMiB);
 }
 
+// The newest block is freed and taken again, for another stream.
+void FreeAndClaim(World &world, binade_private arena)
+{
+    binade_devptr address = 0;
+    size_t freed_bytes = 0;
+    world.FreeNewest([&](binade_devptr block, size_t size_bytes) {
+        if (!TRY(world, binade_free, (world.pool, block, world.first)))
+            return false;
+        address = block;
+        freed_bytes = size_bytes;
+        return true;
+    });
+    if (freed_bytes && TRY(world, binade_private_claim,
+                           (arena, address, freed_bytes, world.second)))
+        world.Own(address, freed_bytes);
+}
+
+void UsePrivateArena(World &world, binade_private arena)
+{
+    binade_devptr address = 0;
+    for (binade_stream stream : {static_cast<binade_stream>(world.first),
+                                 static_cast<binade_stream>(world.second)})
+        for (size_t size_bytes : {5 * kKiB, 3 * kMiB})
+            if (TRY(world, binade_private_alloc,
+                    (arena, size_bytes, stream, &address)))
+                world.Own(address, size_bytes);
+    FreeAndClaim(world, arena);
+    world.FreeAll(world.first);
+    if (TRY(world, binade_private_alloc,
+            (arena, 9 * kKiB, world.second, &address)))
+        world.Own(address, 9 * kKiB);
+    world.FreeAll(BINADE_STREAM_ANY);
+}
+
 // A block that stays ours when it is not taken is taken the next time.
-void UseArena(World &world, binade_host *host)
+void UseHostArena(World &world, binade_host *host)
 {
     void *block = nullptr;
     binade_devptr device = 0;
@@ -89,6 +123,54 @@ void Scopes(World &world)
         (void)TRY(world, binade_scope_release, (scope));
     }
     (void)TRY(world, binade_scope_release_all, (world.pool));
+}
+
+// What could not be freed is the pool's own block when the arena is gone.
+void PrivateArenas(World &world)
+{
+    binade_private arena = 0;
+    binade_scope scope = 0;
+    binade_private_info info = {};
+    uint64_t bytes = 0;
+    info.struct_size = sizeof(info);
+    if (!world.pool ||
+        !TRY(world, binade_private_create, (world.pool, 12 * kMiB, &arena)))
+        return;
+    UsePrivateArena(world, arena);
+    (void)TRY(world, binade_private_trim, (arena, &bytes));
+    EXPECT_TRUE(TRY(world, binade_private_stats, (arena, &info)));
+    EXPECT_EQ(0u, info.graph_count);
+    if (TRY(world, binade_private_scope_begin, (arena, world.first, &scope))) {
+        EXPECT_TRUE(TRY(world, binade_scope_end, (scope)));
+    }
+    if (!TRY(world, binade_private_release, (arena))) {
+        EXPECT_EQ(BINADE_OK, binade_private_release(arena))
+            << binade_last_error_message();
+    }
+    world.FreeAll(BINADE_STREAM_ANY);
+}
+
+// A pool of its own, which notes streams. Large blocks take the long way.
+void FreeOwn(World &world)
+{
+    binade_pool *pool = nullptr;
+    binade_devptr address = 0;
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_NOTE_STREAMS;
+    options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
+    options.wait_ms = 0;
+    if (!TRY(world, binade_pool_create, (&options, &pool)))
+        return;
+    for (binade_stream stream :
+         {static_cast<binade_stream>(world.first), BINADE_STREAM_ANY})
+        for (size_t size_bytes : {5 * kKiB, 3 * kMiB})
+            if (TRY(world, binade_alloc,
+                    (pool, size_bytes, stream, &address)) &&
+                !TRY(world, binade_free_own, (pool, address))) {
+                EXPECT_EQ(BINADE_OK,
+                          binade_free(pool, address, BINADE_STREAM_DONE));
+            }
+    (void)TRY(world, binade_pool_destroy, (pool, nullptr));
 }
 
 void LookBack(World &world)
@@ -180,7 +262,7 @@ void HostArena(World &world)
     EXPECT_NE(nullptr, binade_host_pool(host));
     (void)TRY(world, binade_host_reserve,
               (host, 4 * kMiB, 1, nullptr, nullptr));
-    UseArena(world, host);
+    UseHostArena(world, host);
     EXPECT_TRUE(TRY(world, binade_host_stats_get, (host, &stats)));
     EXPECT_EQ(2 * kMiB * stats.region_count, stats.pinned_bytes);
     EXPECT_TRUE(TRY(world, binade_host_report, (host, text, sizeof text)));

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Steps of the scenario for what stands beside the pool: tenants, capture
- * scopes, history, snapshots, checked mode, host arenas, pinned ranges, exposing.
+ * scopes, private arenas, frees on a block's own stream, history, snapshots,
+ * checked mode, host arenas, pinned ranges, exposing.
  */
 #ifndef BINADE_TESTS_FAULT_FURTHER_STEPS_H_
 #define BINADE_TESTS_FAULT_FURTHER_STEPS_H_
@@ -14,6 +15,8 @@ namespace fault_test
 
 void Tenants(World &world);
 void Scopes(World &world);
+void PrivateArenas(World &world);
+void FreeOwn(World &world);
 void LookBack(World &world);
 void Record(World &world);
 void Snapshot(World &world);

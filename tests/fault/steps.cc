@@ -320,6 +320,8 @@ const std::vector<Step> kSteps = {
     {"at the limit", AtTheLimit},
     {"tenants", Tenants},
     {"scopes", Scopes},
+    {"private arenas", PrivateArenas},
+    {"free on a block's own stream", FreeOwn},
     {"snapshot", Snapshot},
     {"out of memory", OutOfMemory},
     {"look back", LookBack},

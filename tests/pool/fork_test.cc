@@ -82,6 +82,7 @@ std::vector<std::function<binade_status()>> CallsOn(Arguments &a)
         [&] { return binade_free(a.pool, a.block, kStream); },
         [&] { return binade_free(a.pool, a.block, BINADE_STREAM_ANY); },
         [&] { return binade_free_sized(a.pool, a.block, 4096, kStream); },
+        [&] { return binade_free_own(a.pool, a.block); },
         [&] {
             return binade_free_batch(a.pool, &a.block, 1, kStream, nullptr);
         },
@@ -189,6 +190,25 @@ TEST_F(Fork, OfAThreadThatNeverUsedThePoolIsToldToo)
                              ? 0
                              : 1;
               }));
+}
+
+// The free would be a hit, and so would one on the stream by its name.
+TEST_F(Fork, IsToldByAFreeOnABlocksOwnStream)
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_NOTE_STREAMS;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(4096);
+    EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+    ASSERT_EQ(block, pool.Alloc(4096));
+    EXPECT_EQ(0, InChild([&] {
+                  return FirstThatGoesOn({
+                      [&] { return binade_free_own(pool, block); },
+                      [&] { return binade_free(pool, block, kStream); },
+                  });
+              }));
+    EXPECT_EQ(BINADE_OK, binade_free_own(pool, block));
+    EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
 
 // No fork handler runs then.

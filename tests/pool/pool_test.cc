@@ -325,6 +325,7 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
         binade_alloc_batch(pool, 512, kStream, 1, &block),
         binade_free(pool, block, kStream),
         binade_free_sized(pool, block, 512, kStream),
+        binade_free_own(pool, block),
         binade_free_batch(pool, &block, 1, kStream, nullptr),
         binade_free_after(pool, block, event),
         binade_record_use(pool, block, kStream),

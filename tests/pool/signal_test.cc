@@ -39,7 +39,8 @@ struct Shared {
     binade_stream stream;
     binade_event event;
     binade_devptr block;
-    binade_status statuses[13];
+    binade_private arena;
+    binade_status statuses[21];
 };
 Shared shared;
 
@@ -51,6 +52,10 @@ void CallEverything(int)
     uint64_t bytes = 0;
     binade_stats stats = {};
     stats.struct_size = sizeof(stats);
+    binade_private another = 0;
+    binade_private_info info = {};
+    info.struct_size = sizeof(info);
+    binade_scope scope = 0;
     binade_status *status = shared.statuses;
     *status++ = binade_alloc(pool, 200 * kMiB, kStream, &out);
     *status++ = binade_alloc(pool, 200 * kMiB, BINADE_STREAM_ANY, &out);
@@ -59,12 +64,20 @@ void CallEverything(int)
     *status++ = binade_alloc_batch(pool, 200 * kMiB, kStream, 1, &out);
     *status++ = binade_free(pool, block, kStream);
     *status++ = binade_free_sized(pool, block, 3 * kMiB, kStream);
+    *status++ = binade_free_own(pool, block);
     *status++ = binade_free_batch(pool, &block, 1, kStream, nullptr);
     *status++ = binade_free_after(pool, block, shared.event);
     *status++ = binade_record_use(pool, block, kStream);
     *status++ = binade_pool_trim(pool, 0, &bytes);
     *status++ = binade_pool_stats(pool, &stats);
     *status++ = binade_stream_retire(pool, shared.stream);
+    *status++ = binade_private_create(pool, 0, &another);
+    *status++ = binade_private_alloc(shared.arena, 512, kStream, &out);
+    *status++ = binade_private_claim(shared.arena, block, 512, kStream);
+    *status++ = binade_private_trim(shared.arena, &bytes);
+    *status++ = binade_private_stats(shared.arena, &info);
+    *status++ = binade_private_scope_begin(shared.arena, shared.stream, &scope);
+    *status++ = binade_private_release(shared.arena);
 }
 
 class Signal : public ::testing::Test
@@ -89,9 +102,11 @@ TEST_F(Signal, InACallIsToldBusyByEveryFunction)
     binade_source table = source.Table();
     binade_pool_options options = Defaults();
     options.source = &table;
+    options.flags |= BINADE_POOL_NOTE_STREAMS;
     Pool pool(options);
     pool_test::Stream stream;
-    shared = {pool, stream, pool_test::NewEvent(), pool.Alloc(3 * kMiB), {}};
+    shared = {pool, stream, pool_test::NewEvent(), pool.Alloc(3 * kMiB), 0, {}};
+    ASSERT_EQ(BINADE_OK, binade_private_create(pool, 0, &shared.arena));
     Handle(CallEverything);
     source.in_reserve = [](void *) { raise(SIGUSR1); };
     binade_devptr large = pool.Alloc(100 * kMiB); // interrupted while it grows
@@ -99,6 +114,7 @@ TEST_F(Signal, InACallIsToldBusyByEveryFunction)
     for (size_t i = 0; i < sizeof(shared.statuses) / sizeof(binade_status); i++)
         EXPECT_EQ(BINADE_E_BUSY, shared.statuses[i]) << "call " << i;
     EXPECT_EQ(2u, pool.Stats().allocation_current);
+    EXPECT_EQ(BINADE_OK, binade_private_release(shared.arena));
     pool.Free(large);
     pool.Free(shared.block);
     pool_test::DestroyEvent(shared.event);

@@ -33,6 +33,7 @@ void AddBlocks(const Arguments &a, Calls &calls)
     FORKED(binade_alloc_batch, (a.pool, 4096, kStream, 1, &out));
     FORKED(binade_free, (a.pool, a.block, kStream));
     FORKED(binade_free_sized, (a.pool, a.block, 4096, kStream));
+    FORKED(binade_free_own, (a.pool, a.block));
     FORKED(binade_free_batch, (a.pool, &a.block, 1, kStream, nullptr));
     FORKED(binade_free_after, (a.pool, a.block, a.event));
     FORKED(binade_record_use, (a.pool, a.block, a.stream));
@@ -100,7 +101,24 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
     FORKED(binade_scope_release_all, (a.pool));
 }
 
-void AddArenas(const Arguments &a, Calls &calls)
+void AddPrivateArenas(const Arguments &a, Calls &calls)
+{
+    static binade_devptr out;
+    static binade_private arena;
+    static binade_private_info info;
+    static binade_scope scope;
+    static uint64_t bytes;
+    info.struct_size = sizeof(info);
+    FORKED(binade_private_create, (a.pool, 0, &arena));
+    FORKED(binade_private_alloc, (a.arena, 4096, kStream, &out));
+    FORKED(binade_private_claim, (a.arena, a.block, 4096, kStream));
+    FORKED(binade_private_trim, (a.arena, &bytes));
+    FORKED(binade_private_stats, (a.arena, &info));
+    FORKED(binade_private_scope_begin, (a.arena, a.stream, &scope));
+    FORKED(binade_private_release, (a.arena));
+}
+
+void AddHostArenas(const Arguments &a, Calls &calls)
 {
     static binade_host *host;
     static void *out;
@@ -217,7 +235,8 @@ Calls EveryFunctionInAChild(const Arguments &arguments)
     AddPools(arguments, calls);
     AddSharing(arguments, calls);
     AddTenantsAndScopes(arguments, calls);
-    AddArenas(arguments, calls);
+    AddPrivateArenas(arguments, calls);
+    AddHostArenas(arguments, calls);
     AddViews(arguments, calls);
     AddTexts(arguments, calls);
     return calls;

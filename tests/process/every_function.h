@@ -25,6 +25,7 @@ struct Arguments {
     binade_context context;
     binade_ipc_handle handle; // of the block
     binade_tenant tenant;
+    binade_private arena;
     binade_host *host;
     void *host_block;
 };

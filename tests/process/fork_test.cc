@@ -59,7 +59,7 @@ class Forks : public ::testing::Test
     void SetUp() override
     {
         binade_pool_options options = pool_test::Defaults();
-        options.flags = BINADE_POOL_EXPORTABLE;
+        options.flags = BINADE_POOL_EXPORTABLE | BINADE_POOL_NOTE_STREAMS;
         options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
         ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &arguments_.pool));
         ASSERT_EQ(BINADE_OK,
@@ -70,7 +70,9 @@ class Forks : public ::testing::Test
                                     &arguments_.handle));
         ASSERT_EQ(BINADE_OK, binade_tenant_create(arguments_.pool, "", 0,
                                                   &arguments_.tenant));
-        MakeArena();
+        ASSERT_EQ(BINADE_OK,
+                  binade_private_create(arguments_.pool, 0, &arguments_.arena));
+        MakeHostArena();
         arguments_.stream = stream_;
         arguments_.event = pool_test::NewEvent();
         arguments_.context = pool_test::PrimaryContext();
@@ -80,7 +82,7 @@ class Forks : public ::testing::Test
             pool_test::Get<uint64_t(const char *)>("binade_standin_calls");
     }
 
-    void MakeArena()
+    void MakeHostArena()
     {
         binade_host_options options = BINADE_HOST_OPTIONS_INIT;
         options.first_segment_bytes = options.largest_segment_bytes = 2 * kMiB;
@@ -100,6 +102,7 @@ class Forks : public ::testing::Test
                   binade_host_free(arguments_.host, arguments_.host_block,
                                    BINADE_STREAM_DONE));
         EXPECT_EQ(BINADE_OK, binade_host_destroy(arguments_.host, nullptr));
+        EXPECT_EQ(BINADE_OK, binade_private_release(arguments_.arena));
         EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(arguments_.pool, 0));
         EXPECT_EQ(BINADE_OK, binade_free(arguments_.pool, arguments_.block,
                                          BINADE_STREAM_DONE));
@@ -167,13 +170,15 @@ TEST_F(Forks, AtRestAnswerEveryFunction)
 class Load
 {
   public:
-    Load(binade_pool *pool, binade_host *host) : pool_(pool), host_(host)
+    explicit Load(const Arguments &arguments)
+        : pool_(arguments.pool), arena_(arguments.arena), host_(arguments.host)
     {
         threads_.emplace_back([this] { Run(&Load::AllocAndFree); });
         threads_.emplace_back([this] { Run(&Load::AllocAndTrim); });
         threads_.emplace_back([this] { Run(&Load::AllocAndRetire); });
         threads_.emplace_back([this] { Run(&Load::ExportAndImport); });
-        threads_.emplace_back([this] { Run(&Load::UseArena); });
+        threads_.emplace_back([this] { Run(&Load::UsePrivateArena); });
+        threads_.emplace_back([this] { Run(&Load::UseHostArena); });
     }
 
     // Returns how many rounds each thread made, at least.
@@ -254,7 +259,19 @@ class Load
         Try(binade_ipc_trim(0, nullptr));
     }
 
-    void UseArena()
+    void UsePrivateArena()
+    {
+        binade_devptr address = 0;
+        Try(binade_private_alloc(arena_, 3 * kMiB, BINADE_STREAM_LEGACY,
+                                 &address));
+        Try(binade_free_own(pool_, address));
+        Try(binade_private_claim(arena_, address, 3 * kMiB,
+                                 BINADE_STREAM_LEGACY));
+        Try(binade_free(pool_, address, BINADE_STREAM_DONE));
+        Try(binade_private_trim(arena_, nullptr));
+    }
+
+    void UseHostArena()
     {
         void *block = nullptr;
         char text[512];
@@ -267,6 +284,7 @@ class Load
     }
 
     binade_pool *pool_;
+    binade_private arena_;
     binade_host *host_;
     std::atomic<bool> is_over_{false};
     std::atomic<unsigned> failed_count_{0};
@@ -277,7 +295,7 @@ class Load
 
 TEST_F(Forks, InTheMiddleOfEverythingAnswerEveryFunction)
 {
-    Load load(arguments_.pool, arguments_.host);
+    Load load(arguments_);
     unsigned rounds = Rounds();
     for (unsigned i = 0; i < rounds && !HasFatalFailure(); i++)
         ForkOnce(i % 2);
