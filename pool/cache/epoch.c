@@ -570,17 +570,16 @@ bool binadei_epochs_synchronise(struct binadei_call *call)
     return grains != 0;
 }
 
-/* Whether the stream has nothing to do. It is asked only while it is no graph's,
- * and none can begin, as a capture would be lost. */
+/* Whether the stream has nothing to do. It is asked only while it is no graph's
+ * and no guard is held, as a capture would be lost. A guard that begins just then
+ * does not wait for the answer, which takes as long as a launcher is blocked on
+ * the stream: perhaps until the guard's own thread lets it go on. */
 static bool is_stream_idle(const struct binadei_engine *engine,
                            const struct binadei_slot *slot)
 {
-    if (!binadei_guard_recorder_begin())
-        return false;
-    bool is_idle = !binadei_is_capturing(engine, slot->stream) &&
-                   engine->driver->cuStreamQuery(slot->stream) == CUDA_SUCCESS;
-    binadei_guard_recorder_end();
-    return is_idle;
+    return !binadei_guard_is_held() &&
+           !binadei_is_capturing(engine, slot->stream) &&
+           engine->driver->cuStreamQuery(slot->stream) == CUDA_SUCCESS;
 }
 
 /* Role held, slot pinned: what was freed before the question is done if the
