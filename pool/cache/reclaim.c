@@ -163,7 +163,10 @@ take_orphans(_Atomic(struct binadei_member *) *stack)
     if (!atomic_load_explicit(stack, memory_order_relaxed))
         return NULL;
     /* OR.acquire: all that the threads left behind. */
-    return atomic_exchange_explicit(stack, NULL, memory_order_acquire);
+    struct binadei_member *taken =
+        atomic_exchange_explicit(stack, NULL, memory_order_acquire);
+    BINADEI_STEP("orphan.adopted");
+    return taken;
 }
 
 /* For the next who looks. */
@@ -191,7 +194,6 @@ bool binadei_reclaim_orphans(struct binadei_call *call)
     struct binadei_member *orphans = take_orphans(&engine->orphans);
     if (!left && !orphans)
         return false;
-    BINADEI_STEP("orphan.adopted");
     bool is_any = binadei_adopt_all(call->member, left);
     return binadei_adopt_all(call->member, orphans) || is_any;
 }
