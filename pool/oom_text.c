@@ -141,6 +141,7 @@ void binadei_oom_reason(const binade_oom_report *report,
 {
     struct text text = {.buffer = buffer,
                         .size_bytes = BINADEI_OOM_REASON_BYTES};
+    buffer[0] = '\0';
     reason_of(report)(&text, report);
 }
 

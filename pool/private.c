@@ -30,6 +30,12 @@ binade_status binade_private_create(binade_pool *pool, uint64_t limit_bytes,
     return status;
 }
 
+static binade_status no_arena(const char *why)
+{
+    (void)binadei_fail(BINADE_E_INVALID, "%s", why);
+    return BINADE_E_INVALID;
+}
+
 /* A call on the arena's pool. As of no pool, the number is looked up. */
 static binade_status begin(binade_private arena, binade_stream stream,
                            struct binadei_call *call,
@@ -42,9 +48,8 @@ static binade_status begin(binade_private arena, binade_stream stream,
     struct binade_pool *pool = binadei_scope_pool(arena);
     binadei_thread_leave(thread);
     if (!pool)
-        return binadei_fail(BINADE_E_INVALID,
-                            "no such private arena: it was released before, or "
-                            "its pool is gone");
+        return no_arena("no such private arena: it was released before, or its "
+                        "pool is gone");
     status = binadei_checked_begin(pool, stream, call);
     if (status != BINADE_OK)
         return status;
@@ -53,7 +58,7 @@ static binade_status begin(binade_private arena, binade_stream stream,
     if (out->arena)
         return BINADE_OK;
     binadei_call_end(call);
-    return binadei_fail(BINADE_E_INVALID, "the number is of no private arena");
+    return no_arena("the number is of no private arena");
 }
 
 static binade_status release_scopes(struct binadei_call *call,
@@ -162,11 +167,12 @@ binade_status binade_private_claim(binade_private arena, binade_devptr address,
     struct binadei_call call;
     struct binadei_private_ref ref;
     if (!size_bytes || size_bytes > BINADEI_CAPACITY_BYTES ||
-        address % BINADEI_GRAIN_BYTES)
+        address % BINADEI_GRAIN_BYTES) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_private_claim: %zu bytes at 0x%llx; "
                             "accepted are at least 1, at a multiple of 512",
                             size_bytes, address);
+    }
     const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
                                             size_bytes, 1, true};
     binade_status status = begin(arena, stream, &call, &ref);
@@ -203,11 +209,12 @@ binade_status binade_private_stats(binade_private arena,
     struct binadei_call call;
     struct binadei_private_ref ref;
     binade_private_info info;
-    if (!out || out->struct_size < sizeof(*out))
+    if (!out || out->struct_size < sizeof(*out)) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_private_stats: out is NULL or its "
                             "struct_size below %zu",
                             sizeof(*out));
+    }
     binade_status status = begin(arena, BINADE_STREAM_DONE, &call, &ref);
     if (status != BINADE_OK)
         return status;

@@ -391,12 +391,13 @@ static binade_status refuse_limit(const struct binadei_private *arena,
 binade_status binadei_private_reserve(struct binadei_private *arena,
                                       uint64_t bytes)
 {
-    if (bytes > arena->limit_bytes)
+    if (bytes > arena->limit_bytes) {
         return binadei_fail(BINADE_E_TOO_LARGE,
                             "%llu bytes: the private arena never has more than "
                             "%llu",
                             (unsigned long long)bytes,
                             (unsigned long long)arena->limit_bytes);
+    }
     if (arena->reserved_bytes > arena->limit_bytes - bytes)
         return refuse_limit(arena, bytes);
     arena->reserved_bytes += bytes;

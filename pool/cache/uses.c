@@ -61,7 +61,7 @@ static bool make_room(struct binadei_use_table *table)
         return true;
     larger.bucket_count =
         table->bucket_count ? 2 * table->bucket_count : FIRST_BUCKETS;
-    larger.buckets = calloc(larger.bucket_count, sizeof(*larger.buckets));
+    larger.buckets = calloc(larger.bucket_count, sizeof(struct binadei_use *));
     if (!larger.buckets)
         return table->buckets != NULL;
     for (uint32_t i = 0; i < table->bucket_count; i++) {
