@@ -122,9 +122,27 @@ static struct binadei_slot *find_unused(struct binadei_engine *engine)
     return NULL;
 }
 
+/* Whose memory a slot is for. */
+struct identity {
+    enum binadei_slot_kind kind;
+    CUstream stream;
+    CUcontext context;
+    const struct binadei_member *member;
+};
+
+/* Who polls may look at it by now only with the epoch's role, which the caller
+ * has, unless nobody sees the slot yet. */
+static void identify(struct binadei_slot *slot, const struct identity *who)
+{
+    slot->kind = who->kind;
+    slot->stream = who->stream;
+    slot->context = who->context;
+    slot->member = who->member;
+}
+
 /* Slots' lock held. NULL: no memory, or the table is full. */
 static struct binadei_slot *append(struct binadei_engine *engine,
-                                   enum binadei_slot_kind kind,
+                                   const struct identity *who,
                                    struct binadei_maps *maps)
 {
     unsigned count =
@@ -139,7 +157,7 @@ static struct binadei_slot *append(struct binadei_engine *engine,
     slot->index = count;
     slot->note = count + 1;
     slot->maps = maps;
-    slot->kind = kind;
+    identify(slot, who);
     atomic_store_explicit(&engine->slots[count], slot, memory_order_relaxed);
     /* Release: pollers that see the count see the slot. */
     atomic_store_explicit(&engine->slot_count, count + 1, memory_order_release);
@@ -150,18 +168,19 @@ struct binadei_slot *binadei_slot_make(struct binadei_engine *engine,
                                        enum binadei_slot_kind kind,
                                        struct binadei_maps *maps)
 {
+    const struct identity who = {.kind = kind};
     pthread_mutex_lock(&engine->slots_lock);
-    struct binadei_slot *slot = append(engine, kind, maps);
+    struct binadei_slot *slot = append(engine, &who, maps);
     pthread_mutex_unlock(&engine->slots_lock);
     return slot;
 }
 
 /* A new one, with maps of its own; slots' lock held. NULL: no memory. */
 static struct binadei_slot *append_stream(struct binadei_engine *engine,
-                                          enum binadei_slot_kind kind)
+                                          const struct identity *who)
 {
     struct binadei_maps *maps = binadei_maps_create(engine->buddy);
-    struct binadei_slot *slot = maps ? append(engine, kind, maps) : NULL;
+    struct binadei_slot *slot = maps ? append(engine, who, maps) : NULL;
     if (!slot)
         binadei_maps_destroy(maps);
     return slot;
@@ -170,30 +189,25 @@ static struct binadei_slot *append_stream(struct binadei_engine *engine,
 /* Slots' lock held. `out_left` gets the final event of the stream that had the
  * slot before, or NULL. */
 static struct binadei_slot *open_slot(struct binadei_engine *engine,
-                                      CUstream stream, CUcontext context,
-                                      const struct binadei_member *member,
+                                      const struct identity *who,
                                       CUevent *out_left)
 {
     struct binadei_slot *slot = find_unused(engine);
     bool is_used_again = slot != NULL;
-    enum binadei_slot_kind kind =
-        member ? BINADEI_SLOT_PER_THREAD : BINADEI_SLOT_STREAM;
     if (!slot)
-        slot = append_stream(engine, kind);
+        slot = append_stream(engine, who);
     if (!slot)
         return NULL;
-    if (is_used_again)
+    if (is_used_again) {
         slot->note += BINADEI_SLOTS_MAX;
-    slot->kind = kind;
-    slot->stream = stream;
-    slot->context = context;
-    slot->member = member;
+        identify(slot, who);
+    }
     *out_left = atomic_exchange_explicit(&slot->final_event, NULL,
                                          memory_order_relaxed);
     atomic_store_explicit(&slot->is_closed, false, memory_order_relaxed);
     if (is_used_again)
         binadei_epoch_release(slot);
-    struct binadei_slot **bucket = bucket_of(engine, stream);
+    struct binadei_slot **bucket = bucket_of(engine, who->stream);
     slot->next_in_bucket = *bucket;
     *bucket = slot;
     return slot;
@@ -224,7 +238,10 @@ binade_status binadei_slot_use(struct binadei_member *member,
     BINADEI_STEP("locked.slot");
     struct binadei_slot *slot = find(engine, named, owner);
     if (!slot) {
-        slot = open_slot(engine, named, context, owner, &left);
+        const struct identity who = {owner ? BINADEI_SLOT_PER_THREAD
+                                           : BINADEI_SLOT_STREAM,
+                                     named, context, owner};
+        slot = open_slot(engine, &who, &left);
         if (!slot)
             slot = engine->any;
     }
