@@ -130,8 +130,8 @@ struct identity {
     const struct binadei_member *member;
 };
 
-/* Who polls may look at it by now only with the epoch's role, which the caller
- * has, unless nobody sees the slot yet. */
+/* A thread that polls reads these fields with the epoch's role; so the caller has
+ * the role, or nobody sees the slot yet. */
 static void identify(struct binadei_slot *slot, const struct identity *who)
 {
     slot->kind = who->kind;
