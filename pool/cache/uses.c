@@ -272,16 +272,6 @@ static bool is_done(const struct binadei_call *call,
            (event || call->push->slot->kind == BINADEI_SLOT_DONE);
 }
 
-/* Whether the stream that frees is the only one that the block waits for. */
-static bool is_used_by_only(const struct binadei_use *use,
-                            const struct binadei_slot *freed)
-{
-    uint32_t i = 0;
-    while (use && i < use->slot_count && use->slots[i] == freed)
-        i++;
-    return use && i == use->slot_count;
-}
-
 static bool can_be_asked(const struct binadei_slot *slot)
 {
     return slot->kind == BINADEI_SLOT_STREAM &&
@@ -429,19 +419,14 @@ binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
         return_use(engine, use);
         return status;
     }
-    struct binadei_slot *freed = call->push->slot;
     bool is_over = is_done(call, use, event, is_event_over);
-    bool is_ordered = !event && is_used_by_only(use, freed);
-    if (is_event_over && !is_ordered) {
+    if (is_event_over) {
         use = note_freed(call, use, address, event);
     } else {
         free_use(use);
         use = NULL;
     }
-    binadei_leave_block(call->member,
-                        is_over      ? engine->done
-                        : is_ordered ? freed
-                                     : engine->any,
+    binadei_leave_block(call->member, is_over ? engine->done : engine->any,
                         address);
     keep_use(engine, use);
     return BINADE_OK;

@@ -137,8 +137,9 @@ static void check_tenant_allocs(binade_pool *pool)
     check(binade_tenant_destroy(tenant) == BINADE_OK, "its end");
 }
 
-/* A use by the stream that frees is none: the block serves that stream at once.
- * No other block of the pool is so large. */
+/* The use is taken and ends with the free: the block serves again, as no stream
+ * has work. No other block of the pool is so large. Which stream null means here
+ * would show only beside work. */
 static void check_record_use(binade_pool *pool)
 {
     binade_devptr address = 0;

@@ -141,7 +141,7 @@ MUTANTS = {
     ),
     "a_use_is_the_streams_own": (
         "pool/cache/uses.c",
-        "s/: is_ordered \\? freed/: true ? freed/",
+        "s/is_over \\? engine->done : engine->any/is_over ? engine->done : call->push->slot/",
         "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
     ),
     # Freed with ANY.
