@@ -39,7 +39,7 @@ void binadei_half_fini(struct binadei_half *half)
     }
     binadei_maps_destroy(half->pending);
     binadei_buddy_destroy(half->done);
-    /* Who asked for an event of it asks in vain. */
+    /* A thread that asked for an event of it asks in vain. */
     *half = (struct binadei_half){.closings = half->closings};
 }
 

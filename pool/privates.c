@@ -158,7 +158,7 @@ static binade_status make(struct binadei_call *call, uint64_t limit_bytes,
     if ((!is_account && !make_owners(privates)) ||
         !binadei_scope_name(number, call->pool))
         return binadei_private_no_memory();
-    /* Who still looks at the place has another number. */
+    /* A thread that still looks at the place has another number. */
     pthread_mutex_lock(&arena->lock);
     if (!is_account)
         status = make_halves(arena);

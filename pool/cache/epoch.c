@@ -299,21 +299,15 @@ static void record_own(struct binadei_member *member, struct binadei_slot *slot)
     epoch->state = BINADEI_EPOCH_OWN;
 }
 
-/* The role is held, or the slot has a user. */
-static bool is_of_created_stream(const struct binadei_slot *slot)
-{
-    return slot->kind == BINADEI_SLOT_STREAM &&
-           slot->stream != BINADE_STREAM_LEGACY;
-}
-
 /* Whether this call may record on the stream of the slot. */
 static bool names_stream(const struct binadei_call *call,
                          const struct binadei_slot *slot)
 {
     if (!slot->maps || binadei_slot_is_closed(slot) || call->is_capturing)
         return false;
-    return slot->kind == BINADEI_SLOT_PER_THREAD ? slot->member == call->member
-                                                 : is_of_created_stream(slot);
+    return slot->kind == BINADEI_SLOT_PER_THREAD
+               ? slot->member == call->member
+               : binadei_slot_is_of_created_stream(slot);
 }
 
 void binadei_epochs_record_own(struct binadei_call *call)
@@ -350,7 +344,7 @@ static bool close_streams(struct binadei_member *member)
         struct binadei_slot *slot = slot_at(engine, i);
         if (!grains_of(slot) || !take_role(&slot->epoch.is_taken))
             continue;
-        if (is_of_created_stream(slot) && binadei_slot_pin(slot)) {
+        if (binadei_slot_is_of_created_stream(slot) && binadei_slot_pin(slot)) {
             if (close_epoch(slot))
                 record_own(member, slot);
             binadei_slot_unpin(slot);
@@ -608,7 +602,7 @@ static uint64_t ask_stream(struct binadei_engine *engine,
 bool binadei_epoch_is_stream_idle(const struct binadei_engine *engine,
                                   struct binadei_slot *slot)
 {
-    if (!is_of_created_stream(slot) || !binadei_slot_pin(slot))
+    if (!binadei_slot_is_of_created_stream(slot) || !binadei_slot_pin(slot))
         return false;
     bool is_idle = is_stream_idle(engine, slot);
     binadei_slot_unpin(slot);
@@ -639,7 +633,7 @@ bool binadei_epochs_ask_streams(struct binadei_call *call)
         struct binadei_slot *slot = slot_at(engine, i);
         if (!grains_of(slot) || !take_role(&slot->epoch.is_taken))
             continue;
-        if (is_of_created_stream(slot) && binadei_slot_pin(slot)) {
+        if (binadei_slot_is_of_created_stream(slot) && binadei_slot_pin(slot)) {
             grains += ask_stream(engine, slot);
             binadei_slot_unpin(slot);
         }

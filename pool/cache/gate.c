@@ -57,8 +57,8 @@ bool binadei_engine_is_used(struct binadei_engine *engine)
          member && !is_used; member = member->of_pool)
         is_used = is_used_by(member);
     binadei_registry_unlock();
-    /* Who was outside of an operation for a while, on its way out of memory, is
-     * seen there, or has begun one since. */
+    /* A thread that was outside of an operation for a while, on its way out of
+     * memory, is seen there, or has begun one since. */
     return is_used || !binadei_operations_are_over(engine, NULL, &after) ||
            before != after;
 }

@@ -49,6 +49,15 @@ static inline bool binadei_slot_is_closed(const struct binadei_slot *slot)
     return atomic_load_explicit(&slot->is_closed, memory_order_acquire);
 }
 
+/* A stream that can be asked by its handle, and recorded on without a barrier. The
+ * epoch's role is held, or the slot has a user. */
+static inline bool
+binadei_slot_is_of_created_stream(const struct binadei_slot *slot)
+{
+    return slot->kind == BINADEI_SLOT_STREAM &&
+           slot->stream != BINADE_STREAM_LEGACY;
+}
+
 /* Closed slots that a new stream looks at. */
 #define BINADEI_CLOSED_LOOKS 8U
 

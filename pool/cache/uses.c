@@ -272,12 +272,6 @@ static bool is_done(const struct binadei_call *call,
            (event || call->push->slot->kind == BINADEI_SLOT_DONE);
 }
 
-static bool can_be_asked(const struct binadei_slot *slot)
-{
-    return slot->kind == BINADEI_SLOT_STREAM &&
-           slot->stream != BINADE_STREAM_LEGACY;
-}
-
 /* Whether all streams that the block waits for can be asked. The caller's counts
  * unless an event that is over stands for it, or nothing is pending there. */
 static bool can_be_kept(const struct binadei_call *call,
@@ -285,11 +279,12 @@ static bool can_be_kept(const struct binadei_call *call,
 {
     struct binadei_slot *freed = call->push->slot;
     for (uint32_t i = 0; i < use->slot_count; i++)
-        if (!can_be_asked(use->slots[i]))
+        if (!binadei_slot_is_of_created_stream(use->slots[i]))
             return false;
     if (event || freed->kind == BINADEI_SLOT_DONE)
         return true;
-    if (!can_be_asked(freed) || !binadei_slot_use_slot(call->engine, freed))
+    if (!binadei_slot_is_of_created_stream(freed) ||
+        !binadei_slot_use_slot(call->engine, freed))
         return false;
     use->freed_on = freed;
     return true;
