@@ -4,8 +4,8 @@
  * An upper bound of the longest free run within a page, so that a search does
  * not look again where it, or another, has found too little. It is learned by
  * looking: who looks through the page notes what was the longest run, and who
- * frees something there makes the bound unknown again. For the files of this
- * folder only.
+ * frees something there raises the bound to the run around it (bound.c). For the
+ * files of this folder only.
  */
 #ifndef BINADE_POOL_BUDDY_BOUND_H_
 #define BINADE_POOL_BUDDY_BOUND_H_
@@ -19,9 +19,10 @@
 /* The low bits are 0: unknown; LOOKING: somebody looks, and it is unknown; or
  * grains, plus one. The rest counts the looks, so that none ends another's.
  *
- * Edge LB: who frees sets bits, then looks at the bound; who looks through the
- * page marks the bound, then loads the words. All four are seq_cst, so either
- * the look sees the bits, or the mark is seen and goes. */
+ * Edge LB: who frees sets bits, then looks at the bound and at the words around
+ * them; who looks through the page marks the bound, then loads the words. All are
+ * seq_cst, so either the look sees the bits, or the mark is seen and goes; and
+ * who sets the last bits of a run sees all of it. */
 typedef _Atomic uint32_t binadei_bound;
 
 #define BINADEI_BOUND_BITS 13U
@@ -40,18 +41,6 @@ static inline uint32_t binadei_bound_of(const binadei_bound *bound)
     /* relaxed: advice. */
     return binadei_bound_grains(
         atomic_load_explicit(bound, memory_order_relaxed));
-}
-
-/* After bits of the page were set. */
-static inline void binadei_bound_forget(binadei_bound *bound)
-{
-    /* LB: after the bits, by order of seq_cst. */
-    uint32_t seen = atomic_load_explicit(bound, memory_order_seq_cst);
-    while (seen & BINADEI_BOUND_MASK &&
-           !atomic_compare_exchange_weak_explicit(
-               bound, &seen, seen & ~BINADEI_BOUND_MASK, memory_order_seq_cst,
-               memory_order_seq_cst))
-        continue;
 }
 
 struct binadei_look {

@@ -41,6 +41,7 @@ struct scan {
     uint64_t done_open; /* and where something may be done */
     struct run run;     /* what is being put together */
     struct run best;
+    bool is_ends_only;      /* within the page nothing is long enough */
     struct run run_in_page; /* the same within the page that is scanned */
     uint64_t longest_in_page;
 };
@@ -201,17 +202,23 @@ static uint64_t ends_of(uint64_t word)
            (high ? binadei_word_run(BINADEI_WORD_BITS - high, high) : 0);
 }
 
-/* Of the chunks of a page, those that can be part of a run that is long enough:
- * all, where enough `whole` ones are in a row; else only what is free at the
- * page's two ends, each with the chunk next to it, of which a part may belong to
- * it. */
-static uint64_t units_worth_it(const struct scan *scan, uint64_t whole)
+/* Whether a run that is long enough may be within the page: enough `whole`
+ * chunks are in a row, or the chunks do not tell. */
+static bool may_fit_inside(const struct scan *scan, uint64_t whole)
 {
     uint64_t needed = scan->needed / BINADEI_CHUNK_GRAINS;
+    return needed < 3 ||
+           (needed - 1 <= BINADEI_WORD_BITS &&
+            binadei_word_has_run(whole, (unsigned)needed - 1));
+}
+
+/* Of the chunks of a page, those that can be part of a run that is long enough:
+ * all, or only what is free at the page's two ends, each with the chunk next to
+ * it, of which a part may belong to it. */
+static uint64_t units_worth_it(const struct scan *scan, uint64_t whole)
+{
     uint64_t taken = ~whole;
-    if (needed < 3 || !taken ||
-        (needed - 1 <= BINADEI_WORD_BITS &&
-         binadei_word_has_run(whole, (unsigned)needed - 1)))
+    if (!taken || (!scan->is_ends_only && may_fit_inside(scan, whole)))
         return BINADEI_WORD_FULL;
     unsigned low = binadei_word_lowest(taken);
     unsigned high = (unsigned)__builtin_clzll(taken);
@@ -285,6 +292,10 @@ static void scan_page(struct scan *scan, binadei_page page)
 {
     binadei_bound *bound = bound_at(scan, page.index % BINADEI_WORD_BITS);
     struct binadei_look look = {0, 0};
+    scan->is_ends_only = bound && binadei_bound_of(bound) < scan->needed;
+    /* Then there is nothing to learn. */
+    if (scan->is_ends_only)
+        bound = NULL;
     if (bound)
         look = binadei_bound_look(bound);
     scan->run_in_page = (struct run){0, 0};

@@ -198,7 +198,7 @@ static unsigned give_in_page(struct binadei_maps_group *group,
     else
         /* A whole chunk was free already; what was retired is not. */
         (void)give_chunks(map, page_bit, retired);
-    binadei_bound_forget(&group->bounds[page_bit]);
+    binadei_bound_raise_own(group, page_bit, at, end);
     return given;
 }
 
@@ -370,7 +370,7 @@ static void age_chunks(struct move *move, binadei_page page, uint64_t mask)
         binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
     add_aged(move, mask, BINADEI_CHUNK_GRAINS);
     (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page), mask);
-    binadei_bound_forget(&group->bounds[page_bit_of(page)]);
+    binadei_bound_raise_own_chunks(group, page_bit_of(page), mask);
 }
 
 static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
@@ -383,7 +383,8 @@ static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
     (void)give_part(group, BINADEI_AGEING, page_bit_of(page),
                     binadei_chunk_bit(chunk), mask, &retired);
     (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page), retired);
-    binadei_bound_forget(&group->bounds[page_bit_of(page)]);
+    binadei_bound_raise_own_grains(group, page_bit_of(page),
+                                   binadei_chunk_bit(chunk), mask);
 }
 
 uint64_t binadei_maps_close(struct binadei_maps *maps)

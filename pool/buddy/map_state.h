@@ -88,6 +88,16 @@ binadei_maps_page_at(const struct binadei_maps_group *group, unsigned page_bit)
 bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
                           uint64_t grains);
 
+/* bound.c: after bits of the page were set in one of the maps; grains [at, end),
+ * or the chunks of a mask, or the grains of one in a chunk. */
+void binadei_bound_raise_own(struct binadei_maps_group *group,
+                             unsigned page_bit, unsigned at, unsigned end);
+void binadei_bound_raise_own_chunks(struct binadei_maps_group *group,
+                                    unsigned page_bit, uint64_t mask);
+void binadei_bound_raise_own_grains(struct binadei_maps_group *group,
+                                    unsigned page_bit, unsigned chunk,
+                                    uint64_t mask);
+
 /* An interval of one page, cut at the borders of chunks. */
 struct binadei_page_cut {
     uint64_t chunks; /* whole ones */

@@ -157,6 +157,12 @@ void binadei_summary_lower_page(struct binadei_buddy *buddy, binadei_page page,
 void binadei_summary_lower_grain_page(struct binadei_buddy *buddy,
                                       binadei_page page, unsigned plane);
 
+/* bound.c: after the bits of `mask` were set, of a page or of a chunk. */
+void binadei_bound_raise_chunks(struct binadei_buddy *buddy, binadei_page page,
+                                uint64_t mask);
+void binadei_bound_raise_grains(struct binadei_buddy *buddy,
+                                binadei_chunk chunk, uint64_t mask);
+
 /* give.c: the upper levels, each one compare-and-swap and perhaps the level
  * above. `mask` must be free of what is free already, or false. */
 bool binadei_give_chunks(struct binadei_buddy *buddy,

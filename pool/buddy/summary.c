@@ -33,13 +33,6 @@ static bool clear_bits(binadei_atomic_word *summary, uint64_t bits)
     return true;
 }
 
-/* LB: after the change of the word. */
-static void forget_bound(struct binadei_buddy *buddy, binadei_page page)
-{
-    binadei_bound_forget(
-        &binadei_group_of(buddy, page)->bounds[page.index % BINADEI_WORD_BITS]);
-}
-
 static void raise_grain_page(struct binadei_buddy *buddy, binadei_page page,
                              unsigned plane)
 {
@@ -64,7 +57,7 @@ void binadei_summary_raise_chunk(struct binadei_buddy *buddy,
     unsigned planes = binadei_planes_of(after) & ~binadei_planes_of(before);
     for (; planes; planes &= planes - 1)
         raise_chunk(buddy, chunk, (unsigned)__builtin_ctz(planes));
-    forget_bound(buddy, binadei_page_of_chunk(chunk));
+    binadei_bound_raise_grains(buddy, chunk, after & ~before);
 }
 
 static void raise_page(struct binadei_buddy *buddy, binadei_page page,
@@ -80,7 +73,7 @@ void binadei_summary_raise_page(struct binadei_buddy *buddy, binadei_page page,
     unsigned planes = binadei_planes_of(after) & ~binadei_planes_of(before);
     for (; planes; planes &= planes - 1)
         raise_page(buddy, page, (unsigned)__builtin_ctz(planes));
-    forget_bound(buddy, page);
+    binadei_bound_raise_chunks(buddy, page, after & ~before);
 }
 
 void binadei_summary_lower_grain_page(struct binadei_buddy *buddy,

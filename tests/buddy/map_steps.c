@@ -316,6 +316,53 @@ static void claim_what_another_moved(struct meeting *meeting)
     (void)pthread_join(mover, NULL);
 }
 
+/* What is done, by the buddy alone. */
+static void *write_and_finish(void *argument)
+{
+    struct meeting *meeting = argument;
+    meeting->payload = 1;
+    atomic_fetch_sub_explicit(&meeting->held, CHUNK, memory_order_relaxed);
+    expect(meeting, buddy_probe_give(meeting->buddy, NULL, 0, CHUNK),
+           "a chunk cannot be given");
+    atomic_store_explicit(&meeting->is_given, true, memory_order_relaxed);
+    return NULL;
+}
+
+static void take_done(struct meeting *meeting)
+{
+    uint64_t grain;
+    if (buddy_probe_take(meeting->buddy, NULL, 1, 1, 1, &grain) == 1)
+        atomic_fetch_add_explicit(&meeting->held, 1, memory_order_relaxed);
+    else
+        expect(meeting, false, "a grain that is done cannot be taken");
+}
+
+static void *open_what_was_given(void *argument)
+{
+    struct meeting *meeting = argument;
+    while (!is_set(&meeting->is_given))
+        (void)sched_yield();
+    take_done(meeting);
+    atomic_store_explicit(&meeting->is_moved, true, memory_order_relaxed);
+    return NULL;
+}
+
+/* Whoever opens a chunk passes on what its giver released, to the next taker. */
+static void take_what_another_opened(struct meeting *meeting)
+{
+    pthread_t giver;
+    pthread_t opener;
+    (void)pthread_create(&opener, NULL, open_what_was_given, meeting);
+    (void)pthread_create(&giver, NULL, write_and_finish, meeting);
+    while (!is_set(&meeting->is_moved))
+        (void)sched_yield();
+    take_done(meeting);
+    expect(meeting, meeting->payload == 1, "its last use is not over");
+    meeting->payload = 2;
+    (void)pthread_join(giver, NULL);
+    (void)pthread_join(opener, NULL);
+}
+
 struct kind {
     const char *name;
     void (*play)(struct meeting *meeting);
@@ -332,6 +379,7 @@ static const struct kind kinds[] = {
     {"GiveFirstGrainsDuringAClose", give_first_grains_during_a_close},
     {"CloseDuringAMerge", close_during_a_merge},
     {"ClaimWhatAnotherMoved", claim_what_another_moved},
+    {"TakeWhatAnotherOpened", take_what_another_opened},
     {"ClaimWithoutMemory", claim_without_memory},
 };
 

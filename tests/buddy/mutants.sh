@@ -14,7 +14,7 @@ work=${TEST_TMPDIR:?}
 flags=(-std=c11 -O1 -pthread -I. -Ipool/include -DBINADEI_STEPS=1)
 wraps=(-Wl,--wrap={malloc,calloc,realloc,aligned_alloc,mmap})
 tsan=(-g -fsanitize=thread)
-product=(pool/buddy/{buddy,check,give,home,runs,summary,take,trim}.c
+product=(pool/buddy/{bound,buddy,check,give,home,runs,summary,take,trim}.c
     pool/buddy/{claim,fit,map,map_take}.c
     tests/support/{buddy_probe,map_probe}.c)
 drivers=(tests/buddy/{byte_map,map_model,map_race,map_steps,model}.c
@@ -119,6 +119,7 @@ map_take=pool/buddy/map_take.c
 claim=pool/buddy/claim.c
 fit=pool/buddy/fit.c
 bound=pool/buddy/bound.h
+raise=pool/buddy/bound.c
 trim=pool/buddy/trim.c
 word=pool/buddy/word.h
 base=pool/base/atomics.h
@@ -302,14 +303,26 @@ mutant "a long run may leave something over" $fit \
     's/grains > BINADEI_PAGE_GRAINS &&/0 \&\&/'
 mutant "what is done goes before the stream's own" $fit \
     's/for \(unsigned i = 0; i < 2 && (.*); i\+\+\) \{/for (unsigned i = 2; i-- \&\& \1;) {/'
-mutant "a free on a stream forgets no bound" $map \
-    '/^static unsigned give_in_page/,/^}/s/^    binadei_bound_forget\(.*/    ;/'
-mutant "what has aged forgets no bound" $map \
-    '/^static void age_grains/,/^}/s/^    binadei_bound_forget\(.*/    ;/'
-mutant "grains that are done forget no bound" $summary \
-    '/^void binadei_summary_raise_chunk/,/^}/s/^    forget_bound\(.*/    ;/'
-mutant "chunks that are done forget no bound" $summary \
-    '/^void binadei_summary_raise_page/,/^}/s/^    forget_bound\(.*/    ;/'
+mutant "a free on a stream raises no bound" $map \
+    '/^static unsigned give_in_page/,/^}/s/^    binadei_bound_raise_own\(.*/    ;/'
+mutant "what has aged raises no bound" $map \
+    '/^static void age_grains/,/^}/s/^    binadei_bound_raise_own_grains/    if (0) &/'
+mutant "grains that are done raise no bound" $summary \
+    's/^    binadei_bound_raise_grains\(.*/    ;/'
+mutant "chunks that are done raise no bound" $summary \
+    's/^    binadei_bound_raise_chunks\(.*/    ;/'
+mutant "a bound is raised to what is freed alone" $raise \
+    's/end_of\(near, chunks, end\) - start_of\(near, chunks, at\)/(chunks, end - at)/'
+mutant "a bound is raised without the run before" $raise \
+    's/- start_of\(near, chunks, at\)/- at/'
+mutant "a bound is raised without the run behind" $raise \
+    's/end_of\(near, chunks, end\) -/end -/'
+mutant "a bound is raised without whole chunks beside" $raise \
+    's/if \(chunks >> chunk & 1\)/if (0)/'
+mutant "a bound is raised without the other map" $raise \
+    's/i < near->count/i < 1/'
+mutant "who frees leaves the mark of who looks" $raise \
+    's/if \(!known\)/if (!known || known == BINADEI_BOUND_LOOKING)/'
 mutant "a bound is noted whatever was freed meanwhile" $bound \
     '/^static inline void binadei_bound_note/,/^}/s/if \(look\.mark\)/for (uint32_t seen = *bound; look.mark; look.mark = 0)/
      s/^            bound, &look\.mark, \(look\.mark/            bound, \&seen, (look.mark/'

@@ -241,7 +241,7 @@ void map_probe_write_bound(struct binadei_maps *maps, uint32_t page,
                            uint32_t grains)
 {
     binadei_bound *bound = bound_at(maps, page);
-    binadei_bound_forget(bound);
+    atomic_store_explicit(bound, 0, memory_order_relaxed);
     binadei_bound_note(bound, binadei_bound_look(bound), grains);
 }
 
