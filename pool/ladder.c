@@ -372,12 +372,13 @@ static bool is_grown(struct binadei_climb *climb)
 {
     bool is_free =
         !binadei_watermark_is_below(climb->body, needed_bytes(climb));
+    bool is_first = !binadei_segments_reserved_bytes(climb->body->segments);
     if (is_free ? is_kept_back(climb) : is_cached(climb))
         return true;
     if (!is_found(climb, BINADE_OOM_GROW, grow))
         return false;
     if (is_free)
-        binadei_bounds_widen(climb->call->engine);
+        binadei_bounds_note_growth(climb->call->engine, is_first);
     return true;
 }
 

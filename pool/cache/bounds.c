@@ -9,15 +9,14 @@
 /* So many at a time, of each thread. */
 #define TOLD_MISSES 32U
 
-/* Changes the count of halvings by 1 or -1, if it is not at its end. */
-static bool step(struct binadei_engine *engine, unsigned end, unsigned more)
+/* Changes a count of halvings by 1 or -1, if it is not at its end. */
+static bool step(atomic_uint *halvings, unsigned end, unsigned more)
 {
-    unsigned seen =
-        atomic_load_explicit(&engine->halvings, memory_order_relaxed);
+    unsigned seen = atomic_load_explicit(halvings, memory_order_relaxed);
     while (seen != end) {
-        if (atomic_compare_exchange_weak_explicit(
-                &engine->halvings, &seen, seen + more, memory_order_relaxed,
-                memory_order_relaxed))
+        if (atomic_compare_exchange_weak_explicit(halvings, &seen, seen + more,
+                                                  memory_order_relaxed,
+                                                  memory_order_relaxed))
             return true;
     }
     return false;
@@ -32,27 +31,38 @@ void binadei_bounds_shrink(struct binadei_member *by)
 {
     by->calm_misses = 0;
     begin_calm(by->engine);
-    if (step(by->engine, BINADEI_HALVINGS_MAX, 1))
+    if (step(&by->engine->halvings, BINADEI_HALVINGS_MAX, 1))
         binadei_count(by, BINADEI_COUNT_SHRINKS, 1);
 }
 
-void binadei_bounds_widen(struct binadei_engine *engine)
+void binadei_bounds_note_growth(struct binadei_engine *engine, bool is_first)
 {
     begin_calm(engine);
-    (void)step(engine, 0, -1U);
+    (void)step(&engine->halvings, 0, -1U);
+    if (!is_first)
+        atomic_store_explicit(&engine->grown_steps, BINADEI_GROWN_STEPS,
+                              memory_order_relaxed);
+}
+
+static bool are_wide(const struct binadei_engine *engine)
+{
+    return !atomic_load_explicit(&engine->halvings, memory_order_relaxed) &&
+           !atomic_load_explicit(&engine->grown_steps, memory_order_relaxed);
 }
 
 void binadei_bounds_stay_calm(struct binadei_member *by)
 {
     struct binadei_engine *engine = by->engine;
     /* Threads share the count only while the bounds are shrunk. */
-    if (!atomic_load_explicit(&engine->halvings, memory_order_relaxed) ||
-        ++by->calm_misses < TOLD_MISSES)
+    if (are_wide(engine) || ++by->calm_misses < TOLD_MISSES)
         return;
     by->calm_misses = 0;
     if (atomic_fetch_add_explicit(&engine->calm_misses, TOLD_MISSES,
                                   memory_order_relaxed) +
             TOLD_MISSES >=
-        BINADEI_CALM_MISSES)
-        binadei_bounds_widen(engine);
+        BINADEI_CALM_MISSES) {
+        begin_calm(engine);
+        (void)step(&engine->halvings, 0, -1U);
+        (void)step(&engine->grown_steps, 0, -1U);
+    }
 }

@@ -16,8 +16,6 @@
 
 #define MANY_PLACES_BYTES ((size_t)16 << 10)
 #define SOME_PLACES_BYTES ((size_t)128 << 10)
-/* A depot may hold this part of what all threads' caches may. */
-#define DEPOT_SHARE 8U
 
 uint64_t binadei_block_grains(const struct binadei_engine *engine,
                               binadei_grain start, uint8_t byte)
@@ -177,7 +175,7 @@ static bool reserve_depot(const struct binadei_engine *engine,
 {
     /* relaxed: a bound, not a lock; others may pass it at the same time. */
     if (atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed) + bytes >
-        binadei_bound(engine, engine->cache_bytes) / DEPOT_SHARE)
+        binadei_depot_bound(engine))
         return false;
     atomic_fetch_add_explicit(&slot->depot_bytes, bytes, memory_order_relaxed);
     return true;

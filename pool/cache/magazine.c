@@ -61,7 +61,8 @@ bool binadei_class_is_cached(const struct binadei_engine *engine,
                              uint32_t class_index)
 {
     return class_index < BINADEI_CLASSES &&
-           binadei_class_bytes(class_index) <= engine->thread_cache_bytes / 4;
+           binadei_class_bytes(class_index) <=
+               binadei_share(engine, engine->thread_cache_bytes / 2) / 2;
 }
 
 static uint64_t activity(const struct binadei_magazine *magazine)

@@ -317,6 +317,7 @@ struct binadei_engine {
     /* Of the two bounds above; relaxed, see bounds.h. Misses only read it, so it
      * is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
+    atomic_uint grown_steps; /* of threads' share, until it is whole again */
 
     /* Edge IN: odd while somebody takes the last look; see gate.h. */
     _Atomic uint64_t gate;

@@ -25,7 +25,7 @@
  * message already. */
 #define BINADEI_SOURCE_EXPLAINS (UINT32_C(1) << 31)
 
-#define BINADEI_SEGMENT_FIRST_BYTES (UINT64_C(32) << 20)
+#define BINADEI_SEGMENT_FIRST_BYTES BINADEI_PAGE_BYTES
 #define BINADEI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
 
 struct binadei_segments;

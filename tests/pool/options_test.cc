@@ -49,7 +49,7 @@ TEST(PoolOptions, AreTheDefaultsWhereNothingIsSaid)
     EXPECT_EQ(nullptr, resolved.options.context);
     EXPECT_EQ(nullptr, resolved.options.source);
     EXPECT_EQ(0u, resolved.options.limit_bytes);
-    EXPECT_EQ(32 * kMiB, resolved.options.first_segment_bytes);
+    EXPECT_EQ(2 * kMiB, resolved.options.first_segment_bytes);
     EXPECT_EQ(kGiB, resolved.options.largest_segment_bytes);
     EXPECT_EQ(64 * kMiB, resolved.options.thread_cache_bytes);
     EXPECT_EQ(0u, resolved.options.cache_bytes);

@@ -182,7 +182,9 @@ bool Holds(binade_devptr address, size_t size_bytes, uint32_t word)
 
 binade_pool_options Defaults()
 {
-    return BINADE_POOL_OPTIONS_INIT;
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.first_segment_bytes = 32 * kMiB;
+    return options;
 }
 
 Pool::Pool(const binade_pool_options &options)

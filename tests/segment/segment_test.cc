@@ -11,6 +11,7 @@ namespace
 using segment_test::FakeSource;
 using segment_test::kGiB;
 using segment_test::kMiB;
+using segment_test::Roomy;
 using segment_test::Segments;
 
 std::vector<uint64_t> Sizes(Segments &segments)
@@ -72,17 +73,18 @@ TEST(SegmentsDestroy, GivesAllBackAlsoWhatIsHeld)
     EXPECT_EQ("", source.Complaint());
 }
 
-TEST(SegmentsGrow, AddsAQuarterOfWhatThereIsFrom32MiBTo1GiB)
+TEST(SegmentsGrow, AddsAQuarterOfWhatThereIsFrom2MiBTo1GiB)
 {
     FakeSource source;
-    Segments segments(source.Table());
-    for (int i = 0; i < 7; i++)
+    Segments segments(source.Table(), {});
+    for (int i = 0; i < 12; i++)
         ASSERT_EQ(BINADE_OK, segments.GrowAnew(512));
-    EXPECT_EQ((std::vector<uint64_t>{32 * kMiB, 32 * kMiB, 32 * kMiB, 32 * kMiB,
-                                     32 * kMiB, 40 * kMiB, 50 * kMiB}),
-              source.Asked());
-    EXPECT_EQ(250 * kMiB, segment_probe_reserved_bytes(segments.own));
-    EXPECT_EQ(7u, segments.Stats().grow_count);
+    std::vector<uint64_t> expected(8, 2 * kMiB);
+    for (uint64_t more : {4, 4, 6, 6})
+        expected.push_back(more * kMiB);
+    EXPECT_EQ(expected, source.Asked());
+    EXPECT_EQ(36 * kMiB, segment_probe_reserved_bytes(segments.own));
+    EXPECT_EQ(12u, segments.Stats().grow_count);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(5 * kGiB));
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
     EXPECT_EQ(kGiB, source.Asked().back());
@@ -107,6 +109,7 @@ TEST(SegmentsGrow, BeginsAsSmallAsTheLargestWhereThatIsLess)
 {
     FakeSource source;
     segment_probe_options options = {};
+    options.first_bytes = 8 * kMiB;
     options.largest_bytes = 4 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.Grow(1));
@@ -244,7 +247,7 @@ TEST(SegmentsGrow, DoesNotHalveAfterAFailureThatIsNotExhaustion)
 TEST(SegmentsGrow, IsCutToTheLimit)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.limit_bytes = 43 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
@@ -255,7 +258,7 @@ TEST(SegmentsGrow, IsCutToTheLimit)
 TEST(SegmentsGrow, DoesNotAskBeyondTheLimit)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.limit_bytes = 34 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));

@@ -18,11 +18,19 @@
 namespace segment_test
 {
 
+// With a first segment that most tests have room in.
+inline segment_probe_options Roomy()
+{
+    segment_probe_options options = {};
+    options.first_bytes = UINT64_C(32) << 20;
+    return options;
+}
+
 class Segments
 {
   public:
     explicit Segments(const binade_source &table,
-                      segment_probe_options options = {})
+                      segment_probe_options options = Roomy())
     {
         if (!options.page_capacity)
             options.page_capacity = 1 << 16;

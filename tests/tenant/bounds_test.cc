@@ -164,7 +164,20 @@ TEST_F(Bounds, HoldForWhatIsFreed)
     }
 }
 
-// What a thread's caches have, and the depot's share.
+// Blocks of 1 MiB come and go until no more of them stay in caches.
+uint64_t CachedAfterUse(Pool &pool, size_t count)
+{
+    std::vector<binade_devptr> blocks(count);
+    for (int i = 0; i < 20; i++) {
+        for (binade_devptr &block : blocks)
+            block = pool.Alloc(1 * kMiB);
+        for (binade_devptr block : blocks)
+            pool.Free(block);
+    }
+    return pool.Stats().cached_bytes;
+}
+
+// What a thread's caches have, and the depot.
 TEST_F(Bounds, KeepAThreadToAQuarterOfWhatIsReserved)
 {
     for (uint64_t reserved_bytes : {8 * kMiB, 32 * kMiB}) {
@@ -173,19 +186,46 @@ TEST_F(Bounds, KeepAThreadToAQuarterOfWhatIsReserved)
         options.thread_cache_bytes = 16 * kMiB;
         options.cache_bytes = 16 * kMiB;
         Pool pool(options);
-        std::vector<binade_devptr> blocks(6);
-        for (int i = 0; i < 20; i++) {
-            for (binade_devptr &block : blocks)
-                block = pool.Alloc(1 * kMiB);
-            for (binade_devptr block : blocks)
-                pool.Free(block);
-        }
+        uint64_t cached_bytes = CachedAfterUse(pool, 6);
         ASSERT_EQ(reserved_bytes, pool.Stats().reserved_bytes_current);
         if (reserved_bytes == 8 * kMiB)
-            EXPECT_LE(pool.Stats().cached_bytes, 2 * kMiB + 2 * kMiB);
+            EXPECT_LE(cached_bytes, 2 * kMiB + 2 * kMiB);
         else
-            EXPECT_GT(pool.Stats().cached_bytes, 4 * kMiB);
+            EXPECT_GT(cached_bytes, 4 * kMiB);
     }
+}
+
+TEST_F(Bounds, KeepAThreadToA32ndOnceThePoolHasGrown)
+{
+    constexpr uint64_t kShareBytes = kLimitBytes / 32;
+    Pool pool(Limited());
+    std::vector<binade_devptr> kept;
+    while (pool.Stats().reserved_bytes_current < kLimitBytes)
+        kept.push_back(pool.Alloc(1 * kMiB));
+    for (binade_devptr block : kept)
+        pool.Free(block, BINADE_STREAM_DONE);
+    EXPECT_LE(CachedAfterUse(pool, 100), 2 * kShareBytes);
+    // Each two periods of calm double it.
+    for (int i = 0; i < 2 * kCalmMisses; i++)
+        Miss(pool);
+    uint64_t doubled_bytes = CachedAfterUse(pool, 100);
+    EXPECT_GT(doubled_bytes, 2 * kShareBytes);
+    EXPECT_LE(doubled_bytes, 5 * kShareBytes);
+    for (int i = 0; i < 4 * kCalmMisses; i++)
+        Miss(pool);
+    EXPECT_GT(CachedAfterUse(pool, 100), 5 * kShareBytes);
+}
+
+// Of blocks larger than half of the share, none.
+TEST_F(Bounds, KeepNoLargeBlocksInASmallPool)
+{
+    binade_pool_options options = Defaults();
+    options.first_segment_bytes = 16 * kMiB;
+    Pool pool(options);
+    pool.Free(pool.Alloc(2 * kMiB));
+    EXPECT_EQ(2 * kMiB, pool.Stats().cached_bytes);
+    pool.Free(pool.Alloc(3 * kMiB));
+    EXPECT_EQ(2 * kMiB, pool.Stats().cached_bytes);
 }
 
 } // namespace

@@ -95,7 +95,7 @@ typedef struct binade_pool_options {
     const binade_source *source;
     /** Most that the pool ever reserves; 0: what the device has. [limit] */
     uint64_t limit_bytes;
-    /** A segment has at least the first size, 32 MiB by default: 2 MiB for
+    /** A segment has at least the first size, 2 MiB by default: 2 MiB for
      *  requests up to 1 MiB, 20 MiB below 10 MiB, otherwise the request's own
      *  size; or a quarter of what is reserved, up to the largest size, 1 GiB by
      *  default, where that is eight times the request. Multiples of 2 MiB.
@@ -103,8 +103,9 @@ typedef struct binade_pool_options {
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     /** Free memory that one thread's caches may hold; 0: no caches. Default
-     *  64 MiB. Never more than a quarter of what is reserved, or 2 MiB if that
-     *  is more. [thread_cache] */
+     *  64 MiB. Never more than a share of what is reserved, or 2 MiB if that is
+     *  more: a 32nd once the pool has grown, which doubles up to a quarter while
+     *  it does not. [thread_cache] */
     uint64_t thread_cache_bytes;
     /** The same for all threads together; 0: an eighth of what may be
      *  reserved, and 64 MiB at least. What the threads of one stream leave for
@@ -130,7 +131,7 @@ typedef struct binade_pool_options {
 #define BINADE_POOL_OPTIONS_INIT                                               \
     {                                                                          \
         (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
-            UINT64_C(32) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0,   \
+            UINT64_C(2) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0,   \
             0, UINT64_C(64) << 20                                              \
     }
 
