@@ -8,7 +8,6 @@
  * nothing with each other.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/crew.h"
 #include "bench/replay_lag.h"
@@ -74,28 +73,19 @@ static struct {
     bool has_pair;
 } limit = {.threads = 16, .pairs = 20000, .repeats = 1};
 
-static bool parse_count(const char *text, uint64_t most, uint32_t *out)
-{
-    uint64_t number;
-    if (!study_parse_number(text, 1, most, &number))
-        return false;
-    *out = (uint32_t)number;
-    return true;
-}
-
 static bool parse_threads(const char *text)
 {
-    return parse_count(text, CREW_THREADS_MAX, &limit.threads);
+    return study_parse_count(text, CREW_THREADS_MAX, &limit.threads);
 }
 
 static bool parse_pairs(const char *text)
 {
-    return parse_count(text, PAIRS_MAX, &limit.pairs);
+    return study_parse_count(text, PAIRS_MAX, &limit.pairs);
 }
 
 static bool parse_repeats(const char *text)
 {
-    return parse_count(text, REPEATS_MAX, &limit.repeats);
+    return study_parse_count(text, REPEATS_MAX, &limit.repeats);
 }
 
 static bool parse_factors(const char *list)
@@ -116,27 +106,13 @@ static bool parse_factors(const char *list)
 
 static bool parse_parts(const char *list)
 {
-    const struct {
-        const char *name;
-        bool *is_wanted;
-    } parts[] = {
+    static const struct study_part parts[] = {
         {"limits", &limit.has_limits},
         {"first", &limit.has_first},
         {"pair", &limit.has_pair},
+        {NULL, NULL},
     };
-    for (;; list++) {
-        size_t length = strcspn(list, ",");
-        size_t i = 0;
-        while (i < 3 && (strlen(parts[i].name) != length ||
-                         strncmp(parts[i].name, list, length) != 0))
-            i++;
-        if (i == 3 || *parts[i].is_wanted)
-            return false;
-        *parts[i].is_wanted = true;
-        list += length;
-        if (!*list)
-            return true;
-    }
+    return study_parse_parts(list, parts);
 }
 
 /* One subject with one lag. */

@@ -29,6 +29,32 @@ bool study_parse_number(const char *text, uint64_t least, uint64_t most,
     return number >= least && number <= most;
 }
 
+bool study_parse_count(const char *text, uint64_t most, uint32_t *out)
+{
+    uint64_t number;
+    if (!study_parse_number(text, 1, most, &number))
+        return false;
+    *out = (uint32_t)number;
+    return true;
+}
+
+bool study_parse_parts(const char *list, const struct study_part *parts)
+{
+    for (;; list++) {
+        size_t length = strcspn(list, ",");
+        const struct study_part *part = parts;
+        while (part->name && (strlen(part->name) != length ||
+                              strncmp(part->name, list, length) != 0))
+            part++;
+        if (!part->name || *part->is_wanted)
+            return false;
+        *part->is_wanted = true;
+        list += length;
+        if (!*list)
+            return true;
+    }
+}
+
 static int refuse(const struct study *study, const char *argument,
                   const char *accepted)
 {
@@ -139,6 +165,15 @@ void study_number(struct study *study, const char *key, uint64_t number)
 void study_real(struct study *study, const char *key, double number)
 {
     (void)fprintf(study->rows, ",\"%s\":%.6g", key, number);
+}
+
+void study_real_or_null(struct study *study, const char *key, double number,
+                        bool is_known)
+{
+    if (is_known)
+        study_real(study, key, number);
+    else
+        (void)fprintf(study->rows, ",\"%s\":null", key);
 }
 
 void study_end_row(struct study *study, const struct replay_subject *subject)

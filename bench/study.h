@@ -29,6 +29,12 @@ struct study_option {
     bool (*parse)(const char *value);
 };
 
+/* A part of one program, which "--part=NAME[,NAME]" asks for. */
+struct study_part {
+    const char *name;
+    bool *is_wanted;
+};
+
 struct study {
     const char *program;
     const char *help;
@@ -61,6 +67,8 @@ void study_begin_row(struct study *study, const char *kind,
                      const struct lag_plan *lag);
 void study_number(struct study *study, const char *key, uint64_t number);
 void study_real(struct study *study, const char *key, double number);
+void study_real_or_null(struct study *study, const char *key, double number,
+                        bool is_known);
 void study_end_row(struct study *study, const struct replay_subject *subject);
 /* Such a row that says why there is none. Returns false. */
 bool study_refuse(struct study *study, const char *kind,
@@ -70,5 +78,9 @@ bool study_refuse(struct study *study, const char *kind,
 /* A number in decimal, in its range, and nothing behind it. */
 bool study_parse_number(const char *text, uint64_t least, uint64_t most,
                         uint64_t *out);
+/* One from 1 to `most`. */
+bool study_parse_count(const char *text, uint64_t most, uint32_t *out);
+/* A list of parts, each once at most; a NULL name ends `parts`. */
+bool study_parse_parts(const char *list, const struct study_part *parts);
 
 #endif
