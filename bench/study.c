@@ -141,6 +141,8 @@ static int parse_one(struct study *study, const char *argument)
 
 static void set_defaults(struct study *study)
 {
+    if (study->subject_count == 0 && study->default_subjects)
+        (void)add_subjects(study, study->default_subjects);
     if (study->subject_count == 0)
         for (size_t i = 0; replay_subjects[i]; i++)
             study->subjects[study->subject_count++] = replay_subjects[i];

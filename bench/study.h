@@ -40,6 +40,7 @@ struct study {
     const char *help;
     const struct study_option *options; /* a NULL name ends them */
     bool has_lag;                       /* the program takes --lag */
+    const char *default_subjects;       /* without --subject; NULL: all */
     bool (*run)(struct study *study, const struct replay_subject *subject,
                 const struct lag_plan *lag);
 
@@ -58,7 +59,7 @@ struct study {
 };
 
 /* The whole program: reads the options, runs each subject with each lag, and
- * returns the exit status. `subjects` 0: all that there are. */
+ * returns the exit status. */
 int study_main(struct study *study, int argc, char **argv);
 
 /* A row begins with its kind and the subject; the fields of the program come
