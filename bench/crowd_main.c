@@ -80,36 +80,6 @@ static struct {
              .work_pairs = 100000,
              .repeats = 1};
 
-static bool parse_threads(const char *text)
-{
-    return study_parse_count(text, THREADS_MAX, &options.threads);
-}
-
-static bool parse_streams(const char *text)
-{
-    return study_parse_count(text, STREAMS_MAX, &options.streams);
-}
-
-static bool parse_pairs(const char *text)
-{
-    return study_parse_count(text, PAIRS_MAX, &options.pairs);
-}
-
-static bool parse_work(const char *text)
-{
-    return study_parse_count(text, WORK_MAX, &options.work_pairs);
-}
-
-static bool parse_repeats(const char *text)
-{
-    return study_parse_count(text, REPEATS_MAX, &options.repeats);
-}
-
-static bool parse_size(const char *text)
-{
-    return study_parse_number(text, 1, TIB, &options.size_bytes);
-}
-
 /* What all caches may hold is no less than what one thread's may. Behind what
  * the user says already: a key that is there twice is refused when the pool is
  * made. */
@@ -221,14 +191,18 @@ static bool run(struct study *study, const struct replay_subject *subject,
 int main(int argc, char **argv)
 {
     static const struct study_option accepted[] = {
-        {"threads", "1 to 8192", parse_threads},
-        {"streams", "1 to 64", parse_streams},
-        {"pairs", "1 to 100000", parse_pairs},
-        {"size", "1 to 1099511627776", parse_size},
-        {"cache", "1 to 1099511627776, once", parse_cache},
-        {"work", "1 to 10000000", parse_work},
-        {"repeats", "1 to 100", parse_repeats},
-        {NULL, NULL, NULL},
+        {"threads", "1 to 8192", NULL, 1, THREADS_MAX,
+         .count = &options.threads},
+        {"streams", "1 to 64", NULL, 1, STREAMS_MAX, .count = &options.streams},
+        {"pairs", "1 to 100000", NULL, 1, PAIRS_MAX, .count = &options.pairs},
+        {"size", "1 to 1099511627776", NULL, 1, TIB,
+         .number = &options.size_bytes},
+        {"cache", "1 to 1099511627776, once", .parse = parse_cache},
+        {"work", "1 to 10000000", NULL, 1, WORK_MAX,
+         .count = &options.work_pairs},
+        {"repeats", "1 to 100", NULL, 1, REPEATS_MAX,
+         .count = &options.repeats},
+        {.name = NULL},
     };
     struct study study = {.program = "crowd",
                           .help = help,

@@ -73,21 +73,6 @@ static struct {
     bool has_pair;
 } limit = {.threads = 16, .pairs = 20000, .repeats = 1};
 
-static bool parse_threads(const char *text)
-{
-    return study_parse_count(text, CREW_THREADS_MAX, &limit.threads);
-}
-
-static bool parse_pairs(const char *text)
-{
-    return study_parse_count(text, PAIRS_MAX, &limit.pairs);
-}
-
-static bool parse_repeats(const char *text)
-{
-    return study_parse_count(text, REPEATS_MAX, &limit.repeats);
-}
-
 static bool parse_factors(const char *list)
 {
     for (;; list++) {
@@ -294,13 +279,15 @@ static bool run(struct study *study, const struct replay_subject *subject,
 int main(int argc, char **argv)
 {
     static const struct study_option options[] = {
-        {"part", "limits, first, pair, each once at most", parse_parts},
-        {"threads", "1 to 256", parse_threads},
-        {"pairs", "1 to 10000000", parse_pairs},
+        {"part", "limits, first, pair, each once at most",
+         .parse = parse_parts},
+        {"threads", "1 to 256", NULL, 1, CREW_THREADS_MAX,
+         .count = &limit.threads},
+        {"pairs", "1 to 10000000", NULL, 1, PAIRS_MAX, .count = &limit.pairs},
         {"factors", "numbers above 1 and up to 1000, 16 at most",
-         parse_factors},
-        {"repeats", "1 to 100", parse_repeats},
-        {NULL, NULL, NULL},
+         .parse = parse_factors},
+        {"repeats", "1 to 100", NULL, 1, REPEATS_MAX, .count = &limit.repeats},
+        {.name = NULL},
     };
     struct study study = {.program = "limit",
                           .help = help,

@@ -98,47 +98,6 @@ static struct {
            .blocks = 64,
            .repeats = 1};
 
-static bool parse_threads(const char *text)
-{
-    return study_parse_count(text, RELAY_THREADS_MAX, &reuse.threads);
-}
-
-static bool parse_pairs(const char *text)
-{
-    return study_parse_count(text, PAIRS_MAX, &reuse.pairs);
-}
-
-static bool parse_repeats(const char *text)
-{
-    return study_parse_count(text, REPEATS_MAX, &reuse.repeats);
-}
-
-static bool parse_size(const char *text)
-{
-    return study_parse_number(text, 1, MIB * MIB, &reuse.size_bytes);
-}
-
-static bool parse_limit(const char *text)
-{
-    return study_parse_number(text, LIMIT_STEP_BYTES, MIB * MIB,
-                              &reuse.limit_bytes);
-}
-
-static bool parse_between(const char *text)
-{
-    return study_parse_number(text, 0, PAUSE_MAX_NS, &reuse.between_ns);
-}
-
-static bool parse_blocks(const char *text)
-{
-    return study_parse_count(text, BLOCKS_MAX, &reuse.blocks);
-}
-
-static bool parse_pause(const char *text)
-{
-    return study_parse_number(text, 0, PAUSE_MAX_NS, &reuse.pause_ns);
-}
-
 static bool parse_parts(const char *list)
 {
     static const struct study_part parts[] = {
@@ -324,16 +283,22 @@ static bool run(struct study *study, const struct replay_subject *subject,
 int main(int argc, char **argv)
 {
     static const struct study_option options[] = {
-        {"part", "wait, poll, unlimited, each once at most", parse_parts},
-        {"threads", "1 to 256", parse_threads},
-        {"pairs", "1 to 10000000", parse_pairs},
-        {"size", "1 to 1099511627776", parse_size},
-        {"limit", "2097152 to 1099511627776", parse_limit},
-        {"between", "0 to 1000000000", parse_between},
-        {"blocks", "1 to 4096", parse_blocks},
-        {"pause", "0 to 1000000000", parse_pause},
-        {"repeats", "1 to 100", parse_repeats},
-        {NULL, NULL, NULL},
+        {"part", "wait, poll, unlimited, each once at most",
+         .parse = parse_parts},
+        {"threads", "1 to 256", NULL, 1, RELAY_THREADS_MAX,
+         .count = &reuse.threads},
+        {"pairs", "1 to 10000000", NULL, 1, PAIRS_MAX, .count = &reuse.pairs},
+        {"size", "1 to 1099511627776", NULL, 1, MIB * MIB,
+         .number = &reuse.size_bytes},
+        {"limit", "2097152 to 1099511627776", NULL, 2 * MIB, MIB * MIB,
+         .number = &reuse.limit_bytes},
+        {"between", "0 to 1000000000", NULL, 0, PAUSE_MAX_NS,
+         .number = &reuse.between_ns},
+        {"blocks", "1 to 4096", NULL, 1, BLOCKS_MAX, .count = &reuse.blocks},
+        {"pause", "0 to 1000000000", NULL, 0, PAUSE_MAX_NS,
+         .number = &reuse.pause_ns},
+        {"repeats", "1 to 100", NULL, 1, REPEATS_MAX, .count = &reuse.repeats},
+        {.name = NULL},
     };
     struct study study = {.program = "reuse",
                           .help = help,

@@ -29,15 +29,6 @@ bool study_parse_number(const char *text, uint64_t least, uint64_t most,
     return number >= least && number <= most;
 }
 
-bool study_parse_count(const char *text, uint64_t most, uint32_t *out)
-{
-    uint64_t number;
-    if (!study_parse_number(text, 1, most, &number))
-        return false;
-    *out = (uint32_t)number;
-    return true;
-}
-
 bool study_parse_parts(const char *list, const struct study_part *parts)
 {
     for (;; list++) {
@@ -124,6 +115,20 @@ static int parse_common(struct study *study, const char *argument)
     return 1;
 }
 
+static bool take_value(const struct study_option *option, const char *value)
+{
+    uint64_t number;
+    if (option->parse)
+        return option->parse(value);
+    if (!study_parse_number(value, option->least, option->most, &number))
+        return false;
+    if (option->count)
+        *option->count = (uint32_t)number;
+    else
+        *option->number = number;
+    return true;
+}
+
 static int parse_one(struct study *study, const char *argument)
 {
     int result = parse_common(study, argument);
@@ -131,7 +136,7 @@ static int parse_one(struct study *study, const char *argument)
     for (; result == 1 && option->name; option++) {
         const char *value = value_of(argument, option->name);
         if (value)
-            return option->parse(value)
+            return take_value(option, value)
                        ? 0
                        : refuse(study, argument, option->accepted);
     }

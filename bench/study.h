@@ -27,6 +27,11 @@ struct study_option {
     const char *name;
     const char *accepted; /* for messages */
     bool (*parse)(const char *value);
+    /* Where that is NULL: a number in a range, and one of these it is for. */
+    uint64_t least;
+    uint64_t most;
+    uint32_t *count;
+    uint64_t *number;
 };
 
 /* A part of one program, which "--part=NAME[,NAME]" asks for. */
@@ -79,8 +84,6 @@ bool study_refuse(struct study *study, const char *kind,
 /* A number in decimal, in its range, and nothing behind it. */
 bool study_parse_number(const char *text, uint64_t least, uint64_t most,
                         uint64_t *out);
-/* One from 1 to `most`. */
-bool study_parse_count(const char *text, uint64_t most, uint32_t *out);
 /* A list of parts, each once at most; a NULL name ends `parts`. */
 bool study_parse_parts(const char *list, const struct study_part *parts);
 
