@@ -7,12 +7,12 @@
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "bench/clock.h"
 #include "bench/processor.h"
 #include "bench/random.h"
+#include "bench/team.h"
 
 #define SMALL_BYTES 512U
 #define DOUBLINGS 13U
@@ -39,7 +39,6 @@ struct seat {
     uint64_t timed_ns;
     uint64_t failed;
     double live_sum; /* bytes that were live after each pair, of all threads */
-    pthread_t thread;
     uint32_t index;
     bool is_attached;
     char apart[64];
@@ -141,15 +140,6 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Of threads that could not be started the gate would wait for ever. */
-static void start_seat(struct seat *seat)
-{
-    if (pthread_create(&seat->thread, NULL, work, seat) == 0)
-        return;
-    (void)fputs("limit: a thread cannot be started\n", stderr);
-    exit(EXIT_FAILURE); /* NOLINT(concurrency-mt-unsafe) */
-}
-
 static const char *add_up(const struct crew *crew, const struct seat *seats,
                           struct crew_found *out)
 {
@@ -181,10 +171,8 @@ static const char *run_seats(struct crew *crew, struct seat *seats,
         seats[i].index = i;
         seats[i].random = random_start(job->seed, i);
         seats[i].places = places + (size_t)i * job->places;
-        start_seat(&seats[i]);
     }
-    for (uint32_t i = 0; i < job->thread_count; i++)
-        (void)pthread_join(seats[i].thread, NULL);
+    team_run(work, seats, sizeof(*seats), job->thread_count);
     (void)pthread_barrier_destroy(&crew->gate);
     return add_up(crew, seats, out);
 }

@@ -69,11 +69,6 @@ static struct {
     uint64_t random_count;
 } fill = {.limit_bytes = KIB * MIB};
 
-static bool parse_limit(const char *text)
-{
-    return study_parse_number(text, 2 * MIB, MIB * MIB, &fill.limit_bytes);
-}
-
 static bool parse_sizes(const char *list)
 {
     char item[24];
@@ -88,11 +83,6 @@ static bool parse_sizes(const char *list)
             return false;
     } while (*list++);
     return true;
-}
-
-static bool parse_random(const char *text)
-{
-    return study_parse_number(text, 0, RANDOM_MAX, &fill.random_count);
 }
 
 static uint64_t rounded(uint64_t size_bytes)
@@ -179,10 +169,13 @@ static bool run(struct study *study, const struct replay_subject *subject,
 int main(int argc, char **argv)
 {
     static const struct study_option options[] = {
-        {"limit", "2097152 to 1099511627776", parse_limit},
-        {"size", "1 to 1099511627776, 256 of them at most", parse_sizes},
-        {"random", "0 to 100000", parse_random},
-        {NULL, NULL, NULL},
+        {"limit", "2097152 to 1099511627776", NULL, 2 * MIB, MIB * MIB,
+         .number = &fill.limit_bytes},
+        {"size", "1 to 1099511627776, 256 of them at most",
+         .parse = parse_sizes},
+        {"random", "0 to 100000", NULL, 0, RANDOM_MAX,
+         .number = &fill.random_count},
+        {.name = NULL},
     };
     struct study study = {.program = "fill",
                           .help = help,

@@ -8,7 +8,6 @@
  * nothing with each other.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/crew.h"
 #include "bench/replay_lag.h"
@@ -74,30 +73,6 @@ static struct {
     bool has_pair;
 } limit = {.threads = 16, .pairs = 20000, .repeats = 1};
 
-static bool parse_count(const char *text, uint64_t most, uint32_t *out)
-{
-    uint64_t number;
-    if (!study_parse_number(text, 1, most, &number))
-        return false;
-    *out = (uint32_t)number;
-    return true;
-}
-
-static bool parse_threads(const char *text)
-{
-    return parse_count(text, CREW_THREADS_MAX, &limit.threads);
-}
-
-static bool parse_pairs(const char *text)
-{
-    return parse_count(text, PAIRS_MAX, &limit.pairs);
-}
-
-static bool parse_repeats(const char *text)
-{
-    return parse_count(text, REPEATS_MAX, &limit.repeats);
-}
-
 static bool parse_factors(const char *list)
 {
     for (;; list++) {
@@ -116,27 +91,13 @@ static bool parse_factors(const char *list)
 
 static bool parse_parts(const char *list)
 {
-    const struct {
-        const char *name;
-        bool *is_wanted;
-    } parts[] = {
+    static const struct study_part parts[] = {
         {"limits", &limit.has_limits},
         {"first", &limit.has_first},
         {"pair", &limit.has_pair},
+        {NULL, NULL},
     };
-    for (;; list++) {
-        size_t length = strcspn(list, ",");
-        size_t i = 0;
-        while (i < 3 && (strlen(parts[i].name) != length ||
-                         strncmp(parts[i].name, list, length) != 0))
-            i++;
-        if (i == 3 || *parts[i].is_wanted)
-            return false;
-        *parts[i].is_wanted = true;
-        list += length;
-        if (!*list)
-            return true;
-    }
+    return study_parse_parts(list, parts);
 }
 
 /* One subject with one lag. */
@@ -318,13 +279,15 @@ static bool run(struct study *study, const struct replay_subject *subject,
 int main(int argc, char **argv)
 {
     static const struct study_option options[] = {
-        {"part", "limits, first, pair, each once at most", parse_parts},
-        {"threads", "1 to 256", parse_threads},
-        {"pairs", "1 to 10000000", parse_pairs},
+        {"part", "limits, first, pair, each once at most",
+         .parse = parse_parts},
+        {"threads", "1 to 256", NULL, 1, CREW_THREADS_MAX,
+         .count = &limit.threads},
+        {"pairs", "1 to 10000000", NULL, 1, PAIRS_MAX, .count = &limit.pairs},
         {"factors", "numbers above 1 and up to 1000, 16 at most",
-         parse_factors},
-        {"repeats", "1 to 100", parse_repeats},
-        {NULL, NULL, NULL},
+         .parse = parse_factors},
+        {"repeats", "1 to 100", NULL, 1, REPEATS_MAX, .count = &limit.repeats},
+        {.name = NULL},
     };
     struct study study = {.program = "limit",
                           .help = help,

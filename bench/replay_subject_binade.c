@@ -5,10 +5,12 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <binade/binade.h>
 
 #include "bench/device.h"
+#include "bench/replay_pool.h"
 #include "bench/replay_streams.h"
 #include "bench/replay_subject.h"
 #include "pool/body.h"
@@ -137,3 +139,14 @@ static void stop(void)
 SUBJECT(binade, "binade", "Binade's pool with its default options", start);
 SUBJECT(binade_nocache, "binade-nocache", "the same without thread caches",
         start_nocache);
+
+binade_pool *replay_pool(void)
+{
+    return pool;
+}
+
+bool replay_pool_is_behind(const char *name)
+{
+    return strcmp(name, replay_subject_binade.name) == 0 ||
+           strcmp(name, replay_subject_binade_nocache.name) == 0;
+}

@@ -29,6 +29,23 @@ bool study_parse_number(const char *text, uint64_t least, uint64_t most,
     return number >= least && number <= most;
 }
 
+bool study_parse_parts(const char *list, const struct study_part *parts)
+{
+    for (;; list++) {
+        size_t length = strcspn(list, ",");
+        const struct study_part *part = parts;
+        while (part->name && (strlen(part->name) != length ||
+                              strncmp(part->name, list, length) != 0))
+            part++;
+        if (!part->name || *part->is_wanted)
+            return false;
+        *part->is_wanted = true;
+        list += length;
+        if (!*list)
+            return true;
+    }
+}
+
 static int refuse(const struct study *study, const char *argument,
                   const char *accepted)
 {
@@ -98,6 +115,20 @@ static int parse_common(struct study *study, const char *argument)
     return 1;
 }
 
+static bool take_value(const struct study_option *option, const char *value)
+{
+    uint64_t number;
+    if (option->parse)
+        return option->parse(value);
+    if (!study_parse_number(value, option->least, option->most, &number))
+        return false;
+    if (option->count)
+        *option->count = (uint32_t)number;
+    else
+        *option->number = number;
+    return true;
+}
+
 static int parse_one(struct study *study, const char *argument)
 {
     int result = parse_common(study, argument);
@@ -105,7 +136,7 @@ static int parse_one(struct study *study, const char *argument)
     for (; result == 1 && option->name; option++) {
         const char *value = value_of(argument, option->name);
         if (value)
-            return option->parse(value)
+            return take_value(option, value)
                        ? 0
                        : refuse(study, argument, option->accepted);
     }
@@ -115,6 +146,8 @@ static int parse_one(struct study *study, const char *argument)
 
 static void set_defaults(struct study *study)
 {
+    if (study->subject_count == 0 && study->default_subjects)
+        (void)add_subjects(study, study->default_subjects);
     if (study->subject_count == 0)
         for (size_t i = 0; replay_subjects[i]; i++)
             study->subjects[study->subject_count++] = replay_subjects[i];
@@ -139,6 +172,15 @@ void study_number(struct study *study, const char *key, uint64_t number)
 void study_real(struct study *study, const char *key, double number)
 {
     (void)fprintf(study->rows, ",\"%s\":%.6g", key, number);
+}
+
+void study_real_or_null(struct study *study, const char *key, double number,
+                        bool is_known)
+{
+    if (is_known)
+        study_real(study, key, number);
+    else
+        (void)fprintf(study->rows, ",\"%s\":null", key);
 }
 
 void study_end_row(struct study *study, const struct replay_subject *subject)

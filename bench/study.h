@@ -27,6 +27,17 @@ struct study_option {
     const char *name;
     const char *accepted; /* for messages */
     bool (*parse)(const char *value);
+    /* Where that is NULL: a number in a range, and one of these it is for. */
+    uint64_t least;
+    uint64_t most;
+    uint32_t *count;
+    uint64_t *number;
+};
+
+/* A part of one program, which "--part=NAME[,NAME]" asks for. */
+struct study_part {
+    const char *name;
+    bool *is_wanted;
 };
 
 struct study {
@@ -34,6 +45,7 @@ struct study {
     const char *help;
     const struct study_option *options; /* a NULL name ends them */
     bool has_lag;                       /* the program takes --lag */
+    const char *default_subjects;       /* without --subject; NULL: all */
     bool (*run)(struct study *study, const struct replay_subject *subject,
                 const struct lag_plan *lag);
 
@@ -52,7 +64,7 @@ struct study {
 };
 
 /* The whole program: reads the options, runs each subject with each lag, and
- * returns the exit status. `subjects` 0: all that there are. */
+ * returns the exit status. */
 int study_main(struct study *study, int argc, char **argv);
 
 /* A row begins with its kind and the subject; the fields of the program come
@@ -61,6 +73,8 @@ void study_begin_row(struct study *study, const char *kind,
                      const struct lag_plan *lag);
 void study_number(struct study *study, const char *key, uint64_t number);
 void study_real(struct study *study, const char *key, double number);
+void study_real_or_null(struct study *study, const char *key, double number,
+                        bool is_known);
 void study_end_row(struct study *study, const struct replay_subject *subject);
 /* Such a row that says why there is none. Returns false. */
 bool study_refuse(struct study *study, const char *kind,
@@ -70,5 +84,7 @@ bool study_refuse(struct study *study, const char *kind,
 /* A number in decimal, in its range, and nothing behind it. */
 bool study_parse_number(const char *text, uint64_t least, uint64_t most,
                         uint64_t *out);
+/* A list of parts, each once at most; a NULL name ends `parts`. */
+bool study_parse_parts(const char *list, const struct study_part *parts);
 
 #endif

@@ -9,11 +9,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <binade/status.h>
 #include <binade/stream.h>
 
+#include "bench/resident.h"
 #include "bench/spawn.h"
 
 #define GIB (UINT64_C(1) << 30)
@@ -26,29 +26,6 @@ struct growth {
     uint64_t block_count;
     bool is_there;
 };
-
-/* Exact where the kernel has it; the counter of `statm` may lag by some 64
- * pages a thread. */
-static uint64_t resident_bytes(void)
-{
-    unsigned long long kib = 0;
-    unsigned long long pages = 0;
-    char line[256];
-    FILE *file = fopen("/proc/self/smaps_rollup", "re");
-    while (file && kib == 0 && fgets(line, sizeof(line), file))
-        (void)sscanf(line, "Rss: %llu", &kib);
-    if (file)
-        (void)fclose(file);
-    if (kib > 0)
-        return kib * 1024;
-    file = fopen("/proc/self/statm", "re");
-    if (file) {
-        if (fscanf(file, "%*u %llu", &pages) != 1)
-            pages = 0;
-        (void)fclose(file);
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
 
 static bool cut(binade_pool *pool, uint64_t block_bytes, binade_devptr *blocks,
                 uint64_t count)

@@ -207,9 +207,8 @@ static uint64_t ends_of(uint64_t word)
 static bool may_fit_inside(const struct scan *scan, uint64_t whole)
 {
     uint64_t needed = scan->needed / BINADEI_CHUNK_GRAINS;
-    return needed < 3 ||
-           (needed - 1 <= BINADEI_WORD_BITS &&
-            binadei_word_has_run(whole, (unsigned)needed - 1));
+    return needed < 3 || (needed - 1 <= BINADEI_WORD_BITS &&
+                          binadei_word_has_run(whole, (unsigned)needed - 1));
 }
 
 /* Of the chunks of a page, those that can be part of a run that is long enough:
