@@ -29,7 +29,7 @@
  * used between two passes. */
 #define HAND_STEPS 4U
 #define HAND_CACHES 32U
-#define TOLD_PARTS 1024U
+#define TOLD_PARTS 16U
 #define TOLD_BYTES_MOST (UINT64_C(1) << 20)
 
 static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
@@ -81,11 +81,14 @@ static void set_in_use(struct binadei_cache *cache, uint32_t class_index,
                           memory_order_relaxed);
 }
 
-/* Steps in which the engine is told what its members were granted: a small part
- * of what it may grant. */
+/* Steps in which the engine is told what its members were granted: what all of
+ * them have not told is a small part of what it may grant. */
 static uint64_t told_step(const struct binadei_engine *engine)
 {
-    uint64_t part = engine->cache_bytes / TOLD_PARTS;
+    /* relaxed: advice. One at least: the caller. */
+    uint64_t members = atomic_load_explicit(&engine->member_count,
+                                            memory_order_relaxed);
+    uint64_t part = engine->cache_bytes / TOLD_PARTS / (members + 1);
     return part < TOLD_BYTES_MOST ? part : TOLD_BYTES_MOST;
 }
 

@@ -36,7 +36,7 @@ TEST(SegmentsCreate, RefusesAnOffsetSpaceOfNoOrTooManyPages)
 {
     FakeSource source;
     binade_source table = source.Table();
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     binadei_segments *none;
     options.source = &table;
     EXPECT_EQ(BINADE_E_INVALID, segment_probe_create(&options, &none));
@@ -48,7 +48,7 @@ TEST(SegmentsCreate, RefusesSizesThatAreNotWholePages)
 {
     FakeSource source;
     binade_source table = source.Table();
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     binadei_segments *none;
     options.source = &table;
     options.page_capacity = 1;
@@ -94,7 +94,7 @@ TEST(SegmentsGrow, AddsAQuarterOfWhatThereIsFrom2MiBTo1GiB)
 TEST(SegmentsGrow, TakesItsSizesFromTheOptions)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.first_bytes = 6 * kMiB;
     options.largest_bytes = 8 * kMiB;
     Segments segments(source.Table(), options);
@@ -108,7 +108,7 @@ TEST(SegmentsGrow, TakesItsSizesFromTheOptions)
 TEST(SegmentsGrow, BeginsAsSmallAsTheLargestWhereThatIsLess)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.first_bytes = 8 * kMiB;
     options.largest_bytes = 4 * kMiB;
     Segments segments(source.Table(), options);
@@ -119,7 +119,7 @@ TEST(SegmentsGrow, BeginsAsSmallAsTheLargestWhereThatIsLess)
 TEST(SegmentsGrow, AddsWholePages)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 10; i++)
@@ -149,7 +149,7 @@ TEST(SegmentsGrow, GivesASmallRequestTheFirstSize)
 TEST(SegmentsGrow, GivesALargerRequestASegmentOfItsOwn)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.Grow(10 * kMiB + 1));
@@ -159,7 +159,7 @@ TEST(SegmentsGrow, GivesALargerRequestASegmentOfItsOwn)
 TEST(SegmentsGrow, LetsRequestsBelow10MiBShare20)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(kMiB + 1));
@@ -182,7 +182,7 @@ TEST(SegmentsGrow, ReservesBarelyMoreThanAHugeRequest)
 TEST(SegmentsGrow, GivesAPageNoSegmentOfItsOwnHoweverSmallSegmentsAre)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.first_bytes = 4 * kMiB;
     options.largest_bytes = 4 * kMiB;
     Segments segments(source.Table(), options);
@@ -273,7 +273,7 @@ TEST(SegmentsGrow, DoesNotAskBeyondTheLimit)
 TEST(SegmentsGrow, RefusesWhatIsLargerThanTheLimit)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.limit_bytes = 8 * kMiB;
     Segments segments(source.Table(), options);
     EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Grow(8 * kMiB + 1));
@@ -283,7 +283,7 @@ TEST(SegmentsGrow, RefusesWhatIsLargerThanTheLimit)
 TEST(SegmentsGrow, RefusesWhatIsLargerThanTheOffsetSpace)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.page_capacity = 16;
     Segments segments(source.Table(), options);
     EXPECT_EQ(BINADE_E_TOO_LARGE, segments.Grow(17 * 2 * kMiB));
@@ -294,7 +294,7 @@ TEST(SegmentsGrow, RefusesWhatIsLargerThanTheOffsetSpace)
 TEST(SegmentsGrow, SaysThatTheOffsetSpaceIsUsedUp)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.page_capacity = 16;
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
@@ -310,7 +310,7 @@ TEST(SegmentsGrow, CallsPinnedMemoryPinned)
 {
     FakeSource source;
     source.flags = BINADE_SOURCE_PINNED;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.limit_bytes = 32 * kMiB;
     Segments segments(source.Table(), options);
     ASSERT_EQ(BINADE_OK, segments.GrowAnew(1));
@@ -446,7 +446,7 @@ TEST(SegmentsTrim, LetsALateLookupFindNothing)
 TEST(SegmentsTrim, LeavesOffsetSpaceForSegmentsThatFit)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.page_capacity = 66;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 20; i++) {
@@ -460,7 +460,7 @@ TEST(SegmentsTrim, LeavesOffsetSpaceForSegmentsThatFit)
 TEST(SegmentsTrim, MakesRoomUnderTheLimit)
 {
     FakeSource source;
-    segment_probe_options options = {};
+    segment_probe_options options = Roomy();
     options.limit_bytes = 32 * kMiB;
     Segments segments(source.Table(), options);
     for (int i = 0; i < 3; i++) {

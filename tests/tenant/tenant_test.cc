@@ -78,7 +78,9 @@ TEST_F(Tenants, AreChargedWhatTheirBlocksHold)
 // Also where longer runs that would do for others are cached.
 TEST_F(Tenants, AreChargedBySizeAlone)
 {
-    Pool pool;
+    binade_pool_options options = Defaults();
+    options.first_segment_bytes = 256 * kMiB; // so that caches keep 8 MiB
+    Pool pool(options);
     binade_tenant tenant = NewTenant(pool, 0);
     for (uint64_t bytes : {8 * kMiB, 160 * kMiB}) {
         pool.Free(pool.Alloc(bytes));
