@@ -9,6 +9,8 @@
 
 /* The words of a page, of what is done or of a stream's two maps. */
 struct near {
+    struct binadei_bounds *bounds;
+    unsigned page_bit;
     unsigned count; /* maps */
     const binadei_atomic_word *chunks[BINADEI_AGES];
     const binadei_atomic_word *grains[BINADEI_AGES]; /* NULL: none are free */
@@ -70,9 +72,9 @@ static unsigned end_of(const struct near *near, uint64_t chunks, unsigned at)
     return BINADEI_PAGE_GRAINS;
 }
 
-static void raise(binadei_bound *bound, const struct near *near, unsigned at,
-                  unsigned end)
+static void raise(const struct near *near, unsigned at, unsigned end)
 {
+    binadei_bound *bound = &near->bounds->of[near->page_bit];
     uint32_t grains = 0;
     /* LB: after the bits, by order of seq_cst. */
     uint32_t seen = atomic_load_explicit(bound, memory_order_seq_cst);
@@ -92,57 +94,54 @@ static void raise(binadei_bound *bound, const struct near *near, unsigned at,
     } while (!atomic_compare_exchange_weak_explicit(
         bound, &seen, (seen & ~BINADEI_BOUND_MASK) | raised,
         memory_order_seq_cst, memory_order_seq_cst));
+    binadei_bound_was_raised(near->bounds, near->page_bit,
+                             binadei_bound_grains(raised));
 }
 
 /* Each run of `mask`, of which a bit is `unit` grains from `base` on. */
-static void raise_runs(binadei_bound *bound, const struct near *near,
-                       unsigned base, unsigned unit, uint64_t mask)
+static void raise_runs(const struct near *near, unsigned base, unsigned unit,
+                       uint64_t mask)
 {
     while (mask) {
         unsigned start;
         unsigned length;
         mask &= ~binadei_word_first_run(mask, &start, &length);
-        raise(bound, near, base + start * unit, base + (start + length) * unit);
+        raise(near, base + start * unit, base + (start + length) * unit);
     }
 }
 
-static binadei_bound *near_done(struct binadei_buddy *buddy, binadei_page page,
-                                struct near *near)
+static struct near near_done(struct binadei_buddy *buddy, binadei_page page)
 {
     binadei_chunk first = binadei_chunk_in_page(page, 0);
-    *near = (struct near){
+    return (struct near){
+        .bounds = &binadei_group_of(buddy, page)->bounds,
+        .page_bit = page.index % BINADEI_WORD_BITS,
         .count = 1,
         .chunks = {&buddy->pages[page.index].word},
         .grains = {&buddy->chunk_words[first.index]},
     };
-    return &binadei_group_of(buddy, page)
-                ->bounds[page.index % BINADEI_WORD_BITS];
 }
 
 void binadei_bound_raise_chunks(struct binadei_buddy *buddy, binadei_page page,
                                 uint64_t mask)
 {
-    struct near near;
-    binadei_bound *bound = near_done(buddy, page, &near);
-    raise_runs(bound, &near, 0, BINADEI_CHUNK_GRAINS, mask);
+    const struct near near = near_done(buddy, page);
+    raise_runs(&near, 0, BINADEI_CHUNK_GRAINS, mask);
 }
 
 void binadei_bound_raise_grains(struct binadei_buddy *buddy,
                                 binadei_chunk chunk, uint64_t mask)
 {
-    struct near near;
-    binadei_bound *bound =
-        near_done(buddy, binadei_page_of_chunk(chunk), &near);
-    raise_runs(bound, &near, binadei_chunk_bit(chunk) * BINADEI_CHUNK_GRAINS, 1,
-               mask);
+    const struct near near = near_done(buddy, binadei_page_of_chunk(chunk));
+    raise_runs(&near, binadei_chunk_bit(chunk) * BINADEI_CHUNK_GRAINS, 1, mask);
 }
 
-static struct near near_own(const struct binadei_maps_group *group,
-                            unsigned page_bit)
+static struct near near_own(struct binadei_maps_group *group, unsigned page_bit)
 {
     const struct binadei_maps_page *parts =
         binadei_maps_page_at(group, page_bit);
-    struct near near = {.count = BINADEI_AGES};
+    struct near near = {
+        .bounds = &group->bounds, .page_bit = page_bit, .count = BINADEI_AGES};
     for (unsigned age = 0; age < BINADEI_AGES; age++) {
         near.chunks[age] = &group->ages[age].chunks[page_bit];
         near.grains[age] = parts ? parts->grains[age] : NULL;
@@ -154,14 +153,14 @@ void binadei_bound_raise_own(struct binadei_maps_group *group,
                              unsigned page_bit, unsigned at, unsigned end)
 {
     const struct near near = near_own(group, page_bit);
-    raise(&group->bounds[page_bit], &near, at, end);
+    raise(&near, at, end);
 }
 
 void binadei_bound_raise_own_chunks(struct binadei_maps_group *group,
                                     unsigned page_bit, uint64_t mask)
 {
     const struct near near = near_own(group, page_bit);
-    raise_runs(&group->bounds[page_bit], &near, 0, BINADEI_CHUNK_GRAINS, mask);
+    raise_runs(&near, 0, BINADEI_CHUNK_GRAINS, mask);
 }
 
 void binadei_bound_raise_own_grains(struct binadei_maps_group *group,
@@ -169,6 +168,5 @@ void binadei_bound_raise_own_grains(struct binadei_maps_group *group,
                                     uint64_t mask)
 {
     const struct near near = near_own(group, page_bit);
-    raise_runs(&group->bounds[page_bit], &near, chunk * BINADEI_CHUNK_GRAINS, 1,
-               mask);
+    raise_runs(&near, chunk * BINADEI_CHUNK_GRAINS, 1, mask);
 }

@@ -284,14 +284,15 @@ static bool is_bounded(const struct binadei_buddy *buddy,
 {
     uint32_t index = page.index / BINADEI_WORD_BITS;
     const struct binadei_maps_group *group = binadei_maps_group_at(maps, index);
-    const binadei_bound *bounds =
-        maps ? (group ? group->bounds : NULL) : buddy->groups[index].bounds;
+    const struct binadei_bounds *bounds =
+        maps ? (group ? &group->bounds : NULL) : &buddy->groups[index].bounds;
+    unsigned page_bit = page.index % BINADEI_WORD_BITS;
     uint32_t known =
-        bounds ? binadei_bound_of(&bounds[page.index % BINADEI_WORD_BITS])
-               : BINADEI_PAGE_GRAINS;
+        bounds ? binadei_bound_of(&bounds->of[page_bit]) : BINADEI_PAGE_GRAINS;
     uint64_t longest =
         known < BINADEI_PAGE_GRAINS ? longest_run(buddy, maps, page) : 0;
-    return longest <= known || longest == BINADEI_PAGE_GRAINS;
+    return (longest <= known || longest == BINADEI_PAGE_GRAINS) &&
+           (!bounds || binadei_bound_may_reach(bounds, known) >> page_bit & 1);
 }
 
 static bool are_bounded(const struct binadei_buddy *buddy,

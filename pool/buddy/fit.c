@@ -9,7 +9,7 @@
  *
  * A bound for each page (bound.h) says where a look is in vain; there is none for
  * what a stream's own maps and what is done have together. So where many threads
- * search, they look through the two apart, and do not meet in their own; only
+ * search, or where there is much memory, they look through the two apart, and do not meet in their own; only
  * what neither has is put together from both.
  *
  * What a search finds is a snapshot, and the claim decides. Two claims may each
@@ -263,45 +263,105 @@ static void scan_units(struct scan *scan, binadei_page page)
     }
 }
 
-/* The bound of what the view has of a page. A run that is put together from the
- * stream's own and what is done has none: NULL. */
-static binadei_bound *bound_at(const struct scan *scan, unsigned page_bit)
+/* The bounds of what the view has of a page, or NULL: a run that is put together
+ * from the stream's own and what is done has none. */
+static struct binadei_bounds *bounds_at(const struct scan *scan,
+                                        unsigned page_bit)
 {
-    binadei_bound *done =
-        &scan->view->buddy->groups[scan->group].bounds[page_bit];
-    binadei_bound *own = scan->own ? &scan->own->bounds[page_bit] : NULL;
+    struct binadei_bounds *done =
+        &scan->view->buddy->groups[scan->group].bounds;
+    struct binadei_bounds *own = scan->own ? &scan->own->bounds : NULL;
     bool is_own = scan->own_open >> page_bit & 1 && own;
     bool is_done = scan->done_open >> page_bit & 1;
     if (scan->is_thorough)
         return NULL;
     if (is_own && is_done)
-        return !binadei_bound_of(done)  ? own
-               : !binadei_bound_of(own) ? done
-                                        : NULL;
+        return !binadei_bound_of(&done->of[page_bit])  ? own
+               : !binadei_bound_of(&own->of[page_bit]) ? done
+                                                       : NULL;
     return is_own ? own : done;
 }
 
 static uint64_t bound_of(const struct scan *scan, unsigned page_bit)
 {
-    const binadei_bound *bound = bound_at(scan, page_bit);
-    return bound ? binadei_bound_of(bound) : BINADEI_PAGE_GRAINS;
+    const struct binadei_bounds *bounds = bounds_at(scan, page_bit);
+    return bounds ? binadei_bound_of(&bounds->of[page_bit])
+                  : BINADEI_PAGE_GRAINS;
 }
 
 static void scan_page(struct scan *scan, binadei_page page)
 {
-    binadei_bound *bound = bound_at(scan, page.index % BINADEI_WORD_BITS);
+    unsigned bit = page.index % BINADEI_WORD_BITS;
+    struct binadei_bounds *bounds = bounds_at(scan, bit);
     struct binadei_look look = {0, 0};
-    scan->is_ends_only = bound && binadei_bound_of(bound) < scan->needed;
+    scan->is_ends_only =
+        bounds && binadei_bound_of(&bounds->of[bit]) < scan->needed;
     /* Then there is nothing to learn. */
     if (scan->is_ends_only)
-        bound = NULL;
-    if (bound)
-        look = binadei_bound_look(bound);
+        bounds = NULL;
+    if (bounds)
+        look = binadei_bound_look(&bounds->of[bit]);
     scan->run_in_page = (struct run){0, 0};
     scan_units(scan, page);
     BINADEI_STEP("fit.looked");
-    if (bound)
-        binadei_bound_note(bound, look, scan->longest_in_page);
+    if (bounds)
+        binadei_bound_note(bounds, bit, look, scan->longest_in_page);
+}
+
+/* Open pages of which a part may belong to a run of so many grains within them:
+ * what the stream's own and what is done have together may have any. */
+static uint64_t may_have(const struct scan *scan, uint64_t grains)
+{
+    const struct binadei_bounds *done =
+        &scan->view->buddy->groups[scan->group].bounds;
+    uint64_t pages = scan->own_open & scan->done_open;
+    if (scan->done_open)
+        pages |= scan->done_open & binadei_bound_may_reach(done, grains);
+    if (scan->own_open)
+        pages |=
+            scan->own_open &
+            (scan->own ? binadei_bound_may_reach(&scan->own->bounds, grains)
+                       : BINADEI_WORD_FULL);
+    return pages;
+}
+
+/* A bit where one page of two neighbours is in `these` and the other in `those`:
+ * the lower one's. */
+static uint64_t neighbours(uint64_t these, uint64_t those)
+{
+    return (these & those >> 1) | (those & these >> 1);
+}
+
+/* Pages that are part of a run over a border between two of the group: one of
+ * the two is whole, as it may be of both maps together; or it has half of what is
+ * needed, and the other one the rest. */
+static uint64_t pages_at_borders(const struct scan *scan, uint64_t whole,
+                                 uint64_t open)
+{
+    uint64_t needed = scan->needed;
+    uint64_t pairs =
+        neighbours(whole | (scan->own_open & scan->done_open), whole | open);
+    if (needed <= BINADEI_PAGE_GRAINS)
+        pairs |= neighbours(may_have(scan, needed / 2), open);
+    else if (needed < 2 * BINADEI_PAGE_GRAINS)
+        pairs |= neighbours(may_have(scan, needed / 2),
+                            may_have(scan, needed - BINADEI_PAGE_GRAINS));
+    return pairs | pairs << 1;
+}
+
+/* Open pages that a search has to look at: those that may have a long enough run
+ * alone, or with a neighbour; and the group's first and last, which go on in
+ * other groups. */
+static uint64_t pages_worth_it(const struct scan *scan, uint64_t whole,
+                               uint64_t open)
+{
+    const uint64_t ends = UINT64_C(1) << (BINADEI_WORD_BITS - 1) | 1;
+    if (scan->is_thorough)
+        return open;
+    uint64_t pages = pages_at_borders(scan, whole, open) | ends;
+    if (scan->needed <= BINADEI_PAGE_GRAINS)
+        pages |= may_have(scan, scan->needed);
+    return pages & open;
 }
 
 /* Whether what is free in this page, which is not free as a whole, can be part
@@ -332,7 +392,7 @@ static void scan_group(struct scan *scan, uint32_t group)
     look_up_open_pages(scan);
     uint64_t whole = free_pages(scan);
     uint64_t open = scan->own_open | scan->done_open;
-    uint64_t units = whole | open;
+    uint64_t units = whole | pages_worth_it(scan, whole, open);
     while (units && !is_tight(scan, &scan->best)) {
         unsigned bit = binadei_word_lowest(units);
         binadei_page page = {group * BINADEI_WORD_BITS + bit};
@@ -429,7 +489,7 @@ bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
                         .alignment = alignment,
                         .is_thorough = is_thorough,
                         .is_exact =
-                            grains > BINADEI_PAGE_GRAINS && !view->is_crowded};
-    return (view->is_crowded && !is_thorough && take_apart(&scan, out)) ||
+                            grains > BINADEI_PAGE_GRAINS && !view->is_apart};
+    return (view->is_apart && !is_thorough && take_apart(&scan, out)) ||
            take_best(&scan, out);
 }

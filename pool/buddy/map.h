@@ -77,7 +77,7 @@ struct binadei_view {
     struct binadei_buddy *buddy;
     struct binadei_maps *maps; /* NULL: done memory only */
     bool is_own_only;          /* the stream's maps, and not what is done */
-    bool is_crowded;           /* many search: see binadei_view_take() */
+    bool is_apart; /* many search, or in much: see binadei_view_take() */
 };
 
 /* Takes up to `what->count` intervals of at most 1 MiB out of single words of

@@ -38,7 +38,7 @@ struct binadei_maps_group {
      * chunks were given: struct binadei_maps_page. */
     _Atomic(void *) parts[BINADEI_WORD_BITS];
     /* LB. Of what both maps together have of each page. */
-    binadei_bound bounds[BINADEI_WORD_BITS];
+    struct binadei_bounds bounds;
 };
 
 #define BINADEI_LEAF_GROUPS 64U

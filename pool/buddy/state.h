@@ -47,7 +47,7 @@ struct binadei_group_state {
     binadei_atomic_word grain_pages[BINADEI_PLANE_COUNT];
 
     /* LB. */
-    alignas(64) binadei_bound bounds[BINADEI_WORD_BITS];
+    alignas(64) struct binadei_bounds bounds;
 };
 
 struct binadei_buddy {

@@ -38,8 +38,8 @@ static inline uint64_t binadei_bound(const struct binadei_engine *engine,
 static inline uint64_t binadei_share(const struct binadei_engine *engine,
                                      uint64_t bytes)
 {
-    uint64_t share = binadei_segments_reserved_bytes(engine->segments) /
-                     BINADEI_SHARE_PART;
+    uint64_t share =
+        binadei_segments_reserved_bytes(engine->segments) / BINADEI_SHARE_PART;
     if (share < BINADEI_PAGE_BYTES)
         share = BINADEI_PAGE_BYTES;
     /* relaxed: a bound, not a lock. */
@@ -56,14 +56,18 @@ static inline uint64_t binadei_thread_bound(const struct binadei_engine *engine)
                          binadei_bound(engine, engine->thread_cache_bytes));
 }
 
-/* What threads may leave each other in one depot: of what all threads' caches
- * may hold, a part. */
+/* What threads may leave each other in one depot: a part of what all threads'
+ * caches may hold; and the share, until the pool is calm. */
 #define BINADEI_DEPOT_PART 8U
 
 static inline uint64_t binadei_depot_bound(const struct binadei_engine *engine)
 {
-    return binadei_share(engine, binadei_bound(engine, engine->cache_bytes) /
-                                     BINADEI_DEPOT_PART);
+    uint64_t bytes =
+        binadei_bound(engine, engine->cache_bytes) / BINADEI_DEPOT_PART;
+    /* relaxed: a bound, not a lock. */
+    return atomic_load_explicit(&engine->grown_steps, memory_order_relaxed)
+               ? binadei_share(engine, bytes)
+               : bytes;
 }
 
 /* Somebody climbs. */

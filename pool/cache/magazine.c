@@ -86,8 +86,8 @@ static void set_in_use(struct binadei_cache *cache, uint32_t class_index,
 static uint64_t told_step(const struct binadei_engine *engine)
 {
     /* relaxed: advice. One at least: the caller. */
-    uint64_t members = atomic_load_explicit(&engine->member_count,
-                                            memory_order_relaxed);
+    uint64_t members =
+        atomic_load_explicit(&engine->member_count, memory_order_relaxed);
     uint64_t part = engine->cache_bytes / TOLD_PARTS / (members + 1);
     return part < TOLD_BYTES_MOST ? part : TOLD_BYTES_MOST;
 }

@@ -13,9 +13,10 @@
 #include "pool/cache/registry.h"
 #include "pool/cache/slot.h"
 
-/* So many look through all free memory for the best fit; more would be in each
- * other's way. */
+/* So many threads look through all free memory of a pool up to this size for the
+ * best fit; more would be in each other's way, and more memory takes too long. */
 #define FEW_THREADS 4U
+#define SMALL_BYTES (UINT64_C(1) << 30)
 /* Entries of a magazine that a miss looks at, newest first. */
 #define POP_DEPTH 64U
 
@@ -204,16 +205,22 @@ static struct binadei_maps *maps_of(const struct binadei_call *call)
                : NULL;
 }
 
+static bool is_crowded(const struct binadei_call *call)
+{
+    /* relaxed: advice. */
+    return atomic_load_explicit(&call->engine->member_count,
+                                memory_order_relaxed) > FEW_THREADS;
+}
+
 static struct binadei_view view_of(const struct binadei_call *call,
                                    struct binadei_maps *maps)
 {
     const struct binadei_engine *engine = call->engine;
-    /* relaxed: advice. */
     return (struct binadei_view){
         .buddy = engine->buddy,
         .maps = maps,
-        .is_crowded = atomic_load_explicit(&engine->member_count,
-                                           memory_order_relaxed) > FEW_THREADS};
+        .is_apart = is_crowded(call) || binadei_segments_reserved_bytes(
+                                            engine->segments) > SMALL_BYTES};
 }
 
 /* Small blocks: the stream's own first, which nobody else can use; then what is
@@ -324,7 +331,7 @@ static bool is_worth_fitting(const struct binadei_call *call,
     return grains > BINADEI_CHUNK_GRAINS &&
            (is_memory_short(call) ||
             (grains % BINADEI_CHUNK_GRAINS && !is_mixed(call, request) &&
-             !view_of(call, NULL).is_crowded));
+             !is_crowded(call)));
 }
 
 static bool take_of_maps(struct binadei_call *call,

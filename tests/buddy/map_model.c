@@ -135,7 +135,7 @@ static struct seen choose_view(struct model *model)
         return seen;
     seen.view.maps = model->maps[seen.stream];
     seen.view.is_own_only = choose(model, 3) == 0;
-    seen.view.is_crowded = choose(model, 2);
+    seen.view.is_apart = choose(model, 2);
     return seen;
 }
 
@@ -160,7 +160,7 @@ static bool are_seen(const struct model *model, const struct seen *seen,
 /* Whether a run of `length` leaves so little over that none is better. */
 static bool is_tight(const struct seen *seen, uint64_t length, uint64_t grains)
 {
-    bool is_exact = grains > PROBE_PAGE_GRAINS && !seen->view.is_crowded;
+    bool is_exact = grains > PROBE_PAGE_GRAINS && !seen->view.is_apart;
     return length && length <= grains + (is_exact ? 0 : grains / 16);
 }
 
@@ -198,11 +198,11 @@ static uint64_t fit_of(const struct model *model, const struct seen *seen,
                        uint64_t grains, uint64_t alignment, bool is_thorough)
 {
     struct seen own = *seen;
-    struct seen done = {.view = {.buddy = model->buddy, .is_crowded = true},
+    struct seen done = {.view = {.buddy = model->buddy, .is_apart = true},
                         .stream = STREAMS};
     struct fit best = {NO_START, 0};
     own.view.is_own_only = true;
-    if (seen->view.is_crowded && seen->stream < STREAMS &&
+    if (seen->view.is_apart && seen->stream < STREAMS &&
         !seen->view.is_own_only && !is_thorough) {
         best = best_fit(model, &own, grains, alignment);
         struct fit other = best_fit(model, &done, grains, alignment);

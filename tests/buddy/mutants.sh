@@ -323,9 +323,19 @@ mutant "a bound is raised without the other map" $raise \
     's/i < near->count/i < 1/'
 mutant "who frees leaves the mark of who looks" $raise \
     's/if \(!known\)/if (!known || known == BINADEI_BOUND_LOOKING)/'
+mutant "who raises a bound leaves its bits" $bound \
+    '/^static inline void binadei_bound_was_raised/,/^}/s/i < BINADEI_BOUND_PLANES/i < 0/'
+mutant "who lowers a bound does not look again" $bound \
+    's/^    if \(is_changed\)/    if (0 \&\& is_changed)/'
+mutant "a search passes pages beside whole ones" $fit \
+    's/neighbours\(whole \| \(scan->own_open & scan->done_open\), whole \| open\)/0/'
+mutant "a search passes pages with half of a run" $fit \
+    's/neighbours\(may_have\(scan, needed \/ 2\), open\)/0/'
+mutant "a search passes the last page of a group" $fit \
+    's/UINT64_C\(1\) << \(BINADEI_WORD_BITS - 1\) \| 1;/1;/'
 mutant "a bound is noted whatever was freed meanwhile" $bound \
-    '/^static inline void binadei_bound_note/,/^}/s/if \(look\.mark\)/for (uint32_t seen = *bound; look.mark; look.mark = 0)/
-     s/^            bound, &look\.mark, \(look\.mark/            bound, \&seen, (look.mark/'
+    '/^static inline void binadei_bound_note/,/^}/s/^    if \(look\.mark &&/    uint32_t seen = bounds->of[page_bit];\n&/
+     s/of\[page_bit\], &look\.mark,/of[page_bit], \&seen,/'
 mutant "two looks have one mark" $bound \
     's/\(\(seen >> BINADEI_BOUND_BITS\) \+ 1\)/((seen >> BINADEI_BOUND_BITS))/'
 mutant "a search sees no chunks of the stream" $fit \

@@ -80,7 +80,7 @@ uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
 static struct binadei_view view_of_probe(const struct map_probe_view *view)
 {
     return (struct binadei_view){view->buddy, view->maps, view->is_own_only,
-                                 view->is_crowded};
+                                 view->is_apart};
 }
 
 bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
@@ -231,21 +231,24 @@ void map_probe_write_chunks(struct binadei_maps *maps, enum map_probe_age age,
                           word);
 }
 
-static binadei_bound *bound_at(struct binadei_maps *maps, uint32_t page)
+static struct binadei_bounds *bounds_of(struct binadei_maps *maps,
+                                        uint32_t page)
 {
-    return &binadei_maps_group_at(maps, page / BINADEI_WORD_BITS)
-                ->bounds[page % BINADEI_WORD_BITS];
+    return &binadei_maps_group_at(maps, page / BINADEI_WORD_BITS)->bounds;
 }
 
 void map_probe_write_bound(struct binadei_maps *maps, uint32_t page,
                            uint32_t grains)
 {
-    binadei_bound *bound = bound_at(maps, page);
-    atomic_store_explicit(bound, 0, memory_order_relaxed);
-    binadei_bound_note(bound, binadei_bound_look(bound), grains);
+    struct binadei_bounds *bounds = bounds_of(maps, page);
+    unsigned bit = page % BINADEI_WORD_BITS;
+    atomic_store_explicit(&bounds->of[bit], 0, memory_order_relaxed);
+    binadei_bound_note(bounds, bit, binadei_bound_look(&bounds->of[bit]),
+                       grains);
 }
 
 void map_probe_begin_look(struct binadei_maps *maps, uint32_t page)
 {
-    (void)binadei_bound_look(bound_at(maps, page));
+    (void)binadei_bound_look(
+        &bounds_of(maps, page)->of[page % BINADEI_WORD_BITS]);
 }

@@ -31,7 +31,7 @@ struct map_probe_view {
     struct binadei_buddy *buddy;
     struct binadei_maps *maps; /* NULL: done memory only */
     bool is_own_only;
-    bool is_crowded;
+    bool is_apart;
 };
 
 /* NULL: no memory. */
