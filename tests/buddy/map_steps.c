@@ -243,6 +243,46 @@ static void look_during_a_look(struct meeting *meeting)
     expect(meeting, !meeting->is_done, "a look finds what is not there");
 }
 
+/* What is on its way from map to map is in no bound that a look notes. */
+static void look_during_a_move(struct meeting *meeting)
+{
+    const struct map_probe_view own = {meeting->buddy, meeting->maps, true,
+                                       false};
+    uint64_t start_of_one;
+    give(meeting, 10, 50);
+    start(meeting, close_epoch, "map.word_moved");
+    /* So that the page's hints are set again. */
+    give(meeting, 200, 5);
+    expect(meeting, !map_probe_view_take(&own, 60, 1, false, &start_of_one),
+           "a look finds what is not there");
+    end(meeting);
+}
+
+/* Two parts of a chunk that age one after the other merge. */
+static void close_twice(struct meeting *meeting)
+{
+    give(meeting, 0, 30);
+    (void)map_probe_close(meeting->maps);
+    give(meeting, 30, CHUNK - 30);
+    (void)map_probe_close(meeting->maps);
+    expect(meeting, ageing(meeting) == CHUNK, "what aged is lost");
+}
+
+/* Above a page nothing is as good as an exact fit, wherever that is. */
+static void take_a_long_run(struct meeting *meeting)
+{
+    const struct map_probe_view view = {meeting->buddy, meeting->maps, false,
+                                        false};
+    uint64_t begin = 0;
+    give(meeting, 0, PAGE + 40);
+    give(meeting, 2 * PAGE, PAGE + 20);
+    expect(meeting,
+           map_probe_view_take(&view, PAGE + 20, 1, false, &begin) &&
+               begin == 2 * PAGE,
+           "a long run is not the best fit");
+    atomic_fetch_add_explicit(&meeting->held, PAGE + 20, memory_order_relaxed);
+}
+
 /* A page whose first grains come while a close is in it keeps its hints. */
 static void give_first_grains_during_a_close(struct meeting *meeting)
 {
@@ -376,6 +416,9 @@ static const struct kind kinds[] = {
     {"GiveDuringALowering", give_during_a_lowering},
     {"GiveDuringALook", give_during_a_look},
     {"LookDuringALook", look_during_a_look},
+    {"LookDuringAMove", look_during_a_move},
+    {"CloseTwice", close_twice},
+    {"TakeALongRun", take_a_long_run},
     {"GiveFirstGrainsDuringAClose", give_first_grains_during_a_close},
     {"CloseDuringAMerge", close_during_a_merge},
     {"ClaimWhatAnotherMoved", claim_what_another_moved},
