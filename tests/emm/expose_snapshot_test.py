@@ -28,7 +28,8 @@ VIEWERS_OPCODES = {
 @pytest.fixture
 def used():
     """A pool with a history in which blocks were freed in every way."""
-    with binade.Pool(history_entries=4096) as pool:
+    with binade.Pool(history_entries=4096,
+                     first_segment_bytes=32 * MIB) as pool:
         blocks = [pool.alloc(30000 * i) for i in range(1, 20)]
         blocks.append(pool.alloc(70 * MIB))
         del blocks[3:9]

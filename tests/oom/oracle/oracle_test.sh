@@ -50,12 +50,15 @@ refuses_bad_arguments() {
 
 finds_mutants() {
     local name
-    for name in trims_nothing leaves_idle_caches closes_nobody asks_no_stream \
+    for name in trims_nothing closes_nobody asks_no_stream \
         forgets_streams_of_uses; do
         expect 1 " of these inexact" "oracle_$name" --run=turns --show=0
     done
+    # What rests in idle caches is little while a pool grows.
+    expect 1 " of these inexact" oracle_leaves_idle_caches --run=turns --show=0 \
+        --failures=20000
     expect 1 "shrunk:" oracle_trims_nothing --run=turns
-    expect 1 "it fits:" oracle_trims_nothing --run=threads --steps=200
+    expect 1 "it fits:" oracle_closes_nobody --run=threads --steps=200
 }
 
 case $part in
