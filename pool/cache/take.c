@@ -271,10 +271,11 @@ static bool take_one(struct binadei_call *call,
     return take_of_view(call, &view, request, is_thorough, out);
 }
 
-/* Blocks side by side from the best fit in all that the call may take from, so
- * that nothing is left between them and they merge again; or one. What is done
- * can serve any stream later, unless the stream's own is among it: so what the
- * refill sends to the maps is not looked at. */
+/* Blocks side by side from the best fit, so that nothing is left between them and
+ * they merge again: of what the stream has, or of what is done where it has
+ * nothing; or one from both. What is done never rests in a cache of the stream's,
+ * from where it would go to the stream's maps, and wait for work that did not use
+ * it. */
 static bool take_side_by_side(struct binadei_call *call,
                               const struct binadei_request *request,
                               binade_devptr *out)
@@ -282,13 +283,15 @@ static bool take_side_by_side(struct binadei_call *call,
     struct binadei_maps *maps = maps_of(call);
     struct binadei_cache *cache = maps ? call->pop : call->member->done;
     const struct binadei_view view = view_of(call, maps);
+    struct binadei_view one_kind = view;
     uint64_t grains = request->size.grains;
     uint32_t count = request->alignment_grains == 1
                          ? binadei_magazine_refill(cache, class_of(request))
                          : 1;
     binadei_grain starts[BINADEI_REFILL_BLOCKS];
+    one_kind.is_own_only = maps != NULL;
     if (count == 1 ||
-        !binadei_view_take(&view, count * grains, 1, false, starts))
+        !binadei_view_take(&one_kind, count * grains, 1, false, starts))
         return take_of_view(call, &view, request, false, out);
     for (uint32_t i = 1; i < count; i++)
         starts[i] = binadei_grain_at(starts[0].index + i * grains);

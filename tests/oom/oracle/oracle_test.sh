@@ -34,6 +34,8 @@ expect() {
 
 has_none() {
     expect 0 " 0 false" oracle --run=turns
+    # Done memory in a cache of a stream whose work lasts.
+    expect 0 " 0 false" oracle --run=turns --seed=7300 --failures=100
     expect 0 " 0 false" oracle --run=threads --steps=200
     expect 0 " 0 failures" oracle --run=one --pools=20
     # The verdicts themselves: what was refused truly is refused again when
