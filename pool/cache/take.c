@@ -271,6 +271,13 @@ static bool take_one(struct binadei_call *call,
     return take_of_view(call, &view, request, is_thorough, out);
 }
 
+static bool is_memory_short(const struct binadei_call *call)
+{
+    /* relaxed: advice. */
+    return atomic_load_explicit(&call->engine->halvings,
+                                memory_order_relaxed) != 0;
+}
+
 /* Blocks side by side from the best fit, so that nothing is left between them and
  * they merge again: of what the stream has, or of what is done where it has
  * nothing; or one from both. What is done never rests in a cache of the stream's,
@@ -285,7 +292,7 @@ static bool take_side_by_side(struct binadei_call *call,
     const struct binadei_view view = view_of(call, maps);
     struct binadei_view one_kind = view;
     uint64_t grains = request->size.grains;
-    uint32_t count = request->alignment_grains == 1
+    uint32_t count = request->alignment_grains == 1 && !is_memory_short(call)
                          ? binadei_magazine_refill(cache, class_of(request))
                          : 1;
     binadei_grain starts[BINADEI_REFILL_BLOCKS];
@@ -297,13 +304,6 @@ static bool take_side_by_side(struct binadei_call *call,
         starts[i] = binadei_grain_at(starts[0].index + i * grains);
     share_out(call, cache, request, starts, count, out);
     return true;
-}
-
-static bool is_memory_short(const struct binadei_call *call)
-{
-    /* relaxed: advice. */
-    return atomic_load_explicit(&call->engine->halvings,
-                                memory_order_relaxed) != 0;
 }
 
 /* Whether the thread asks for several lengths of the class. */
