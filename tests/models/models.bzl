@@ -115,6 +115,7 @@ MODELS = {
     "orphans": [
         "holds:-DEXITS=3",
         "holds:-DEXITS=2,-DADOPTERS=3",
+        "holds:-DEXITS=3,-DAT_ONCE=3",
     ] + _broken([
         "EXIT_UNLOCKED",
         "KEEP_ON_LIST",
@@ -123,6 +124,10 @@ MODELS = {
         "LOSE_REFUSED",
         "BACK_BY_STORE",
         "NEXT_LATE",
+        "LEAVE_BY_STORE",
+        "LEAVE_BY_LOOK",
+        "LEAVE_DROPPED",
+        "LEFT_BY_LOAD",
     ], "-DEXITS=3,"),
     "record": [
         "holds",
