@@ -55,16 +55,24 @@ static uint32_t take_from_word(struct search *search, binadei_chunk chunk,
     return taken;
 }
 
-/* Says once that a word has nothing, unless it has by now. */
-static void lower(binadei_atomic_word *hint, uint64_t bit,
-                  const binadei_atomic_word *word)
+/* Says once that a chunk's word has nothing, unless it has by now. */
+static void lower(struct binadei_maps_group *group, enum binadei_map_age age,
+                  unsigned page_bit, unsigned chunk)
 {
+    binadei_atomic_word *hint = &group->ages[age].cut[page_bit];
+    uint64_t bit = UINT64_C(1) << chunk;
     BINADEI_STEP("map.lowering");
     /* MH: the bit is cleared, then the word looked at again, by order of
      * seq_cst. */
     (void)binadei_and_seq_cst(hint, ~bit);
-    if (binadei_load_seq_cst(word))
-        binadei_map_hint(hint, bit);
+    BINADEI_STEP("map.lowered");
+    uint64_t word = binadei_load_seq_cst(
+        &binadei_maps_page_at(group, page_bit)->grains[age][chunk]);
+    if (!word)
+        return;
+    binadei_map_hint(hint, bit);
+    /* LB: a look at the page passed over the word while its hint was clear. */
+    binadei_bound_raise_own_grains(group, page_bit, chunk, word);
 }
 
 static uint32_t take_from_page(struct search *search,
@@ -83,7 +91,7 @@ static uint32_t take_from_page(struct search *search,
         taken = take_from_word(search, binadei_chunk_in_page(page, bit), word);
         search->visits -= !taken;
         if (!binadei_load_relaxed(word))
-            lower(&map->cut[page_bit], UINT64_C(1) << bit, word);
+            lower(group, search->age, page_bit, bit);
     }
     return taken;
 }

@@ -105,13 +105,42 @@ static void step_on(struct meeting *meeting, uint32_t visits)
     await(meeting);
 }
 
+/* Up to another step. */
+static void step_on_to(struct meeting *meeting, const char *step)
+{
+    meeting->wish.step = step;
+    step_on(meeting, 1);
+}
+
 static void end(struct meeting *meeting)
 {
     freeze_release();
     (void)pthread_join(meeting->thread, NULL);
 }
 
+/* What is done, by the buddy alone. */
+static void finish(struct meeting *meeting, uint64_t start, uint64_t grains)
+{
+    atomic_fetch_sub_explicit(&meeting->held, grains, memory_order_relaxed);
+    expect(meeting, buddy_probe_give(meeting->buddy, NULL, start, grains),
+           "a give of what is done is refused");
+}
+
 /* The works of threads that stop. */
+
+static void take_done(struct meeting *meeting)
+{
+    uint64_t grain;
+    if (buddy_probe_take(meeting->buddy, NULL, 1, 1, 1, &grain) == 1)
+        atomic_fetch_add_explicit(&meeting->held, 1, memory_order_relaxed);
+    else
+        expect(meeting, false, "a grain that is done cannot be taken");
+}
+
+static void finish_a_grain(struct meeting *meeting)
+{
+    finish(meeting, 0, 1);
+}
 
 static void claim_over_two_chunks(struct meeting *meeting)
 {
@@ -146,6 +175,16 @@ static void look_in_vain(struct meeting *meeting)
                                        false};
     uint64_t start_of_none;
     meeting->is_done = map_probe_view_take(&own, 100, 1, false, &start_of_none);
+}
+
+/* For what fits in a chunk, so that all of its words are looked at. */
+static void look_for_less(struct meeting *meeting, struct binadei_maps *own)
+{
+    const struct map_probe_view view = {meeting->buddy, own, own != NULL,
+                                        false};
+    uint64_t start_of_none;
+    expect(meeting, !map_probe_view_take(&view, 60, 1, false, &start_of_none),
+           "a look finds what is not there");
 }
 
 /* The meetings. */
@@ -283,6 +322,44 @@ static void take_a_long_run(struct meeting *meeting)
     atomic_fetch_add_explicit(&meeting->held, PAGE + 20, memory_order_relaxed);
 }
 
+/* A look passes over a word whose hint is being lowered; who sets it again raises
+ * the bound. */
+static void look_during_a_lowering(struct meeting *meeting)
+{
+    give(meeting, 10, 1);
+    start(meeting, take_a_grain, "map.lowering");
+    give(meeting, 20, 30);
+    step_on_to(meeting, "map.lowered");
+    look_for_less(meeting, meeting->maps);
+    end(meeting);
+    atomic_fetch_add_explicit(&meeting->held, 1, memory_order_relaxed);
+}
+
+/* The same of what is done: a grain of the next chunk is picked after a look at
+ * this one's in vain. */
+static void look_during_a_lowering_of_done(struct meeting *meeting)
+{
+    finish(meeting, 10, 1);
+    finish(meeting, CHUNK + 10, 4);
+    take_done(meeting);
+    start(meeting, take_done, "chunk.picked");
+    finish(meeting, 20, 30);
+    step_on_to(meeting, "summary.chunks_lowered");
+    look_for_less(meeting, NULL);
+    end(meeting);
+}
+
+/* A look passes over a word while who crossed in it has not named it, with what
+ * others gave to it since. */
+static void look_during_a_crossing(struct meeting *meeting)
+{
+    finish(meeting, 5 * CHUNK, 1);
+    start(meeting, finish_a_grain, "give.chunk_given");
+    finish(meeting, 10, 5);
+    look_for_less(meeting, NULL);
+    end(meeting);
+}
+
 /* A page whose first grains come while a close is in it keeps its hints. */
 static void give_first_grains_during_a_close(struct meeting *meeting)
 {
@@ -356,25 +433,13 @@ static void claim_what_another_moved(struct meeting *meeting)
     (void)pthread_join(mover, NULL);
 }
 
-/* What is done, by the buddy alone. */
 static void *write_and_finish(void *argument)
 {
     struct meeting *meeting = argument;
     meeting->payload = 1;
-    atomic_fetch_sub_explicit(&meeting->held, CHUNK, memory_order_relaxed);
-    expect(meeting, buddy_probe_give(meeting->buddy, NULL, 0, CHUNK),
-           "a chunk cannot be given");
+    finish(meeting, 0, CHUNK);
     atomic_store_explicit(&meeting->is_given, true, memory_order_relaxed);
     return NULL;
-}
-
-static void take_done(struct meeting *meeting)
-{
-    uint64_t grain;
-    if (buddy_probe_take(meeting->buddy, NULL, 1, 1, 1, &grain) == 1)
-        atomic_fetch_add_explicit(&meeting->held, 1, memory_order_relaxed);
-    else
-        expect(meeting, false, "a grain that is done cannot be taken");
 }
 
 static void *open_what_was_given(void *argument)
@@ -419,6 +484,9 @@ static const struct kind kinds[] = {
     {"LookDuringAMove", look_during_a_move},
     {"CloseTwice", close_twice},
     {"TakeALongRun", take_a_long_run},
+    {"LookDuringALowering", look_during_a_lowering},
+    {"LookDuringALoweringOfDone", look_during_a_lowering_of_done},
+    {"LookDuringACrossing", look_during_a_crossing},
     {"GiveFirstGrainsDuringAClose", give_first_grains_during_a_close},
     {"CloseDuringAMerge", close_during_a_merge},
     {"ClaimWhatAnotherMoved", claim_what_another_moved},

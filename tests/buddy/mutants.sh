@@ -309,6 +309,12 @@ mutant "what has aged raises no bound" $map \
     '/^static void age_grains/,/^}/s/^    binadei_bound_raise_own_grains/    if (0) &/'
 mutant "grains that are done raise no bound" $summary \
     's/^    binadei_bound_raise_grains\(.*/    ;/'
+mutant "who names a word again raises no bound" $summary \
+    's/^        raise_bound\(.*/        ;/'
+mutant "who names a word raises the bound for its own grains" $summary \
+    's/if \(is_named\)/if (0)/'
+mutant "who names a stream's word again raises no bound" $map_take \
+    's/^    binadei_bound_raise_own_grains/    if (0) &/'
 mutant "chunks that are done raise no bound" $summary \
     's/^    binadei_bound_raise_chunks\(.*/    ;/'
 mutant "a bound is raised to what is freed alone" $raise \
