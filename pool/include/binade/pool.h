@@ -131,8 +131,8 @@ typedef struct binade_pool_options {
 #define BINADE_POOL_OPTIONS_INIT                                               \
     {                                                                          \
         (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
-            UINT64_C(2) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0,   \
-            0, UINT64_C(64) << 20                                              \
+            UINT64_C(2) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0, 0, \
+            UINT64_C(64) << 20                                                 \
     }
 
 /**
