@@ -108,7 +108,7 @@ static void step_on(struct meeting *meeting, uint32_t visits)
 /* Up to another step. */
 static void step_on_to(struct meeting *meeting, const char *step)
 {
-    meeting->wish.step = step;
+    freeze_turn_to(step);
     step_on(meeting, 1);
 }
 
