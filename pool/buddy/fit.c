@@ -317,12 +317,10 @@ static uint64_t may_have(const struct scan *scan, uint64_t grains)
     uint64_t pages = scan->own_open & scan->done_open;
     if (scan->done_open)
         pages |= scan->done_open & binadei_bound_may_reach(done, grains);
-    if (scan->own_open)
-        pages |=
-            scan->own_open &
-            (scan->own ? binadei_bound_may_reach(&scan->own->bounds, grains)
-                       : BINADEI_WORD_FULL);
-    return pages;
+    if (!scan->own)
+        return pages | scan->own_open;
+    return pages | (scan->own_open &
+                    binadei_bound_may_reach(&scan->own->bounds, grains));
 }
 
 /* A bit where one page of two neighbours is in `these` and the other in `those`:
@@ -343,7 +341,7 @@ static uint64_t pages_at_borders(const struct scan *scan, uint64_t whole,
         neighbours(whole | (scan->own_open & scan->done_open), whole | open);
     if (needed <= BINADEI_PAGE_GRAINS)
         pairs |= neighbours(may_have(scan, needed / 2), open);
-    else if (needed < 2 * BINADEI_PAGE_GRAINS)
+    else if (needed < UINT64_C(2) * BINADEI_PAGE_GRAINS)
         pairs |= neighbours(may_have(scan, needed / 2),
                             may_have(scan, needed - BINADEI_PAGE_GRAINS));
     return pairs | pairs << 1;
