@@ -239,29 +239,45 @@ static void recount(struct binadei_call *call,
     binadei_count(call->member, BINADEI_COUNT_ALLOC_BYTES, arena->live_bytes);
 }
 
-/* Lock held. Its pages are its own no more. How many there were. */
-static uint32_t disown(const struct binadei_privates *privates,
-                       const struct binadei_private *arena)
+static bool is_page_of(const struct binadei_private *arena, uint32_t mark)
+{
+    return mark && (mark - 1) / BINADEI_PRIVATE_SIDES == arena->place;
+}
+
+/* Lock held. While what they have free is the arena's yet. */
+static uint32_t count_pages(const struct binadei_privates *privates,
+                            const struct binadei_private *arena)
 {
     uint32_t page_count = 0;
+    for (uint32_t i = 0; i < arena->page_end; i++)
+        page_count += is_page_of(
+            arena, binadei_private_mark_at(privates, (binadei_page){i}));
+    return page_count;
+}
+
+/* Lock held. Its pages are its own no more. Those that were free may be another
+ * arena's by now, under that one's lock. */
+static void disown(const struct binadei_privates *privates,
+                   const struct binadei_private *arena)
+{
     for (uint32_t i = 0; i < arena->page_end; i++) {
         uint32_t mark = binadei_private_mark_at(privates, (binadei_page){i});
-        if (!mark || (mark - 1) / BINADEI_PRIVATE_SIDES != arena->place)
-            continue;
-        binadei_private_set_marks(privates, (binadei_page){i}, 1, 0);
-        page_count++;
+        if (is_page_of(arena, mark))
+            binadei_private_clear_mark(privates, (binadei_page){i}, mark);
     }
-    return page_count;
 }
 
 /* Lock held. */
 static void end(struct binadei_call *call, struct binadei_private *arena)
 {
     const struct binadei_privates *privates = &call->pool->body->privates;
+    uint32_t page_count = arena->is_account ? 0 : count_pages(privates, arena);
     for (unsigned i = 0; i < BINADEI_PRIVATE_SIDES; i++)
         pass_pages(call, arena, i, false, to_any);
-    if (!arena->is_account)
-        recount(call, arena, disown(privates, arena));
+    if (!arena->is_account) {
+        disown(privates, arena);
+        recount(call, arena, page_count);
+    }
     arena->number = 0;
     binadei_private_free_halves(arena);
 }

@@ -258,6 +258,14 @@ void binadei_private_set_marks(const struct binadei_privates *privates,
                               memory_order_relaxed);
 }
 
+void binadei_private_clear_mark(const struct binadei_privates *privates,
+                                binadei_page page, uint32_t mark)
+{
+    (void)atomic_compare_exchange_strong_explicit(
+        &owners_of(privates)[page.index], &mark, 0, memory_order_relaxed,
+        memory_order_relaxed);
+}
+
 struct binadei_private *
 binadei_privates_owner(struct binadei_privates *privates, binadei_grain grain)
 {

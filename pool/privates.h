@@ -50,7 +50,8 @@ struct binadei_private {
 };
 
 /* Whose a page of the offset space is: 0, or the place and the side. Written under
- * the arena's lock. Relaxed: who frees a block has its address from the
+ * the arena's lock; whose free pages went to the pool clears by a swap, since
+ * another arena may have them. Relaxed: who frees a block has its address from the
  * allocation, and so sees whose its page was then; the lock tells whether it
  * still is. */
 typedef _Atomic uint32_t binadei_private_owner;
@@ -142,6 +143,9 @@ uint32_t binadei_private_mark_at(const struct binadei_privates *privates,
 void binadei_private_set_marks(const struct binadei_privates *privates,
                                binadei_page first, uint32_t page_count,
                                uint32_t mark);
+/* The pool's, unless the page has another mark by now. */
+void binadei_private_clear_mark(const struct binadei_privates *privates,
+                                binadei_page page, uint32_t mark);
 /* Pages that are done, and no arena's any more, go to the pool. */
 void binadei_private_give_pages(struct binadei_call *call, binadei_page first,
                                 uint32_t page_count);
