@@ -1,16 +1,17 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The bound of a page's longest free run (pool/buddy/bound.h, bound.c; raised by
- * give.c, take.c, summary.c, map.c and map_take.c, lowered by fit.c) over one
- * page of two chunks with three grains each. What is done (AGES 1) or a stream's
- * two maps (AGES 2): a word of chunks, a word of grains for each chunk, and a
- * hint that names the chunks whose words have something. Givers give one
+ * The bound of a page's longest free run (pool/buddy/bound.h, bound.c; raised
+ * by give.c, take.c, summary.c, map.c and map_take.c, lowered by fit.c), over a
+ * page of two chunks with three grains each. What is done (AGES 1), or a
+ * stream's two maps (AGES 2): a word of chunks, a word of grains for each chunk,
+ * and a hint that names the chunks whose words have something. Givers give one
  * interval each, which may cross the chunks; a word that is full is retired. A
- * taker takes, lowers the hint of a word that has nothing, splits a chunk or the
- * page. Lookers mark the bound, load what the hints name, and note the longest
- * run. With two maps a mover closes the epoch: word by word from the fresh map
- * to the ageing one. Each load of a word is a step, and so is each change.
+ * taker takes, lowers the hint of a word that has nothing, splits a chunk or
+ * the page. Lookers mark the bound, load what the hints name, and note the
+ * longest run. With two maps a mover closes the epoch: word by word from the
+ * fresh map to the ageing one. Each load of a word is a step, and so is each
+ * change.
  *
  * The claim: at rest no run of the page is longer than its bound, if one is
  * known, unless the page is free as a whole; each word that has something is
@@ -248,7 +249,11 @@ inline raise()
        }
 #if AGES == 2
     :: atomic { way == 1 -> word = words[to / GRAINS]; way = 4 }
-    :: atomic { way == 4 -> word = word | words[CHUNKS + to / GRAINS]; pass_up() }
+    :: atomic {
+           way == 4 ->
+           word = word | words[CHUNKS + to / GRAINS];
+           pass_up()
+       }
     :: atomic { way == 2 -> word = words[(from - 1) / GRAINS]; way = 5 }
     :: atomic {
            way == 5 ->
@@ -350,8 +355,8 @@ inline give_chunks(age, units)
     fi
 }
 
-/* Grains `mask` of a chunk; where they fill it, it is added to `retired`. What is
- * done may be left open. */
+/* Grains `mask` of a chunk; where they fill it, it is added to `retired`. What
+ * is done may be left open. */
 inline give_part(age, chunk)
 {
     atomic {
@@ -690,7 +695,10 @@ inline load_words()
     do
     :: atomic { cut == 0 -> break }
 #if AGES == 2
-    :: atomic { cut && cut < 4 && HAS(cut, 0) -> found = found | words[0]; cut = cut | 4 }
+    :: atomic {
+           cut < 4 && HAS(cut, 0) -> found = found | words[0];
+           cut = cut | 4
+       }
     :: atomic { cut == 2 -> found = found | (words[1] << GRAINS); cut = 6 }
     :: atomic {
            cut > 4 && HAS(cut, 0) -> found = found | words[CHUNKS];

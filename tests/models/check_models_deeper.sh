@@ -20,12 +20,13 @@ holds words.pml -DTHREADS=2 -DROUNDS=2 -DPAGES=2
 holds summary.pml -DTHREADS=2 -DROUNDS=3
 holds bounds.pml -DTAKERS=0 -DLENGTH=6
 holds bounds.pml -DGIVERS=1 -DLENGTH=6
-holds bounds.pml -DAGES=2 -DGIVERS=1
+holds bounds.pml -DAGES=2 -DGIVERS=1 -DSPLITS=0
 holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
 holds depot.pml -DROUNDS=4
 holds guards.pml -DRECORDERS=3 -DROUNDS=2
 holds maps.pml -DTURNS=3
 holds maps.pml -DCLAIMERS=2 -DROUNDS=1 -DTURNS=2
-holds orphans.pml -DEXITS=3 -DADOPTERS=3
+holds orphans.pml -DEXITS=4
+holds privates.pml -DUSERS=2 -DOTHERS=0 -DPOLLERS=2
 holds segment.pml -DHOLDERS=2 -DGROWERS=1 -DROUNDS=4
 finish

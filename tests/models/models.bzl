@@ -129,6 +129,23 @@ MODELS = {
         "LEAVE_DROPPED",
         "LEFT_BY_LOAD",
     ], "-DEXITS=3,"),
+    "privates": [
+        "holds:-DUSERS=1,-DROUNDS=2",
+        "holds:-DUSERS=2,-DOTHERS=0",
+    ] + _broken([
+        "MARK_ONCE",
+        "NUMBER_ONCE",
+        "RESERVE_LATE",
+        "KEEP_RESERVED",
+        "MARK_LATE",
+        "DISOWN_LATE",
+        "DISOWN_NONE",
+        "NOT_LOCKED",
+        "DISOWN_BY_STORE",
+        "COUNT_LATE",
+        "OTHERS=0,-DPOLLERS=2,-DCLOSINGS_ANEW",
+        "OTHERS=0,-DPOLLERS=3,-DNO_CLOSINGS",
+    ], "-DUSERS=1,-DROUNDS=2,"),
     "record": [
         "holds",
         "holds:-DFENCED",

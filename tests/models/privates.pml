@@ -1,19 +1,20 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A private arena's place (pool/privates.c, private_take.c, private_give.c) over
- * two pages of two blocks. What is free in the arena is under its lock. These
- * are not: pages on their way from the pool or back, the look at whose a block's
- * page is before the lock is taken for its free, and the question whether an
- * event is over. Meanwhile the arena may end, and another begin in its place.
- * Users grow the arena they know, take a block and free it; one ends the arena,
- * and begins the next; an outsider takes what the pool has, and frees it by the
- * same function; pollers wait for events.
+ * A private arena's place (pool/privates.c, private_take.c, private_give.c)
+ * over two pages of two blocks. What is free in the arena is under its lock.
+ * These are not: pages on their way from the pool or back, the look at whose a
+ * block's page is before the lock is taken for its free, and the question
+ * whether an event is over. Meanwhile the arena may end, and another begin in
+ * its place. Users grow the arena they know, take a block and free it; one ends
+ * the arena, and begins the next; an outsider takes what the pool has, and
+ * frees it by the same function; another arena, under a lock of its own, takes
+ * a page that the pool has; pollers wait for events.
  *
- * The claims: no block is had twice or lost; the pool serves nothing of an arena
- * that lives; an arena serves nobody who knows another one in its place, and
- * nothing that is in use by queued work; the arena never has more than its limit;
- * at rest its sums are right.
+ * The claims: no block is had twice or lost; the pool serves nothing of an
+ * arena that lives; an arena serves nobody who knows another one in its place,
+ * and nothing that queued work still uses; the arena never has more than its
+ * limit; at rest its sums, and the pool's of pages that are arenas', are right.
  *
  * Left out: the two halves and scopes, which only code under the lock tells
  * apart; memory that serves its own stream at once; and what the pool does with
@@ -30,6 +31,8 @@
  *   NO_CLOSINGS     who saw an event over drains what waits for another one
  *   CLOSINGS_ANEW   an arena counts its closings from 0 again
  *   NOT_LOCKED      a free does not take the lock
+ *   DISOWN_BY_STORE  who ends an arena looks whose a page is, and then stores
+ *   COUNT_LATE      it counts its pages when others may have some already
  */
 #ifndef USERS
 #define USERS 2
@@ -39,6 +42,9 @@
 #endif
 #ifndef ROUNDS
 #define ROUNDS 1
+#endif
+#ifndef OTHERS
+#define OTHERS 1 /* an outsider and another arena */
 #endif
 #define LIMIT 1 /* pages */
 #define PAGES 2
@@ -53,12 +59,18 @@
 #define AGEING 3
 #define FRESH 4
 
+/* Whose a page is. */
+#define POOLS 0
+#define OURS 1
+#define THEIRS 2
+
 byte blocks[BLOCKS];
-bool marks[PAGES];
+byte marks[PAGES];
 bool is_locked;
 byte number = 1; /* 0: the place is free */
 byte reserved;
 byte live;
+byte granted; /* pages that came, less those that were counted back */
 byte event;    /* what is ageing waits for it; 0: nothing is */
 byte closings; /* ever */
 
@@ -66,6 +78,7 @@ byte queued;
 byte passed;
 byte work[BLOCKS];
 byte ended;
+byte has_another = PAGES; /* the page */
 
 inline lock()
 {
@@ -92,7 +105,7 @@ inline take_here()
         i = 0;
         do
         :: i == BLOCKS -> break
-        :: i < BLOCKS && blocks[i] == DONE && marks[i / 2] ->
+        :: i < BLOCKS && blocks[i] == DONE && marks[i / 2] == OURS ->
             assert(number == known && work[i] <= passed);
             blocks[i] = HELD;
             live++;
@@ -113,7 +126,7 @@ inline climb()
         :: i == PAGES -> break
         :: i < PAGES && blocks[2 * i] == IN_POOL &&
            blocks[2 * i + 1] == IN_POOL ->
-            assert(!marks[i]);
+            assert(marks[i] == POOLS || is_locked);
             blocks[2 * i] = HELD;
             blocks[2 * i + 1] = HELD;
             page = i;
@@ -155,11 +168,12 @@ inline take_new()
             work[2 * page + 1] = 0
         };
         put_page(DONE);
+        granted++;
 #ifdef MARK_LATE
         unlock();
-        marks[page] = true
+        marks[page] = OURS
 #else
-        marks[page] = true;
+        marks[page] = OURS;
         take_here();
         unlock()
 #endif
@@ -201,8 +215,8 @@ inline free_mine()
         work[mine] = queued
     };
     if
-    :: atomic { !marks[mine / 2] -> blocks[mine] = IN_POOL }
-    :: marks[mine / 2] ->
+    :: atomic { marks[mine / 2] == POOLS -> blocks[mine] = IN_POOL }
+    :: marks[mine / 2] != POOLS ->
 #ifndef NOT_LOCKED
         lock();
 #endif
@@ -211,7 +225,7 @@ inline free_mine()
         :: true ->
 #else
         if
-        :: !marks[mine / 2] ->
+        :: marks[mine / 2] != OURS ->
             unlock();
             blocks[mine] = IN_POOL
         :: else ->
@@ -260,7 +274,7 @@ proctype outsider()
     atomic {
         do
         :: i < BLOCKS && blocks[i] == IN_POOL ->
-            assert(!marks[i / 2] || is_locked);
+            assert(marks[i / 2] == POOLS || is_locked);
             blocks[i] = HELD;
             mine = i;
             break
@@ -276,33 +290,63 @@ proctype outsider()
     ended++
 }
 
+inline count_pages()
+{
+    granted = granted - (marks[0] == OURS) - (marks[1] == OURS)
+}
+
+inline disown()
+{
+    do
+    :: i == PAGES -> break
+    :: i < PAGES ->
+#ifdef DISOWN_BY_STORE
+        if
+        :: marks[i] == OURS -> marks[i] = POOLS
+        :: else
+        fi;
+#else
+        atomic {
+            if
+            :: marks[i] == OURS -> marks[i] = POOLS
+            :: else
+            fi
+        };
+#endif
+        i++
+    od;
+    i = 0
+}
+
 /* What is free in it is the pool's, block by block; then its pages are. */
 inline end_arena()
 {
+#ifndef COUNT_LATE
+    atomic { count_pages() };
+#endif
     do
     :: i == BLOCKS -> break
     :: i < BLOCKS ->
         atomic {
             if
-            :: marks[i / 2] && blocks[i] >= DONE -> blocks[i] = IN_POOL
+            :: marks[i / 2] == OURS && blocks[i] >= DONE -> blocks[i] = IN_POOL
             :: else
             fi;
             i++
         }
     od;
     i = 0;
+#ifdef COUNT_LATE
+    atomic { count_pages() };
+#endif
 #ifdef DISOWN_LATE
     number = 0;
     event = 0;
     unlock();
 #endif
 #ifndef DISOWN_NONE
-    do
-    :: i == PAGES -> break
-    :: i < PAGES -> marks[i] = false; i++
-    od;
+    disown();
 #endif
-    i = 0;
 #ifndef DISOWN_LATE
     number = 0;
     event = 0;
@@ -320,6 +364,20 @@ inline end_arena()
         live = 0
     };
     unlock()
+}
+
+/* It keeps what it got. */
+proctype another()
+{
+    byte i, page = NOBODY;
+    climb();
+    if
+    :: page != NOBODY -> marks[page] = THEIRS
+    :: else
+    fi;
+    has_another = (page == NOBODY -> PAGES : page);
+    page = NOBODY;
+    ended++
 }
 
 proctype ender()
@@ -340,7 +398,7 @@ proctype poller()
         :: number && event == 0 ->
             do
             :: i == BLOCKS -> break
-            :: i < BLOCKS && blocks[i] == FRESH && marks[i / 2] ->
+            :: i < BLOCKS && blocks[i] == FRESH ->
                 blocks[i] = AGEING;
                 event = queued + 1;
                 i++
@@ -388,6 +446,9 @@ proctype poller()
     ended++
 }
 
+#define OWNER_OF(block)                                                       \
+    ((block) == HELD -> THEIRS : ((block) == IN_POOL -> POOLS : OURS))
+
 init
 {
     byte i, had;
@@ -403,20 +464,23 @@ init
         :: else -> break
         od;
         i = 0;
-        run outsider();
+        if
+        :: OTHERS -> run outsider(); run another()
+        :: else
+        fi;
         run ender()
     };
     atomic {
-        ended == USERS + POLLERS + 2;
-        /* Nobody holds anything: a block is the arena's, or the pool's. */
+        ended == USERS + POLLERS + 2 * OTHERS + 1;
+        /* A block is the arena's, the other's, or the pool's. */
         do
         :: i == BLOCKS -> break
         :: i < BLOCKS ->
-            assert(blocks[i] != HELD);
-            assert((blocks[i] != IN_POOL) == marks[i / 2]);
+            assert((blocks[i] == HELD) == (has_another == i / 2));
+            assert(marks[i / 2] == OWNER_OF(blocks[i]));
             i++
         od;
-        had = marks[0] + marks[1];
-        assert(had <= LIMIT && reserved == had && live == 0)
+        had = (marks[0] == OURS) + (marks[1] == OURS);
+        assert(had <= LIMIT && reserved == had && live == 0 && granted == had)
     }
 }
