@@ -110,9 +110,7 @@ static const char *fill_one(const struct replay_subject *subject,
         .thread_count = 1, .stream_count = 1, .limit_bytes = fill.limit_bytes};
     /* One more than fits if it took no more than it was asked for. */
     uint64_t room = fill.limit_bytes / size_bytes + 1;
-    if (!subject->has_limit)
-        return "it cannot be limited";
-    const char *why = subject->start(&setup);
+    const char *why = study_start_subject(subject, &setup);
     if (why)
         return why;
     uint64_t *blocks = calloc(room, sizeof(*blocks));
@@ -169,12 +167,10 @@ static bool run(struct study *study, const struct replay_subject *subject,
 int main(int argc, char **argv)
 {
     static const struct study_option options[] = {
-        {"limit", "2097152 to 1099511627776", NULL, 2 * MIB, MIB * MIB,
-         .number = &fill.limit_bytes},
-        {"size", "1 to 1099511627776, 256 of them at most",
-         .parse = parse_sizes},
-        {"random", "0 to 100000", NULL, 0, RANDOM_MAX,
-         .number = &fill.random_count},
+        {"limit", 2 * MIB, MIB * MIB, .number = &fill.limit_bytes},
+        {"size", .parse = parse_sizes,
+         .accepted = "1 to 1099511627776, 256 of them at most"},
+        {"random", 0, RANDOM_MAX, .number = &fill.random_count},
         {.name = NULL},
     };
     struct study study = {.program = "fill",

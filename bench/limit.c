@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "bench/crew.h"
-#include "bench/replay_lag.h"
 #include "bench/study.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -114,9 +113,7 @@ static const char *run_job(const struct bout *bout, const struct crew_job *job,
     const struct replay_setup setup = {.thread_count = job->thread_count,
                                        .stream_count = job->thread_count,
                                        .limit_bytes = limit_bytes};
-    if (limit_bytes && !bout->subject->has_limit)
-        return "it cannot be limited";
-    const char *why = bout->subject->start(&setup);
+    const char *why = study_start_subject(bout->subject, &setup);
     if (why)
         return why;
     why = crew_run(bout->subject, job, out);
@@ -127,21 +124,14 @@ static const char *run_job(const struct bout *bout, const struct crew_job *job,
 static void begin_row(const struct bout *bout, const char *part,
                       const struct crew_job *job)
 {
-    struct study *study = bout->study;
-    study_begin_row(study, "limit", bout->lag);
-    (void)fprintf(study->rows, ",\"part\":\"%s\"", part);
-    study_number(study, "threads", job->thread_count);
-    study_number(study, "pairs", job->pairs);
-    study_number(study, "repeat", bout->repeat);
+    const struct study_part_row row = {part, job->thread_count, job->pairs,
+                                       bout->repeat};
+    study_begin_part(bout->study, "limit", bout->lag, &row);
 }
 
 static void end_row(const struct bout *bout, const struct crew_found *found)
 {
-    struct study *study = bout->study;
-    study_number(study, "failed", found->failed);
-    if (bout->lag->is_held)
-        study_number(study, "releases", replay_lag_releases());
-    study_end_row(study, bout->subject);
+    study_end_part(bout->study, bout->subject, bout->lag, found->failed);
 }
 
 static bool refuse(const struct bout *bout, const char *why)
@@ -279,14 +269,13 @@ static bool run(struct study *study, const struct replay_subject *subject,
 int main(int argc, char **argv)
 {
     static const struct study_option options[] = {
-        {"part", "limits, first, pair, each once at most",
-         .parse = parse_parts},
-        {"threads", "1 to 256", NULL, 1, CREW_THREADS_MAX,
-         .count = &limit.threads},
-        {"pairs", "1 to 10000000", NULL, 1, PAIRS_MAX, .count = &limit.pairs},
-        {"factors", "numbers above 1 and up to 1000, 16 at most",
-         .parse = parse_factors},
-        {"repeats", "1 to 100", NULL, 1, REPEATS_MAX, .count = &limit.repeats},
+        {"part", .parse = parse_parts,
+         .accepted = "limits, first, pair, each once at most"},
+        {"threads", 1, CREW_THREADS_MAX, .count = &limit.threads},
+        {"pairs", 1, PAIRS_MAX, .count = &limit.pairs},
+        {"factors", .parse = parse_factors,
+         .accepted = "numbers above 1 and up to 1000, 16 at most"},
+        {"repeats", 1, REPEATS_MAX, .count = &limit.repeats},
         {.name = NULL},
     };
     struct study study = {.program = "limit",

@@ -160,9 +160,7 @@ static const char *run_job(const struct bout *bout,
                                        .stream_count =
                                            job->thread_count * RELAY_STREAMS,
                                        .limit_bytes = job->limit_bytes};
-    if (job->limit_bytes && !base->has_limit)
-        return "it cannot be limited";
-    const char *why = subject->start(&setup);
+    const char *why = study_start_subject(subject, &setup);
     if (why)
         return why;
     why = relay_run(subject, job, out);
@@ -198,11 +196,9 @@ static void print_row(const struct bout *bout, const char *part,
                       const struct relay_found *found)
 {
     struct study *study = bout->study;
-    study_begin_row(study, "reuse", bout->lag);
-    (void)fprintf(study->rows, ",\"part\":\"%s\"", part);
-    study_number(study, "threads", job->thread_count);
-    study_number(study, "pairs", job->rounds);
-    study_number(study, "repeat", bout->repeat);
+    const struct study_part_row row = {part, job->thread_count, job->rounds,
+                                       bout->repeat};
+    study_begin_part(study, "reuse", bout->lag, &row);
     study_number(study, "size_bytes", job->size_bytes);
     study_number(study, "limit_bytes", job->limit_bytes);
     study_number(study, "pause_ns", job->pause_ns);
@@ -211,10 +207,7 @@ static void print_row(const struct bout *bout, const char *part,
     study_number(study, "asked", found->asked);
     study_number(study, "live_bytes", found->blocks * job->size_bytes);
     study_number(study, "reserved_bytes", found->reserved_bytes);
-    study_number(study, "failed", found->failed);
-    if (bout->lag->is_held)
-        study_number(study, "releases", replay_lag_releases());
-    study_end_row(study, bout->named);
+    study_end_part(study, bout->named, bout->lag, found->failed);
 }
 
 static bool run_part(const struct bout *bout, const char *part,
@@ -283,21 +276,16 @@ static bool run(struct study *study, const struct replay_subject *subject,
 int main(int argc, char **argv)
 {
     static const struct study_option options[] = {
-        {"part", "wait, poll, unlimited, each once at most",
-         .parse = parse_parts},
-        {"threads", "1 to 256", NULL, 1, RELAY_THREADS_MAX,
-         .count = &reuse.threads},
-        {"pairs", "1 to 10000000", NULL, 1, PAIRS_MAX, .count = &reuse.pairs},
-        {"size", "1 to 1099511627776", NULL, 1, MIB * MIB,
-         .number = &reuse.size_bytes},
-        {"limit", "2097152 to 1099511627776", NULL, 2 * MIB, MIB * MIB,
-         .number = &reuse.limit_bytes},
-        {"between", "0 to 1000000000", NULL, 0, PAUSE_MAX_NS,
-         .number = &reuse.between_ns},
-        {"blocks", "1 to 4096", NULL, 1, BLOCKS_MAX, .count = &reuse.blocks},
-        {"pause", "0 to 1000000000", NULL, 0, PAUSE_MAX_NS,
-         .number = &reuse.pause_ns},
-        {"repeats", "1 to 100", NULL, 1, REPEATS_MAX, .count = &reuse.repeats},
+        {"part", .parse = parse_parts,
+         .accepted = "wait, poll, unlimited, each once at most"},
+        {"threads", 1, RELAY_THREADS_MAX, .count = &reuse.threads},
+        {"pairs", 1, PAIRS_MAX, .count = &reuse.pairs},
+        {"size", 1, MIB * MIB, .number = &reuse.size_bytes},
+        {"limit", 2 * MIB, MIB * MIB, .number = &reuse.limit_bytes},
+        {"between", 0, PAUSE_MAX_NS, .number = &reuse.between_ns},
+        {"blocks", 1, BLOCKS_MAX, .count = &reuse.blocks},
+        {"pause", 0, PAUSE_MAX_NS, .number = &reuse.pause_ns},
+        {"repeats", 1, REPEATS_MAX, .count = &reuse.repeats},
         {.name = NULL},
     };
     struct study study = {.program = "reuse",

@@ -72,6 +72,17 @@ static bool add_subjects(struct study *study, const char *list)
     }
 }
 
+static int refuse_value(const struct study *study, const char *argument,
+                        const struct study_option *option)
+{
+    char range[64];
+    if (option->parse)
+        return refuse(study, argument, option->accepted);
+    (void)snprintf(range, sizeof(range), "%" PRIu64 " to %" PRIu64,
+                   option->least, option->most);
+    return refuse(study, argument, range);
+}
+
 /* The value, if the argument is "--NAME=VALUE"; else NULL. */
 static const char *value_of(const char *argument, const char *name)
 {
@@ -138,7 +149,7 @@ static int parse_one(struct study *study, const char *argument)
         if (value)
             return take_value(option, value)
                        ? 0
-                       : refuse(study, argument, option->accepted);
+                       : refuse_value(study, argument, option);
     }
     return result == 1 ? refuse(study, argument, "--help says what is")
                        : result;
@@ -188,6 +199,33 @@ void study_end_row(struct study *study, const struct replay_subject *subject)
     replay_circumstances_write(study->rows, subject, study->commit);
     (void)fputs("}\n", study->rows);
     (void)fflush(study->rows);
+}
+
+void study_begin_part(struct study *study, const char *kind,
+                      const struct lag_plan *lag,
+                      const struct study_part_row *row)
+{
+    study_begin_row(study, kind, lag);
+    (void)fprintf(study->rows, ",\"part\":\"%s\"", row->part);
+    study_number(study, "threads", row->threads);
+    study_number(study, "pairs", row->pairs);
+    study_number(study, "repeat", row->repeat);
+}
+
+void study_end_part(struct study *study, const struct replay_subject *subject,
+                    const struct lag_plan *lag, uint64_t failed)
+{
+    study_number(study, "failed", failed);
+    if (lag->is_held)
+        study_number(study, "releases", replay_lag_releases());
+    study_end_row(study, subject);
+}
+
+const char *study_start_subject(const struct replay_subject *subject,
+                                const struct replay_setup *setup)
+{
+    return setup->limit_bytes && !subject->has_limit ? "it cannot be limited"
+                                                     : subject->start(setup);
 }
 
 bool study_refuse(struct study *study, const char *kind,

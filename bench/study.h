@@ -25,19 +25,27 @@ enum study_exit {
 /* An option of one program: "--NAME=VALUE". */
 struct study_option {
     const char *name;
-    const char *accepted; /* for messages */
-    bool (*parse)(const char *value);
-    /* Where that is NULL: a number in a range, and one of these it is for. */
+    /* A number in a range, and one of these it is for; or: */
     uint64_t least;
     uint64_t most;
     uint32_t *count;
     uint64_t *number;
+    bool (*parse)(const char *value);
+    const char *accepted; /* what that takes, for messages */
 };
 
 /* A part of one program, which "--part=NAME[,NAME]" asks for. */
 struct study_part {
     const char *name;
     bool *is_wanted;
+};
+
+/* What a row of a part begins with. */
+struct study_part_row {
+    const char *part;
+    uint32_t threads;
+    uint32_t pairs; /* of each thread */
+    uint32_t repeat;
 };
 
 struct study {
@@ -76,6 +84,15 @@ void study_real(struct study *study, const char *key, double number);
 void study_real_or_null(struct study *study, const char *key, double number,
                         bool is_known);
 void study_end_row(struct study *study, const struct replay_subject *subject);
+/* The same of a part of the program; it ends with the allocations that failed. */
+void study_begin_part(struct study *study, const char *kind,
+                      const struct lag_plan *lag,
+                      const struct study_part_row *row);
+void study_end_part(struct study *study, const struct replay_subject *subject,
+                    const struct lag_plan *lag, uint64_t failed);
+/* Starts the subject; NULL, or why it cannot be. */
+const char *study_start_subject(const struct replay_subject *subject,
+                                const struct replay_setup *setup);
 /* Such a row that says why there is none. Returns false. */
 bool study_refuse(struct study *study, const char *kind,
                   const struct replay_subject *subject,
