@@ -35,7 +35,7 @@ struct crowd {
     /* Under the lock. */
     enum stage stage;
     uint32_t there; /* threads that wait for the next stage */
-    /* Who comes: what pthread_create() started. */
+    /* The threads that pthread_create() started. */
     struct member *members;
     uint32_t count;
 };

@@ -72,6 +72,14 @@ static unsigned end_of(const struct near *near, uint64_t chunks, unsigned at)
     return BINADEI_PAGE_GRAINS;
 }
 
+/* Of the run that grains [at, end) are part of. */
+static uint32_t length_around(const struct near *near, unsigned at,
+                              unsigned end)
+{
+    uint64_t chunks = free_chunks(near);
+    return end_of(near, chunks, end) - start_of(near, chunks, at);
+}
+
 static void raise(const struct near *near, unsigned at, unsigned end)
 {
     binadei_bound *bound = &near->bounds->of[near->page_bit];
@@ -83,14 +91,15 @@ static void raise(const struct near *near, unsigned at, unsigned end)
         uint32_t known = seen & BINADEI_BOUND_MASK;
         if (!known)
             return;
-        if (known != BINADEI_BOUND_LOOKING && !grains) {
-            uint64_t chunks = free_chunks(near);
-            grains = end_of(near, chunks, end) - start_of(near, chunks, at);
+        /* Unknown: the thread that looks may have missed the bits. */
+        raised = 0;
+        if (known != BINADEI_BOUND_LOOKING) {
+            if (!grains)
+                grains = length_around(near, at, end);
+            if (known > grains)
+                return;
+            raised = grains + 1;
         }
-        if (known != BINADEI_BOUND_LOOKING && known > grains)
-            return;
-        /* Who looks may have missed it. */
-        raised = known == BINADEI_BOUND_LOOKING ? 0 : grains + 1;
     } while (!atomic_compare_exchange_weak_explicit(
         bound, &seen, (seen & ~BINADEI_BOUND_MASK) | raised,
         memory_order_seq_cst, memory_order_seq_cst));

@@ -9,8 +9,8 @@
  *
  * A bound for each page (bound.h) says where a look is in vain; there is none for
  * what a stream's own maps and what is done have together. So where many threads
- * search, or where there is much memory, they look through the two apart, and do not meet in their own; only
- * what neither has is put together from both.
+ * search, or where there is much memory, they look through the two apart, and do
+ * not meet in their own; only what neither has is put together from both.
  *
  * What a search finds is a snapshot, and the claim decides. Two claims may each
  * take what the other needs, give it back and meet again; so a search that has
@@ -41,8 +41,9 @@ struct scan {
     uint64_t done_open; /* and where something may be done */
     struct run run;     /* what is being put together */
     struct run best;
-    bool is_ends_only;      /* within the page nothing is long enough */
-    struct run run_in_page; /* the same within the page that is scanned */
+    /* Of the page that is scanned: */
+    bool is_ends_only;      /* nothing is long enough within it */
+    struct run run_in_page; /* what is being put together within it */
     uint64_t longest_in_page;
 };
 

@@ -89,9 +89,9 @@ uint32_t binadei_maps_take(struct binadei_maps *maps,
 /* Takes one interval of any length that starts at a multiple of `alignment`
  * grains (a power of two up to a page): best fit, lowest first, put together
  * from all maps of the view, and beginning and ending at any grain. Up to a page,
- * a fit that leaves at most a sixteenth over is as good as the best. Where it is
- * crowded that holds for any length, and what the stream's own maps have alone,
- * or what is done, goes before what is put together from both.
+ * a fit that leaves at most a sixteenth over is as good as the best. Where the
+ * view is apart that holds for any length, and what the stream's own maps have
+ * alone, or what is done, goes before what is put together from both.
  * `is_thorough`: every word is looked at, whatever the hints say. */
 bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
                        uint32_t alignment, bool is_thorough,

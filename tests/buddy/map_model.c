@@ -192,7 +192,7 @@ static struct fit best_fit(const struct model *model, const struct seen *seen,
     return best;
 }
 
-/* Where it is crowded, the stream's own, if it is tight or no longer than what is
+/* Where the view is apart, the stream's own, if it is tight or no longer than what is
  * done has; else that; else what both have together. */
 static uint64_t fit_of(const struct model *model, const struct seen *seen,
                        uint64_t grains, uint64_t alignment, bool is_thorough)

@@ -76,6 +76,7 @@ void DestroyEvent(binade_event event);
 void Fill(binade_devptr address, size_t size_bytes, uint32_t word);
 bool Holds(binade_devptr address, size_t size_bytes, uint32_t word);
 
+// The library's, but for a first segment of 32 MiB, in which most tests have room.
 binade_pool_options Defaults();
 
 // A pool, of the kind that tests/support/pool_maker.h says, that expects to be

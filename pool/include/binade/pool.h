@@ -103,9 +103,10 @@ typedef struct binade_pool_options {
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;
     /** Free memory that one thread's caches may hold; 0: no caches. Default
-     *  64 MiB. Never more than a share of what is reserved, or 2 MiB if that is
-     *  more: a 32nd once the pool has grown, which doubles up to a quarter while
-     *  it does not. [thread_cache] */
+     *  64 MiB. Never more than a quarter of what is reserved, or 2 MiB if that
+     *  is more; an eighth of that once the pool has grown, which doubles with
+     *  each 2048 misses without growth. Blocks above half of it, or a quarter of
+     *  this option, are not cached. [thread_cache] */
     uint64_t thread_cache_bytes;
     /** The same for all threads together; 0: an eighth of what may be
      *  reserved, and 64 MiB at least. What the threads of one stream leave for
