@@ -36,6 +36,8 @@ static void lay_out(struct binadei_buddy *buddy, struct layout *layout)
     buddy->chunk_words = place(layout, pages * BINADEI_PAGE_CHUNKS, word);
     buddy->pages = place(layout, pages, sizeof(*buddy->pages));
     buddy->groups = place(layout, groups, sizeof(*buddy->groups));
+    buddy->index_leaves = place(layout, groups / BINADEI_LEAF_GROUPS + 1,
+                                sizeof(*buddy->index_leaves));
     buddy->classes = place(layout, pages * BINADEI_PAGE_GRAINS, 1);
     buddy->run_grains =
         place(layout, pages * BINADEI_PAGE_CHUNKS, sizeof(*buddy->run_grains));

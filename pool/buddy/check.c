@@ -242,71 +242,6 @@ static bool is_sum_right(const struct binadei_maps *maps, unsigned age)
     return grains == binadei_maps_grains(maps, age);
 }
 
-/* Grains that a stream has free of a chunk, in both maps; that are done, where
- * `maps` is NULL. */
-static uint64_t grains_at(const struct binadei_buddy *buddy,
-                          const struct binadei_maps *maps, binadei_chunk chunk)
-{
-    if (!maps) {
-        struct words done = done_words(buddy, chunk);
-        return free_grains(&done);
-    }
-    const struct binadei_maps_group *group = binadei_maps_group_at(
-        maps, binadei_page_of_chunk(chunk).index / BINADEI_WORD_BITS);
-    uint64_t grains = 0;
-    for (unsigned age = 0; group && age < BINADEI_AGES; age++) {
-        struct words words = map_words(group, age, chunk);
-        grains |= free_grains(&words);
-    }
-    return grains;
-}
-
-/* The longest free run of a page. */
-static uint64_t longest_run(const struct binadei_buddy *buddy,
-                            const struct binadei_maps *maps, binadei_page page)
-{
-    uint64_t longest = 0;
-    uint64_t run = 0;
-    for (unsigned i = 0; i < BINADEI_PAGE_CHUNKS; i++) {
-        uint64_t grains =
-            grains_at(buddy, maps, binadei_chunk_in_page(page, i));
-        for (unsigned bit = 0; bit < BINADEI_CHUNK_GRAINS; bit++) {
-            run = grains >> bit & 1 ? run + 1 : 0;
-            longest = run > longest ? run : longest;
-        }
-    }
-    return longest;
-}
-
-/* M5. A page that is free as a whole has a bit that says so. */
-static bool is_bounded(const struct binadei_buddy *buddy,
-                       const struct binadei_maps *maps, binadei_page page)
-{
-    uint32_t index = page.index / BINADEI_WORD_BITS;
-    const struct binadei_maps_group *group = binadei_maps_group_at(maps, index);
-    const struct binadei_bounds *bounds =
-        maps ? (group ? &group->bounds : NULL) : &buddy->groups[index].bounds;
-    unsigned page_bit = page.index % BINADEI_WORD_BITS;
-    uint32_t known =
-        bounds ? binadei_bound_of(&bounds->of[page_bit]) : BINADEI_PAGE_GRAINS;
-    uint64_t longest =
-        known < BINADEI_PAGE_GRAINS ? longest_run(buddy, maps, page) : 0;
-    return (longest <= known || longest == BINADEI_PAGE_GRAINS) &&
-           (!bounds || binadei_bound_may_reach(bounds, known) >> page_bit & 1);
-}
-
-static bool are_bounded(const struct binadei_buddy *buddy,
-                        const struct binadei_maps *maps, binadei_grain *out_at)
-{
-    uint32_t limit = binadei_page_limit(buddy);
-    for (binadei_page page = {0}; page.index < limit; page.index++) {
-        *out_at = binadei_grain_at((uint64_t)page.index * BINADEI_PAGE_GRAINS);
-        if (!is_bounded(buddy, maps, page))
-            return false;
-    }
-    return true;
-}
-
 const char *binadei_maps_check(const struct binadei_maps *const *maps,
                                uint32_t count, binadei_grain *out_at)
 {
@@ -324,8 +259,5 @@ const char *binadei_maps_check(const struct binadei_maps *const *maps,
     for (uint32_t i = 0; !broken && i < count * BINADEI_AGES; i++)
         if (!is_sum_right(maps[i / BINADEI_AGES], i % BINADEI_AGES))
             broken = "M2: a map has another number of grains than it says";
-    for (uint32_t i = 0; !broken && i <= count; i++)
-        if (!are_bounded(buddy, i < count ? maps[i] : NULL, out_at))
-            broken = "M5: a page has a longer run than its bound says";
     return broken;
 }

@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "pool/buddy/map_state.h"
+#include "pool/buddy/extent.h"
 
 /* What was claimed of one map without a gap. */
 struct piece {
@@ -281,6 +281,17 @@ static void claim_all(struct claim *claim, uint64_t at, uint64_t end)
     }
 }
 
+static void note_sides(const struct binadei_view *view, uint64_t start,
+                       uint64_t end)
+{
+    const struct binadei_kind own = {view->buddy, view->maps};
+    const struct binadei_kind done = {view->buddy, NULL};
+    if (own.maps)
+        binadei_index_note_sides(&own, start, end);
+    if (!view->is_own_only)
+        binadei_index_note_sides(&done, start, end);
+}
+
 bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
                         uint64_t grains)
 {
@@ -291,5 +302,7 @@ bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
         give_back(&claim, claim.pieces[i].is_done, claim.pieces[i].start,
                   claim.pieces[i].grains);
     free(claim.more);
+    if (!claim.is_failed)
+        note_sides(view, start.index, start.index + grains);
     return !claim.is_failed;
 }

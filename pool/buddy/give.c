@@ -7,7 +7,7 @@
  * the level above: whoever fills a word retires it, so a merge happens exactly
  * once.
  */
-#include "pool/buddy/state.h"
+#include "pool/buddy/extent.h"
 
 /* Hysteresis: the word that its own searcher took from last stays open when it
  * fills, since that searcher will want it again. */
@@ -150,9 +150,8 @@ static bool give_in_page(struct binadei_buddy *buddy,
     return false;
 }
 
-bool binadei_buddy_give(struct binadei_buddy *buddy,
-                        const struct binadei_home *home, binadei_grain start,
-                        uint64_t grains)
+static bool give(struct binadei_buddy *buddy, const struct binadei_home *home,
+                 binadei_grain start, uint64_t grains)
 {
     unsigned bit = binadei_grain_bit(start);
     binadei_page page = binadei_page_of_grain(start);
@@ -172,5 +171,16 @@ bool binadei_buddy_give(struct binadei_buddy *buddy,
             return false;
         grains -= units;
     }
+    return true;
+}
+
+bool binadei_buddy_give(struct binadei_buddy *buddy,
+                        const struct binadei_home *home, binadei_grain start,
+                        uint64_t grains)
+{
+    const struct binadei_kind done = {buddy, NULL};
+    if (!give(buddy, home, start, grains))
+        return false;
+    binadei_index_note_around(&done, start.index, start.index + grains);
     return true;
 }

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#include "pool/buddy/map_state.h"
+#include "pool/buddy/extent.h"
 
 #define GROUP_GRAINS ((uint64_t)BINADEI_PAGE_GRAINS * BINADEI_WORD_BITS)
 
@@ -198,7 +198,6 @@ static unsigned give_in_page(struct binadei_maps_group *group,
     else
         /* A whole chunk was free already; what was retired is not. */
         (void)give_chunks(map, page_bit, retired);
-    binadei_bound_raise_own(group, page_bit, at, end);
     return given;
 }
 
@@ -253,8 +252,11 @@ enum binadei_map_give binadei_maps_give(struct binadei_maps *maps,
         given += give_step(maps, at, step);
         at += step;
     }
-    if (given == grains)
+    if (given == grains) {
+        const struct binadei_kind own = {maps->buddy, maps};
+        binadei_index_note_around(&own, start.index, end);
         return BINADEI_MAP_GIVEN;
+    }
     add_grains(maps, BINADEI_FRESH, given - grains);
     return BINADEI_MAP_TWICE;
 }
@@ -370,7 +372,6 @@ static void age_chunks(struct move *move, binadei_page page, uint64_t mask)
         binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
     add_aged(move, mask, BINADEI_CHUNK_GRAINS);
     (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page), mask);
-    binadei_bound_raise_own_chunks(group, page_bit_of(page), mask);
 }
 
 static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
@@ -383,8 +384,6 @@ static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
     (void)give_part(group, BINADEI_AGEING, page_bit_of(page),
                     binadei_chunk_bit(chunk), mask, &retired);
     (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page), retired);
-    binadei_bound_raise_own_grains(group, page_bit_of(page),
-                                   binadei_chunk_bit(chunk), mask);
 }
 
 uint64_t binadei_maps_close(struct binadei_maps *maps)
@@ -397,21 +396,39 @@ uint64_t binadei_maps_close(struct binadei_maps *maps)
     return move_all(&move);
 }
 
+/* What was moved to the buddy from `base` on, `unit` grains for each bit. */
+static void note_done(const struct move *move, uint64_t base, uint64_t unit,
+                      uint64_t mask)
+{
+    const struct binadei_kind done = {move->maps->buddy, NULL};
+    while (mask) {
+        unsigned start;
+        unsigned length;
+        mask &= ~binadei_word_first_run(mask, &start, &length);
+        binadei_index_note_around(&done, base + start * unit,
+                                  base + (start + length) * unit);
+    }
+}
+
 /* The buddy's words are of the same levels. Nothing can have been free in them
  * already. */
 static void finish_pages(struct move *move, uint32_t group, uint64_t mask)
 {
     (void)binadei_give_pages(move->maps->buddy, group, mask);
+    note_done(move, group * GROUP_GRAINS, BINADEI_PAGE_GRAINS, mask);
 }
 
 static void finish_chunks(struct move *move, binadei_page page, uint64_t mask)
 {
     (void)binadei_give_chunks(move->maps->buddy, NULL, page, mask);
+    note_done(move, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+              BINADEI_CHUNK_GRAINS, mask);
 }
 
 static void finish_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
 {
     (void)binadei_give_grains(move->maps->buddy, chunk, mask);
+    note_done(move, chunk.index * BINADEI_CHUNK_GRAINS, 1, mask);
 }
 
 uint64_t binadei_maps_drain(struct binadei_maps *maps, enum binadei_map_age age)

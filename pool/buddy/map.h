@@ -77,7 +77,9 @@ struct binadei_view {
     struct binadei_buddy *buddy;
     struct binadei_maps *maps; /* NULL: done memory only */
     bool is_own_only;          /* the stream's maps, and not what is done */
-    bool is_apart; /* many search, or in much: see binadei_view_take() */
+    /* Up to so many grains a good fit will do, which is found at once; above it,
+     * or where there is none, the best fit of all is looked for. */
+    uint64_t good_fit_grains;
 };
 
 /* Takes up to `what->count` intervals of at most 1 MiB out of single words of
@@ -89,9 +91,8 @@ uint32_t binadei_maps_take(struct binadei_maps *maps,
 /* Takes one interval of any length that starts at a multiple of `alignment`
  * grains (a power of two up to a page): best fit, lowest first, put together
  * from all maps of the view, and beginning and ending at any grain. Up to a page,
- * a fit that leaves at most a sixteenth over is as good as the best. Where the
- * view is apart that holds for any length, and what the stream's own maps have
- * alone, or what is done, goes before what is put together from both.
+ * a fit that leaves at most a sixteenth over is as good as the best; where the view
+ * says so, a good fit is, of the stream's own maps alone or of what is done.
  * `is_thorough`: every word is looked at, whatever the hints say. */
 bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
                        uint32_t alignment, bool is_thorough,

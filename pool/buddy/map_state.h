@@ -7,7 +7,6 @@
 #ifndef BINADE_POOL_BUDDY_MAP_STATE_H_
 #define BINADE_POOL_BUDDY_MAP_STATE_H_
 
-#include "pool/buddy/bound.h"
 #include "pool/buddy/map.h"
 #include "pool/buddy/state.h"
 
@@ -37,15 +36,14 @@ struct binadei_maps_group {
     /* Edge MG: made (release) -> used (acquire). Of pages of which parts of
      * chunks were given: struct binadei_maps_page. */
     _Atomic(void *) parts[BINADEI_WORD_BITS];
-    /* LB. Of what both maps together have of each page. */
-    struct binadei_bounds bounds;
+    /* Of what both maps together have. */
+    struct binadei_index_group index;
 };
-
-#define BINADEI_LEAF_GROUPS 64U
 
 struct binadei_maps_leaf {
     /* Edge MG. struct binadei_maps_group. */
     _Atomic(void *) groups[BINADEI_LEAF_GROUPS];
+    struct binadei_index_leaf index;
 };
 
 struct binadei_maps {
@@ -60,16 +58,22 @@ struct binadei_maps {
     _Atomic(void *) leaves[];
 };
 
-/* The group, or NULL where the stream has freed nothing yet. */
+/* The leaf, or the group, or NULL where the stream has freed nothing yet. */
+static inline struct binadei_maps_leaf *
+binadei_maps_leaf_at(const struct binadei_maps *maps, uint32_t leaf)
+{
+    /* MG.acquire: the words were zeroed. */
+    return maps && leaf < maps->leaf_count
+               ? atomic_load_explicit(&maps->leaves[leaf], memory_order_acquire)
+               : NULL;
+}
+
 static inline struct binadei_maps_group *
 binadei_maps_group_at(const struct binadei_maps *maps, uint32_t group)
 {
-    uint32_t leaf_index = group / BINADEI_LEAF_GROUPS;
-    if (!maps || leaf_index >= maps->leaf_count)
-        return NULL;
-    /* MG.acquire, twice: the words were zeroed. */
     struct binadei_maps_leaf *leaf =
-        atomic_load_explicit(&maps->leaves[leaf_index], memory_order_acquire);
+        binadei_maps_leaf_at(maps, group / BINADEI_LEAF_GROUPS);
+    /* MG.acquire: as above. */
     return leaf ? atomic_load_explicit(
                       &leaf->groups[group % BINADEI_LEAF_GROUPS],
                       memory_order_acquire)
@@ -87,16 +91,6 @@ binadei_maps_page_at(const struct binadei_maps_group *group, unsigned page_bit)
  * memory. map.c */
 bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
                           uint64_t grains);
-
-/* bound.c: after bits of the page were set in one of the maps; grains [at, end),
- * or the chunks of a mask, or the grains of one in a chunk. */
-void binadei_bound_raise_own(struct binadei_maps_group *group,
-                             unsigned page_bit, unsigned at, unsigned end);
-void binadei_bound_raise_own_chunks(struct binadei_maps_group *group,
-                                    unsigned page_bit, uint64_t mask);
-void binadei_bound_raise_own_grains(struct binadei_maps_group *group,
-                                    unsigned page_bit, unsigned chunk,
-                                    uint64_t mask);
 
 /* An interval of one page, cut at the borders of chunks. */
 struct binadei_page_cut {

@@ -7,7 +7,7 @@
  * for what is found in none of them. And what is free from a grain on, for
  * snapshots.
  */
-#include "pool/buddy/map_state.h"
+#include "pool/buddy/extent.h"
 
 /* Words without a run that a search passes before it gives up: then a larger
  * run is cut. */
@@ -66,13 +66,9 @@ static void lower(struct binadei_maps_group *group, enum binadei_map_age age,
      * seq_cst. */
     (void)binadei_and_seq_cst(hint, ~bit);
     BINADEI_STEP("map.lowered");
-    uint64_t word = binadei_load_seq_cst(
-        &binadei_maps_page_at(group, page_bit)->grains[age][chunk]);
-    if (!word)
-        return;
-    binadei_map_hint(hint, bit);
-    /* LB: a look at the page passed over the word while its hint was clear. */
-    binadei_bound_raise_own_grains(group, page_bit, chunk, word);
+    if (binadei_load_seq_cst(
+            &binadei_maps_page_at(group, page_bit)->grains[age][chunk]))
+        binadei_map_hint(hint, bit);
 }
 
 static uint32_t take_from_page(struct search *search,
@@ -165,6 +161,14 @@ static unsigned chunks_to_cut(const struct binadei_take *what, uint64_t word)
     return chunks;
 }
 
+/* What is left on both sides of what was taken. */
+static void note_sides(const struct search *search, uint64_t start,
+                       uint64_t grains)
+{
+    const struct binadei_kind own = {search->maps->buddy, search->maps};
+    binadei_index_note_sides(&own, start, start + grains);
+}
+
 /* A run of chunks of one page. */
 static uint32_t take_from_chunks(struct search *search,
                                  struct binadei_maps_group *group,
@@ -196,6 +200,7 @@ static uint32_t take_from_chunks(struct search *search,
         BINADEI_STEP("map.chunks_picked");
         /* MW.acquire: as above. */
     } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
+    note_sides(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
     return cut_off(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
 }
 
@@ -225,8 +230,10 @@ static uint32_t take_page(struct search *search,
         uint64_t base = (uint64_t)(first.index + bit) * BINADEI_PAGE_GRAINS;
         if (!prepare(search, base, BINADEI_PAGE_GRAINS))
             return 0;
-        if (binadei_word_claim(word, UINT64_C(1) << bit))
-            return cut_off(search, base, BINADEI_PAGE_GRAINS);
+        if (!binadei_word_claim(word, UINT64_C(1) << bit))
+            continue;
+        note_sides(search, base, BINADEI_PAGE_GRAINS);
+        return cut_off(search, base, BINADEI_PAGE_GRAINS);
     }
     return 0;
 }

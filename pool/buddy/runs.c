@@ -6,7 +6,7 @@
  * still taken and given by others meanwhile, so a run that was found is claimed
  * word by word and given back when a page of it has gone.
  */
-#include "pool/buddy/state.h"
+#include "pool/buddy/extent.h"
 
 struct run {
     uint32_t first;
@@ -212,6 +212,10 @@ void binadei_buddy_add(struct binadei_buddy *buddy, binadei_page first,
     BINADEI_STEP("add.announced");
     give_words(buddy, first.index, page_count,
                (uint32_t)((end + BINADEI_WORD_BITS - 1) / BINADEI_WORD_BITS));
+    const struct binadei_kind done = {buddy, NULL};
+    binadei_index_note_around(&done,
+                              (uint64_t)first.index * BINADEI_PAGE_GRAINS,
+                              end * BINADEI_PAGE_GRAINS);
 }
 
 bool binadei_buddy_withdraw(struct binadei_buddy *buddy, binadei_page first,

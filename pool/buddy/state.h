@@ -11,8 +11,8 @@
 
 #include "pool/base/atomics.h"
 #include "pool/base/step.h"
-#include "pool/buddy/bound.h"
 #include "pool/buddy/buddy.h"
+#include "pool/buddy/index.h"
 #include "pool/buddy/word.h"
 
 /* A summary plane says of each word whether it may hold a free run of at least
@@ -46,8 +46,7 @@ struct binadei_group_state {
     alignas(64) binadei_atomic_word chunk_pages[BINADEI_PLANE_COUNT];
     binadei_atomic_word grain_pages[BINADEI_PLANE_COUNT];
 
-    /* LB. */
-    alignas(64) struct binadei_bounds bounds;
+    alignas(64) struct binadei_index_group index;
 };
 
 struct binadei_buddy {
@@ -71,6 +70,7 @@ struct binadei_buddy {
      * whoever made the run, after the word. */
     struct binadei_page_state *pages;
     struct binadei_group_state *groups;
+    struct binadei_index_leaf *index_leaves;
 
     /* Edge: none; relaxed. Written by the holder of the interval, which got it
      * over BW and gives it back over BW. */
@@ -156,12 +156,6 @@ void binadei_summary_lower_page(struct binadei_buddy *buddy, binadei_page page,
                                 unsigned plane);
 void binadei_summary_lower_grain_page(struct binadei_buddy *buddy,
                                       binadei_page page, unsigned plane);
-
-/* bound.c: after the bits of `mask` were set, of a page or of a chunk. */
-void binadei_bound_raise_chunks(struct binadei_buddy *buddy, binadei_page page,
-                                uint64_t mask);
-void binadei_bound_raise_grains(struct binadei_buddy *buddy,
-                                binadei_chunk chunk, uint64_t mask);
 
 /* give.c: the upper levels, each one compare-and-swap and perhaps the level
  * above. `mask` must be free of what is free already, or false. */

@@ -50,27 +50,13 @@ static void raise_chunk(struct binadei_buddy *buddy, binadei_chunk chunk,
     raise_grain_page(buddy, page, plane);
 }
 
-/* While a word's bit was clear, a look at the page passed over the word, whoever
- * gave what is in it. So who sets the bit raises the page's bound for all of the
- * word, and others for their grains. */
-static void raise_bound(struct binadei_buddy *buddy, binadei_chunk chunk,
-                        uint64_t mask, bool is_named)
-{
-    /* LB: after the bit, by order of seq_cst. */
-    if (is_named)
-        mask |= binadei_load_seq_cst(&buddy->chunk_words[chunk.index]);
-    binadei_bound_raise_grains(buddy, chunk, mask);
-}
-
 void binadei_summary_raise_chunk(struct binadei_buddy *buddy,
                                  binadei_chunk chunk, uint64_t before,
                                  uint64_t after)
 {
     unsigned planes = binadei_planes_of(after) & ~binadei_planes_of(before);
-    bool is_named = planes != 0;
     for (; planes; planes &= planes - 1)
         raise_chunk(buddy, chunk, (unsigned)__builtin_ctz(planes));
-    raise_bound(buddy, chunk, after & ~before, is_named);
 }
 
 static void raise_page(struct binadei_buddy *buddy, binadei_page page,
@@ -86,7 +72,6 @@ void binadei_summary_raise_page(struct binadei_buddy *buddy, binadei_page page,
     unsigned planes = binadei_planes_of(after) & ~binadei_planes_of(before);
     for (; planes; planes &= planes - 1)
         raise_page(buddy, page, (unsigned)__builtin_ctz(planes));
-    binadei_bound_raise_chunks(buddy, page, after & ~before);
 }
 
 void binadei_summary_lower_grain_page(struct binadei_buddy *buddy,
@@ -113,10 +98,8 @@ void binadei_summary_lower_chunks(struct binadei_buddy *buddy,
             binadei_chunk_in_page(page, binadei_word_lowest(mask));
         /* BS, second look. */
         uint64_t word = binadei_load_seq_cst(&buddy->chunk_words[chunk.index]);
-        if (!binadei_is_in_plane(word, plane))
-            continue;
-        raise_chunk(buddy, chunk, plane);
-        raise_bound(buddy, chunk, 0, true);
+        if (binadei_is_in_plane(word, plane))
+            raise_chunk(buddy, chunk, plane);
     }
 }
 

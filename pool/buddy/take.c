@@ -7,7 +7,7 @@
  * work. Splitting comes before stealing: two threads that share a word pay six
  * times as much as two that do not.
  */
-#include "pool/buddy/state.h"
+#include "pool/buddy/extent.h"
 
 /* Words that a search looks into in vain before it splits: in each of its own
  * pages, and over all pages that are nobody's home. */
@@ -134,6 +134,14 @@ static uint32_t split_chunks(struct search *search, binadei_chunk first,
                : open_chunk(search, first);
 }
 
+/* What is left on both sides of what was taken. */
+static void note_sides(struct binadei_buddy *buddy, uint64_t start,
+                       uint64_t grains)
+{
+    const struct binadei_kind done = {buddy, NULL};
+    binadei_index_note_sides(&done, start, start + grains);
+}
+
 /* Claims the wanted chunks, or some to split, out of an open page's word. */
 static uint32_t take_from_page(struct search *search, binadei_page page)
 {
@@ -161,6 +169,8 @@ static uint32_t take_from_page(struct search *search, binadei_page page)
     }
     binadei_chunk chunk =
         binadei_chunk_in_page(page, binadei_word_lowest(start));
+    note_sides(search->buddy, binadei_grain_in_chunk(chunk, 0).index,
+               (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
     return split_chunks(search, chunk, chunks);
 }
 
@@ -175,6 +185,8 @@ static uint32_t open_page(struct search *search, binadei_page page)
     binadei_store_seq_cst(&search->buddy->pages[page.index].word, rest);
     BINADEI_STEP("page.opened");
     binadei_summary_raise_page(search->buddy, page, 0, rest);
+    note_sides(search->buddy, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+               (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
     return split_chunks(search, binadei_chunk_in_page(page, 0), chunks);
 }
 

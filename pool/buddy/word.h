@@ -59,6 +59,19 @@ static inline unsigned binadei_word_count(uint64_t word)
     return (unsigned)__builtin_popcountll(word);
 }
 
+/* The part of a word that can be in a run that is longer than the word: what
+ * begins at its lowest bit or ends at its highest. */
+static inline uint64_t binadei_word_ends(uint64_t word)
+{
+    uint64_t inner = ~word;
+    if (!inner)
+        return word;
+    unsigned low = binadei_word_lowest(inner);
+    unsigned high = (unsigned)__builtin_clzll(inner);
+    return (low ? binadei_word_run(0, low) : 0) |
+           (high ? binadei_word_run(64U - high, high) : 0);
+}
+
 /* Picks up to `count` runs of `length` free units, lowest first, each starting
  * at one of the bits `allowed`. Returns all their bits, to be taken by one
  * compare-and-swap, and where they start, lowest first. */

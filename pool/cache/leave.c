@@ -87,6 +87,7 @@ static void give_range(struct binadei_member *by, struct binadei_slot *slot,
                         ? binadei_epoch_give(engine, slot, start, range->grains)
                         : binadei_buddy_give(engine->buddy, &by->home, start,
                                              range->grains);
+    BINADEI_STEP("range.given");
     if (!is_given)
         binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
 }

@@ -13,10 +13,14 @@
 #include "pool/cache/registry.h"
 #include "pool/cache/slot.h"
 
-/* So many threads look through all free memory of a pool up to this size for the
- * best fit; more would be in each other's way, and more memory takes too long. */
+/* Up to so many threads look through all free memory of a pool for the best fit;
+ * more would be in each other's way. */
 #define FEW_THREADS 4U
-#define SMALL_BYTES (UINT64_C(1) << 30)
+/* And they do for more than this part of what is reserved, within these bounds: a
+ * look takes time by what is reserved (docs/adr/0025-index-of-runs.md). */
+#define GOOD_FIT_PART 1024U
+#define GOOD_FIT_LEAST_GRAINS UINT64_C(1024)
+#define GOOD_FIT_MOST_GRAINS UINT64_C(16384)
 /* Entries of a magazine that a miss looks at, newest first. */
 #define POP_DEPTH 64U
 
@@ -212,15 +216,23 @@ static bool is_crowded(const struct binadei_call *call)
                                 memory_order_relaxed) > FEW_THREADS;
 }
 
+static uint64_t good_fit_grains(const struct binadei_call *call)
+{
+    uint64_t part = binadei_segments_reserved_bytes(call->engine->segments) /
+                    GOOD_FIT_PART / BINADEI_GRAIN_BYTES;
+    if (is_crowded(call))
+        return UINT64_MAX;
+    if (part > GOOD_FIT_MOST_GRAINS)
+        return GOOD_FIT_MOST_GRAINS;
+    return part > GOOD_FIT_LEAST_GRAINS ? part : GOOD_FIT_LEAST_GRAINS;
+}
+
 static struct binadei_view view_of(const struct binadei_call *call,
                                    struct binadei_maps *maps)
 {
-    const struct binadei_engine *engine = call->engine;
-    return (struct binadei_view){
-        .buddy = engine->buddy,
-        .maps = maps,
-        .is_apart = is_crowded(call) || binadei_segments_reserved_bytes(
-                                            engine->segments) > SMALL_BYTES};
+    return (struct binadei_view){.buddy = call->engine->buddy,
+                                 .maps = maps,
+                                 .good_fit_grains = good_fit_grains(call)};
 }
 
 /* Small blocks: the stream's own first, which nobody else can use; then what is
@@ -324,19 +336,8 @@ static uint64_t length_of(const struct binadei_call *call,
                : request->size.grains;
 }
 
-/* Whether a block of more than a chunk goes where it fits best, and not where it
- * is found first: while memory is short; and where blocks of one length would
- * leave the rest of a chunk behind each batch, unless many threads would meet. */
-static bool is_worth_fitting(const struct binadei_call *call,
-                             const struct binadei_request *request)
-{
-    uint64_t grains = request->size.grains;
-    return grains > BINADEI_CHUNK_GRAINS &&
-           (is_memory_short(call) ||
-            (grains % BINADEI_CHUNK_GRAINS && !is_mixed(call, request) &&
-             !is_crowded(call)));
-}
-
+/* A block of more than a chunk goes where it fits; smaller ones where they are
+ * found first. */
 static bool take_of_maps(struct binadei_call *call,
                          const struct binadei_request *request,
                          binade_devptr *out)
@@ -345,7 +346,7 @@ static bool take_of_maps(struct binadei_call *call,
     if (is_run(request))
         return take_one(call, request, false, out);
     sized.size.grains = length_of(call, request);
-    return is_worth_fitting(call, &sized)
+    return sized.size.grains > BINADEI_CHUNK_GRAINS
                ? take_side_by_side(call, &sized, out)
                : take_small_of_maps(call, &sized, out);
 }

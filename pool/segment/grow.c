@@ -147,12 +147,28 @@ static uint64_t pages_within_limit(const struct binadei_segments *segments)
 }
 
 /* Steps of PyTorch's allocator: what is small shares 2 MiB, what is below 10 MiB
- * shares 20 MiB, and the rest has its own. */
+ * shares up to 20 MiB, and the rest has its own. */
 #define SMALL_BYTES (UINT64_C(1) << 20)
 #define SHARED_BYTES (UINT64_C(10) << 20)
 #define SHARED_PAGES 10U
 /* Of a segment that grows with the pool, a request has at most this part. */
 #define OWN_SEGMENT_PART 8U
+
+/* As much as is reserved, or twice what is needed if that is more, up to PyTorch's
+ * step: a pool of a few MiB is not to be three times as large for a request of
+ * one (docs/adr/0025-index-of-runs.md). */
+static uint64_t shared_pages(const struct binadei_segments *segments,
+                             const struct aim *aim)
+{
+    uint64_t pages =
+        binadei_segments_reserved_bytes(segments) / BINADEI_PAGE_BYTES;
+    if (pages < UINT64_C(2) * aim->needed)
+        pages = UINT64_C(2) * aim->needed;
+    if (pages > SHARED_PAGES)
+        pages = SHARED_PAGES;
+    return pages * BINADEI_PAGE_BYTES > segments->largest_bytes ? aim->needed
+                                                                : pages;
+}
 
 /* The steps, or a quarter of what is reserved where the request is at most an
  * eighth of that: the simulation's best rule for fixed segments, with an eighth
@@ -166,10 +182,9 @@ static uint64_t step_pages(const struct binadei_segments *segments,
     if (aim->needed_bytes <= quarter / OWN_SEGMENT_PART &&
         quarter / BINADEI_PAGE_BYTES > aim->needed)
         return quarter / BINADEI_PAGE_BYTES;
-    if (aim->needed_bytes > SMALL_BYTES && aim->needed_bytes < SHARED_BYTES &&
-        segments->largest_bytes >= SHARED_PAGES * BINADEI_PAGE_BYTES)
-        return SHARED_PAGES;
-    return aim->needed;
+    return aim->needed_bytes > SMALL_BYTES && aim->needed_bytes < SHARED_BYTES
+               ? shared_pages(segments, aim)
+               : aim->needed;
 }
 
 /* Never below the first size that the program asked for. */

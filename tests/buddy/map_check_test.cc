@@ -87,13 +87,4 @@ TEST_F(MapCheck, SeesAFullWordOfChunks)
     map_probe_write_chunks(test_.maps(), PROBE_FRESH, 1, ~UINT64_C(1));
 }
 
-TEST_F(MapCheck, SeesABoundThatIsTooShort)
-{
-    map_probe_write_bound(test_.maps(), 0, kPage / 2 - 1);
-    EXPECT_EQ(test_.Check(), "");
-    map_probe_write_bound(test_.maps(), 0, kPage / 2 - 2);
-    EXPECT_EQ(Broken(), "M5:");
-    EXPECT_TRUE(test_.Claim(test_.Own(), 1, kPage / 2 - 1));
-}
-
 } // namespace

@@ -135,7 +135,7 @@ static struct seen choose_view(struct model *model)
         return seen;
     seen.view.maps = model->maps[seen.stream];
     seen.view.is_own_only = choose(model, 3) == 0;
-    seen.view.is_apart = choose(model, 2);
+    seen.view.is_good_enough = choose(model, 2);
     return seen;
 }
 
@@ -158,60 +158,36 @@ static bool are_seen(const struct model *model, const struct seen *seen,
 }
 
 /* Whether a run of `length` leaves so little over that none is better. */
-static bool is_tight(const struct seen *seen, uint64_t length, uint64_t grains)
+static bool is_tight(uint64_t length, uint64_t grains)
 {
-    bool is_exact = grains > PROBE_PAGE_GRAINS && !seen->view.is_apart;
+    bool is_exact = grains > PROBE_PAGE_GRAINS;
     return length && length <= grains + (is_exact ? 0 : grains / 16);
 }
 
-struct fit {
-    uint64_t start;  /* NO_START: none */
-    uint64_t length; /* of the run */
-};
-
-/* The lowest tight fit of a view, or the lowest of the best. */
-static struct fit best_fit(const struct model *model, const struct seen *seen,
-                           uint64_t grains, uint64_t alignment)
+/* The start of the lowest tight fit of a view, or of the lowest of the best. */
+static uint64_t best_fit(const struct model *model, const struct seen *seen,
+                         uint64_t grains, uint64_t alignment)
 {
-    struct fit best = {NO_START, 0};
+    uint64_t best = NO_START;
+    uint64_t best_length = 0;
     bool is_place_seen[PLACES];
     for (uint8_t place = 0; place < PLACES; place++)
         is_place_seen[place] = is_seen(seen, place);
     for (uint64_t at = model->first;
-         at < model->grains && !is_tight(seen, best.length, grains); at++) {
+         at < model->grains && !is_tight(best_length, grains); at++) {
         uint64_t length = 0;
         while (at + length < model->grains &&
                is_place_seen[model->places[at + length]])
             length++;
         uint64_t skipped = -at & (alignment - 1);
         if (length >= grains + skipped &&
-            (best.start == NO_START || length < best.length))
-            best = (struct fit){at + skipped, length};
+            (best == NO_START || length < best_length)) {
+            best = at + skipped;
+            best_length = length;
+        }
         at += length;
     }
     return best;
-}
-
-/* Where the view is apart, the stream's own, if it is tight or no longer than what is
- * done has; else that; else what both have together. */
-static uint64_t fit_of(const struct model *model, const struct seen *seen,
-                       uint64_t grains, uint64_t alignment, bool is_thorough)
-{
-    struct seen own = *seen;
-    struct seen done = {.view = {.buddy = model->buddy, .is_apart = true},
-                        .stream = STREAMS};
-    struct fit best = {NO_START, 0};
-    own.view.is_own_only = true;
-    if (seen->view.is_apart && seen->stream < STREAMS &&
-        !seen->view.is_own_only && !is_thorough) {
-        best = best_fit(model, &own, grains, alignment);
-        struct fit other = best_fit(model, &done, grains, alignment);
-        if (!is_tight(seen, best.length, grains) && other.length &&
-            (!best.length || other.length < best.length))
-            best = other;
-    }
-    return best.length ? best.start
-                       : best_fit(model, seen, grains, alignment).start;
 }
 
 /* A whole unit of the ageing map that an interval's grain is in, if the interval
@@ -251,6 +227,43 @@ static void hold(struct model *model, uint64_t start, uint64_t grains)
     model->held[model->held_count++] = (struct interval){start, grains};
 }
 
+/* Which of the ageing grains of a claim's pages are fresh now. */
+static void ask_what_is_fresh(struct model *model, const struct seen *seen,
+                              uint64_t start, uint64_t end)
+{
+    start -= start % PROBE_PAGE_GRAINS;
+    for (uint64_t i = start; seen->stream < STREAMS && i < model->grains &&
+                             (i < end || i % PROBE_PAGE_GRAINS);
+         i++)
+        if (map_probe_chunk(model->maps[seen->stream], PROBE_FRESH,
+                            i / PROBE_CHUNK_GRAINS) >>
+                (i % PROBE_CHUNK_GRAINS) &
+            1)
+            renew(model, seen, (struct interval){i, 1});
+}
+
+/* A good fit is any free interval, and there is one if there is a best. */
+static void step_take_good(struct model *model, const struct seen *seen,
+                           uint64_t grains, uint32_t alignment)
+{
+    uint64_t best = best_fit(model, seen, grains, alignment);
+    uint64_t start = NO_START;
+    (void)map_probe_view_take(&seen->view, grains, alignment, false, &start);
+    bool is_right = start == NO_START
+                        ? best == NO_START
+                        : start % alignment == 0 &&
+                              start + grains <= model->grains &&
+                              are_seen(model, seen, start, grains);
+    if (!is_right) {
+        fail(model, "%llu grains aligned to %u: at %lld, one is at %lld",
+             (unsigned long long)grains, alignment, (long long)start,
+             (long long)best);
+    } else if (start != NO_START) {
+        hold(model, start, grains);
+        ask_what_is_fresh(model, seen, start, start + grains);
+    }
+}
+
 static void step_take(struct model *model)
 {
     struct seen seen = choose_view(model);
@@ -258,9 +271,13 @@ static void step_take(struct model *model)
     uint32_t alignment = UINT32_C(1)
                          << (choose(model, 4) ? 0 : choose(model, 13));
     bool is_thorough = choose(model, 2);
-    uint64_t best = fit_of(model, &seen, grains, alignment, is_thorough);
     if (model->held_count == HELD_MAX)
         return;
+    if (seen.view.is_good_enough && !is_thorough) {
+        step_take_good(model, &seen, grains, alignment);
+        return;
+    }
+    uint64_t best = best_fit(model, &seen, grains, alignment);
     struct interval first = {0, 0};
     struct interval last = {0, 0};
     if (best != NO_START) {
@@ -279,21 +296,6 @@ static void step_take(struct model *model)
         renew(model, &seen, first);
         renew(model, &seen, last);
     }
-}
-
-/* Which of the ageing grains of a failed claim's pages are fresh now. */
-static void ask_what_is_fresh(struct model *model, const struct seen *seen,
-                              uint64_t start, uint64_t end)
-{
-    start -= start % PROBE_PAGE_GRAINS;
-    for (uint64_t i = start; seen->stream < STREAMS && i < model->grains &&
-                             (i < end || i % PROBE_PAGE_GRAINS);
-         i++)
-        if (map_probe_chunk(model->maps[seen->stream], PROBE_FRESH,
-                            i / PROBE_CHUNK_GRAINS) >>
-                (i % PROBE_CHUNK_GRAINS) &
-            1)
-            renew(model, seen, (struct interval){i, 1});
 }
 
 static void step_claim(struct model *model)
@@ -533,7 +535,7 @@ static void verify_chunk(struct model *model, uint64_t chunk)
                    words[place_of(stream, age)];
     }
     if (!is_right)
-        fail(model, "M6: a grain of chunk %llu is not where it should be",
+        fail(model, "M5: a grain of chunk %llu is not where it should be",
              (unsigned long long)chunk);
 }
 

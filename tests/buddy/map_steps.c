@@ -105,13 +105,6 @@ static void step_on(struct meeting *meeting, uint32_t visits)
     await(meeting);
 }
 
-/* Up to another step. */
-static void step_on_to(struct meeting *meeting, const char *step)
-{
-    freeze_turn_to(step);
-    step_on(meeting, 1);
-}
-
 static void end(struct meeting *meeting)
 {
     freeze_release();
@@ -135,11 +128,6 @@ static void take_done(struct meeting *meeting)
         atomic_fetch_add_explicit(&meeting->held, 1, memory_order_relaxed);
     else
         expect(meeting, false, "a grain that is done cannot be taken");
-}
-
-static void finish_a_grain(struct meeting *meeting)
-{
-    finish(meeting, 0, 1);
 }
 
 static void claim_over_two_chunks(struct meeting *meeting)
@@ -167,24 +155,6 @@ static void give_a_grain(struct meeting *meeting)
 static void give_the_rest_of_a_chunk(struct meeting *meeting)
 {
     give(meeting, 20, CHUNK - 20);
-}
-
-static void look_in_vain(struct meeting *meeting)
-{
-    const struct map_probe_view own = {meeting->buddy, meeting->maps, true,
-                                       false};
-    uint64_t start_of_none;
-    meeting->is_done = map_probe_view_take(&own, 100, 1, false, &start_of_none);
-}
-
-/* For what fits in a chunk, so that all of its words are looked at. */
-static void look_for_less(struct meeting *meeting, struct binadei_maps *own)
-{
-    const struct map_probe_view view = {meeting->buddy, own, own != NULL,
-                                        false};
-    uint64_t start_of_none;
-    expect(meeting, !map_probe_view_take(&view, 60, 1, false, &start_of_none),
-           "a look finds what is not there");
 }
 
 /* The meetings. */
@@ -259,42 +229,53 @@ static void give_during_a_lowering(struct meeting *meeting)
     atomic_fetch_add_explicit(&meeting->held, 2, memory_order_relaxed);
 }
 
-/* What was freed behind a look's back is in no bound that it notes. */
-static void give_during_a_look(struct meeting *meeting)
-{
-    give(meeting, 10, 20);
-    start(meeting, look_in_vain, "fit.looked");
-    give(meeting, 40, 90);
-    end(meeting);
-    expect(meeting, !meeting->is_done, "a look finds what is not there");
-    look_in_vain(meeting);
-    expect(meeting, !meeting->is_done, "90 grains are 100");
-}
-
-/* The same where another begins to look in between. */
-static void look_during_a_look(struct meeting *meeting)
-{
-    give(meeting, 10, 20);
-    start(meeting, look_in_vain, "fit.looked");
-    give(meeting, 40, 90);
-    map_probe_begin_look(meeting->maps, 0);
-    end(meeting);
-    expect(meeting, !meeting->is_done, "a look finds what is not there");
-}
-
-/* What is on its way from map to map is in no bound that a look notes. */
-static void look_during_a_move(struct meeting *meeting)
+static void take_well(struct meeting *meeting)
 {
     const struct map_probe_view own = {meeting->buddy, meeting->maps, true,
-                                       false};
-    uint64_t start_of_one;
-    give(meeting, 10, 50);
-    start(meeting, close_epoch, "map.word_moved");
-    /* So that the page's hints are set again. */
-    give(meeting, 200, 5);
-    expect(meeting, !map_probe_view_take(&own, 60, 1, false, &start_of_one),
-           "a look finds what is not there");
+                                       true};
+    uint64_t begin;
+    meeting->is_done = map_probe_good_fit(&own, 100, 1, &begin);
+    if (meeting->is_done)
+        atomic_fetch_add_explicit(&meeting->held, 100, memory_order_relaxed);
+}
+
+/* A fit that goes before it is claimed; the search goes on to another. */
+static void claim_during_a_good_fit(struct meeting *meeting)
+{
+    give(meeting, 10, 120);
+    start(meeting, take_well, "index.looked");
+    expect(meeting, claim(meeting, 20, 110), "what is free is refused");
+    give(meeting, 2 * PAGE, 150);
     end(meeting);
+    expect(meeting, meeting->is_done, "a search ends at a fit that has gone");
+}
+
+/* The bit of a page is off while one looks at it, and on where the fit is gone,
+ * but not all of it. */
+static void take_of_a_part_during_a_good_fit(struct meeting *meeting)
+{
+    give(meeting, 10, 220);
+    start(meeting, take_well, "index.looked");
+    uint64_t grain;
+    expect(meeting, map_probe_take(meeting->maps, 1, 1, 1, &grain) == 1,
+           "a grain is not found");
+    atomic_fetch_add_explicit(&meeting->held, 1, memory_order_relaxed);
+    end(meeting);
+    expect(meeting, meeting->is_done, "what is left of a fit is not found");
+}
+
+/* A group's bit is cleared; who gives there meanwhile is found. */
+static void give_during_a_clearing(struct meeting *meeting)
+{
+    give(meeting, 10, 100);
+    expect(meeting, claim(meeting, 10, 100), "what is free is refused");
+    start(meeting, take_well, "index.clearing");
+    give(meeting, 10, 100);
+    end(meeting);
+    expect(meeting, !meeting->is_done, "what was claimed is found");
+    take_well(meeting);
+    expect(meeting, meeting->is_done,
+           "a give that met a clearing is not found");
 }
 
 /* Two parts of a chunk that age one after the other merge. */
@@ -320,44 +301,6 @@ static void take_a_long_run(struct meeting *meeting)
                begin == 2 * PAGE,
            "a long run is not the best fit");
     atomic_fetch_add_explicit(&meeting->held, PAGE + 20, memory_order_relaxed);
-}
-
-/* A look passes over a word whose hint is being lowered; who sets it again raises
- * the bound. */
-static void look_during_a_lowering(struct meeting *meeting)
-{
-    give(meeting, 10, 1);
-    start(meeting, take_a_grain, "map.lowering");
-    give(meeting, 20, 30);
-    step_on_to(meeting, "map.lowered");
-    look_for_less(meeting, meeting->maps);
-    end(meeting);
-    atomic_fetch_add_explicit(&meeting->held, 1, memory_order_relaxed);
-}
-
-/* The same of what is done: a grain of the next chunk is picked after a look at
- * this one's in vain. */
-static void look_during_a_lowering_of_done(struct meeting *meeting)
-{
-    finish(meeting, 10, 1);
-    finish(meeting, CHUNK + 10, 4);
-    take_done(meeting);
-    start(meeting, take_done, "chunk.picked");
-    finish(meeting, 20, 30);
-    step_on_to(meeting, "summary.chunks_lowered");
-    look_for_less(meeting, NULL);
-    end(meeting);
-}
-
-/* A look passes over a word while who crossed in it has not named it, with what
- * others gave to it since. */
-static void look_during_a_crossing(struct meeting *meeting)
-{
-    finish(meeting, 5 * CHUNK, 1);
-    start(meeting, finish_a_grain, "give.chunk_given");
-    finish(meeting, 10, 5);
-    look_for_less(meeting, NULL);
-    end(meeting);
 }
 
 /* A page whose first grains come while a close is in it keeps its hints. */
@@ -479,14 +422,11 @@ static const struct kind kinds[] = {
     {"GiveDuringAClose", give_during_a_close},
     {"LowerDuringAGive", lower_during_a_give},
     {"GiveDuringALowering", give_during_a_lowering},
-    {"GiveDuringALook", give_during_a_look},
-    {"LookDuringALook", look_during_a_look},
-    {"LookDuringAMove", look_during_a_move},
+    {"ClaimDuringAGoodFit", claim_during_a_good_fit},
+    {"TakeOfAPartDuringAGoodFit", take_of_a_part_during_a_good_fit},
+    {"GiveDuringAClearing", give_during_a_clearing},
     {"CloseTwice", close_twice},
     {"TakeALongRun", take_a_long_run},
-    {"LookDuringALowering", look_during_a_lowering},
-    {"LookDuringALoweringOfDone", look_during_a_lowering_of_done},
-    {"LookDuringACrossing", look_during_a_crossing},
     {"GiveFirstGrainsDuringAClose", give_first_grains_during_a_close},
     {"CloseDuringAMerge", close_during_a_merge},
     {"ClaimWhatAnotherMoved", claim_what_another_moved},
@@ -516,7 +456,7 @@ static void verify(struct meeting *meeting)
            meeting->held + fresh(meeting) + ageing(meeting) +
                    buddy_probe_free_grains(meeting->buddy) ==
                PAGES * PAGE,
-           "M6: grains are lost or doubled");
+           "M5: grains are lost or doubled");
 }
 
 const char *map_steps_run(size_t index)

@@ -58,8 +58,8 @@ class MapsUnderTest
         return maps_.at(stream);
     }
 
-    // Views: of done memory; of a stream; the same as many search; of a stream
-    // without what is done.
+    // Views: of done memory; of a stream; the same where a good fit will do; of a
+    // stream without what is done.
     map_probe_view Done() const
     {
         return {buddy_, nullptr, false, false};
@@ -70,7 +70,7 @@ class MapsUnderTest
         return {buddy_, maps(stream), false, false};
     }
 
-    map_probe_view Crowded() const
+    map_probe_view Good() const
     {
         return {buddy_, maps(0), false, true};
     }

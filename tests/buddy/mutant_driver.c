@@ -3,7 +3,8 @@
  *
  * mutant_driver REPEATS [maps]
  *
- * The models and every race, again and again, and the meetings of map_steps.c;
+ * The models and every race, again and again, the meetings of map_steps.c and the
+ * cases of good_fits.c;
  * or what is about streams' maps alone; exits with 1, and says why, at the
  * first thing that is wrong. mutants.sh links it with sources that it changed,
  * whose every atomic operation calls perturb() first: threads then meet in the
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/buddy/good_fits.h"
 #include "tests/buddy/map_model.h"
 #include "tests/buddy/map_steps.h"
 #include "tests/buddy/model.h"
@@ -68,6 +70,17 @@ static void play_meetings(void)
     }
 }
 
+static void play_good_fits(void)
+{
+    char message[256];
+    for (size_t i = 0; i < good_fits_count(); i++) {
+        const char *failure = good_fits_run(i);
+        (void)snprintf(message, sizeof(message), "good fit of %s: %s",
+                       good_fits_name(i), failure ? failure : "");
+        end_if(failure != NULL, message);
+    }
+}
+
 static void play_races(bool is_of_maps, uint64_t seed)
 {
     char message[BUDDY_RACE_MESSAGE_BYTES];
@@ -85,6 +98,7 @@ int main(int argc, char **argv)
         if (!is_of_maps)
             play_model(i * SEEDS);
         play_meetings();
+        play_good_fits();
         play_map_model(i * SEEDS);
         play_races(is_of_maps, i);
     }

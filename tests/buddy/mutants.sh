@@ -14,10 +14,10 @@ work=${TEST_TMPDIR:?}
 flags=(-std=c11 -O1 -pthread -I. -Ipool/include -DBINADEI_STEPS=1)
 wraps=(-Wl,--wrap={malloc,calloc,realloc,aligned_alloc,mmap})
 tsan=(-g -fsanitize=thread)
-product=(pool/buddy/{bound,buddy,check,give,home,runs,summary,take,trim}.c
-    pool/buddy/{claim,fit,map,map_take}.c
+product=(pool/buddy/{buddy,check,give,home,runs,summary,take,trim}.c
+    pool/buddy/{claim,extent,fit,good_fit,index,map,map_take}.c
     tests/support/{buddy_probe,map_probe}.c)
-drivers=(tests/buddy/{byte_map,map_model,map_race,map_steps,model}.c
+drivers=(tests/buddy/{byte_map,good_fits,map_model,map_race,map_steps,model}.c
     tests/buddy/{mutant_driver,race,race_arena,race_match,race_streams}.c
     tests/progress/freeze.c tests/support/failing_memory.c
     tests/oracle/mutex_buddy.c)
@@ -118,8 +118,10 @@ map_state=pool/buddy/map_state.h
 map_take=pool/buddy/map_take.c
 claim=pool/buddy/claim.c
 fit=pool/buddy/fit.c
-bound=pool/buddy/bound.h
-raise=pool/buddy/bound.c
+good_fit=pool/buddy/good_fit.c
+index=pool/buddy/index.c
+extent=pool/buddy/extent.c
+bins=pool/buddy/index.h
 trim=pool/buddy/trim.c
 word=pool/buddy/word.h
 base=pool/base/atomics.h
@@ -250,7 +252,7 @@ mutant "an ageing page is not done" $map \
 
 # Taking from a stream's words.
 mutant "a word is lowered without another look" $map_take \
-    's/if \(binadei_load_seq_cst\(word\)\)/if (0)/'
+    '/^static void lower/,/^}/s/^        binadei_map_hint/        if (0) &/'
 mutant "a take from a stream counts nothing" $map_take \
     's/binadei_word_count\(picked\), memory/0, memory/'
 mutant "alignment above a chunk is ignored" $map_take \
@@ -286,66 +288,65 @@ mutant "the first run that fits is taken, not the best" $fit \
 mutant "a search ignores alignment" $fit \
     's/needed \+ skipped;/needed + 0 * skipped;/'
 mutant "a search sees no ends of cut chunks" $fit \
-    's/\? ends_of\(grains\)/? 0 * ends_of(grains)/'
-mutant "a search passes pages that go on in the next" $fit \
-    's/if \(!\(open >> \(bit \+ 1\) & 1\)\)/if (1)/'
-mutant "a search passes pages between two others" $fit \
-    's/return behind == BINADEI_PAGE_GRAINS \|\|/return/'
-mutant "a search asks only what a page has alone" $fit \
-    's/^        grains \+= scan->run\.grains;/        ;/'
-mutant "a look notes the bound of the whole chunks alone" $fit \
-    's/binadei_word_longest\(whole\) \+ UINT64_C\(2\)/binadei_word_longest(whole)/'
-mutant "a look notes what it did not look for" $fit \
-    's/return scan->needed > BINADEI_CHUNK_GRAINS \? BINADEI_CHUNK_GRAINS : 0;/return 0;/'
-mutant "both maps together have the bounds of one" $fit \
-    's/if \(is_own && is_done\)/if (0)/'
+    's/\? binadei_word_ends\(grains\)/? 0 * binadei_word_ends(grains)/'
 mutant "a long run may leave something over" $fit \
-    's/grains > BINADEI_PAGE_GRAINS &&/0 \&\&/'
-mutant "what is done goes before the stream's own" $fit \
-    's/for \(unsigned i = 0; i < 2 && (.*); i\+\+\) \{/for (unsigned i = 2; i-- \&\& \1;) {/'
-mutant "a free on a stream raises no bound" $map \
-    '/^static unsigned give_in_page/,/^}/s/^    binadei_bound_raise_own\(.*/    ;/'
-mutant "what has aged raises no bound" $map \
-    '/^static void age_grains/,/^}/s/^    binadei_bound_raise_own_grains/    if (0) &/'
-mutant "grains that are done raise no bound" $summary \
-    's/^    binadei_bound_raise_grains\(.*/    ;/'
-mutant "who names a word again raises no bound" $summary \
-    's/^        raise_bound\(.*/        ;/'
-mutant "who names a word raises the bound for its own grains" $summary \
-    's/if \(is_named\)/if (0)/'
-mutant "who names a stream's word again raises no bound" $map_take \
-    's/^    binadei_bound_raise_own_grains/    if (0) &/'
-mutant "chunks that are done raise no bound" $summary \
-    's/^    binadei_bound_raise_chunks\(.*/    ;/'
-mutant "a bound is raised to what is freed alone" $raise \
-    's/end_of\(near, chunks, end\) - start_of\(near, chunks, at\)/(chunks, end - at)/'
-mutant "a bound is raised without the run before" $raise \
-    's/- start_of\(near, chunks, at\)/- at/'
-mutant "a bound is raised without the run behind" $raise \
-    's/end_of\(near, chunks, end\) -/end -/'
-mutant "a bound is raised without whole chunks beside" $raise \
-    's/if \(chunks >> chunk & 1\)/if (0)/'
-mutant "a bound is raised without the other map" $raise \
-    's/i < near->count/i < 1/'
-mutant "who frees leaves the mark of who looks" $raise \
-    's/if \(!known\)/if (!known || known == BINADEI_BOUND_LOOKING)/'
-mutant "who raises a bound leaves its bits" $bound \
-    '/^static inline void binadei_bound_was_raised/,/^}/s/i < BINADEI_BOUND_PLANES/i < 0/'
-mutant "who lowers a bound does not look again" $bound \
-    's/^    if \(is_changed\)/    if (0 \&\& is_changed)/'
-mutant "a search passes pages beside whole ones" $fit \
-    's/neighbours\(whole \| \(scan->own_open & scan->done_open\), whole \| open\)/0/'
-mutant "a search passes pages with half of a run" $fit \
-    's/neighbours\(may_have\(scan, needed \/ 2\), open\)/0/'
-mutant "a search passes the last page of a group" $fit \
-    's/UINT64_C\(1\) << \(BINADEI_WORD_BITS - 1\) \| 1;/1;/'
-mutant "a bound is noted whatever was freed meanwhile" $bound \
-    '/^static inline void binadei_bound_note/,/^}/s/^    if \(look\.mark &&/    uint32_t seen = bounds->of[page_bit];\n&/
-     s/of\[page_bit\], &look\.mark,/of[page_bit], \&seen,/'
-mutant "two looks have one mark" $bound \
-    's/\(\(seen >> BINADEI_BOUND_BITS\) \+ 1\)/((seen >> BINADEI_BOUND_BITS))/'
+    's/= grains > BINADEI_PAGE_GRAINS/= 0/'
 mutant "a search sees no chunks of the stream" $fit \
     's/free_chunks\(scan, page\);/free_chunks(\&(struct scan){.view = scan->view}, page);/'
+
+# The index, and good fits by it.
+mutant "a bin has no runs as short as its least" $bins \
+    's/\(part << /((part + 1) << /'
+mutant "a run is noted a bin too high" $index \
+    's/unsigned bin = binadei_index_bin\(grains\);/unsigned bin = binadei_index_bin(grains + grains \/ 8);/'
+mutant "a run is noted where it ends" $index \
+    's/binadei_grain_at\(start\)/binadei_grain_at(start + grains)/'
+mutant "a group is not named" $index \
+    's/^    set\(&leaf->groups.*/    ;/'
+mutant "a bin is not named" $index \
+    's/^    set\(&leaf->bins.*/    ;/'
+mutant "who clears a bit does not look again" $index \
+    's/if \(binadei_load_relaxed\(below\)\)/if (0)/'
+mutant "what is freed is noted alone" $index \
+    '/^void binadei_index_note_around/,/^}/{ s/= binadei_run_start\(kind, start\)/= start/; s/binadei_run_end\(kind, end\)/end/ }'
+mutant "the left side of what was taken is not noted" $index \
+    '/^void binadei_index_note_sides/,/^}/s/^    binadei_index_note\(kind, first, start - first\);/    (void)first;/'
+mutant "the right side of what was taken is not noted" $index \
+    '/^void binadei_index_note_sides/,/^}/s/^    binadei_index_note\(kind, end.*/    (void)end;/'
+mutant "a search begins in the next bin" $good_fit \
+    's/search->first_bin = binadei_index_bin\(grains\)/search->first_bin = binadei_index_bin(grains) + 1/'
+mutant "a search ends in the first bin" $good_fit \
+    's/\{at->bin \+ 1, 0\}/{BINADEI_INDEX_BINS, 0}/'
+mutant "a search ends at a fit that is gone" $good_fit \
+    's/while \(!claim\(&best, out\)\)/while (!claim(\&best, out) \&\& 0)/'
+mutant "runs that a look leaves are not noted" $good_fit \
+    '/^static void end_run/,/^}/s/^    binadei_index_note\(visit->kind.*/    ;/'
+mutant "a fit that is not the best is not noted" $good_fit \
+    '/^static bool find/,/^}/s/^            note_best\(&visit\);/            ;/'
+mutant "the first fit of a bin is taken" $good_fit \
+    's/#define FITS 4U/#define FITS 1U/'
+mutant "the worst fit of a page is taken" $good_fit \
+    's/run\.grains < visit->best\.grains/run.grains > visit->best.grains/'
+mutant "what is done goes before the stream's own" $good_fit \
+    's/search->at\[1\]\.bin < search->at\[0\]\.bin/search->at[1].bin <= search->at[0].bin/'
+mutant "a good fit ignores what is skipped" $good_fit \
+    's/needed \+ skipped;/needed + 0 * skipped;/'
+mutant "a run ends with its page" $extent \
+    '/^uint64_t binadei_run_end/,/^}/s/while \(at < limit\)/limit = at \/ BINADEI_PAGE_GRAINS * BINADEI_PAGE_GRAINS + BINADEI_PAGE_GRAINS; while (at < limit)/'
+mutant "a run has no whole pages before it" $extent \
+    '/^uint64_t binadei_run_start/,/^}/s/if \(whole\)/if (0 \&\& whole)/'
+mutant "a run is read of one map" $extent \
+    's/words\.count = BINADEI_AGES;/words.count = 1;/'
+mutant "what is done is not noted where it came from a stream" $map \
+    '/^static void note_done/,/^}/s/^        binadei_index_note_around/        if (0) &/'
+mutant "what a stream frees is not noted" $map \
+    's/^        binadei_index_note_around\(&own/        if (0) &/'
+mutant "what is given is not noted" $give \
+    's/^    binadei_index_note_around/    if (0) &/'
+mutant "the rest of a page that is opened is not noted" $take \
+    '/^static uint32_t open_page/,/^}/s/^    note_sides/    if (0) &/'
+mutant "the sides of a claim are not noted" $claim \
+    's/^    if \(!claim\.is_failed\)$/    if (0)/'
 part=()
 
 # Memory orders. This machine may keep them anyway; a sanitizer can tell.

@@ -211,7 +211,7 @@ static void verify(struct race_arena *arena)
     uint64_t free_grains =
         buddy_probe_free_grains(arena->buddy) + race_streams_verify(arena);
     if (free_grains + arena->held_grains != grains)
-        race_fail(arena, "B6, M6: grains are lost or doubled", free_grains);
+        race_fail(arena, "B6, M5: grains are lost or doubled", free_grains);
 }
 
 void race_settle(struct race_arena *arena)

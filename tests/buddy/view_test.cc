@@ -146,31 +146,12 @@ TEST(ViewTake, IsContentWithALowFitThatLeavesLittleOver)
     EXPECT_EQ(test.Take(test.Union(), 160), kPage);
 }
 
-TEST(ViewTake, TakesWhatItsOwnMapsHaveAloneWhereItIsCrowded)
-{
-    MapsUnderTest test(4);
-    ASSERT_EQ(test.Give(3 * kPage, 200), PROBE_GIVEN);
-    ASSERT_TRUE(test.Finish(kPage, 150));
-    EXPECT_EQ(test.Take(test.Crowded(), 100), kPage);
-    ASSERT_TRUE(test.Finish(0, 190));
-    EXPECT_EQ(test.Take(test.Crowded(), 190), 3 * kPage);
-}
-
-TEST(ViewTake, PutsARunTogetherWhereItIsCrowdedAndNeitherHasOne)
-{
-    MapsUnderTest test(2);
-    ASSERT_EQ(test.Give(kPage - 50, 50), PROBE_GIVEN);
-    ASSERT_TRUE(test.Finish(kPage, 50));
-    EXPECT_EQ(test.Take(test.Crowded(), 100), kPage - 50);
-}
-
-TEST(ViewTake, WantsLongRunsExactWhereItIsNotCrowded)
+TEST(ViewTake, WantsLongRunsExact)
 {
     MapsUnderTest test(9);
     ASSERT_EQ(test.Give(0, 4 * kPage + 10), PROBE_GIVEN);
     ASSERT_EQ(test.Give(5 * kPage, 4 * kPage), PROBE_GIVEN);
     EXPECT_EQ(test.Take(test.Union(), 4 * kPage), 5 * kPage);
-    EXPECT_EQ(test.Take(test.Crowded(), 4 * kPage), 0U);
 }
 
 TEST(ViewTake, LooksAgainWhereSomethingWasFreedSince)

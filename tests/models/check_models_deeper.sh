@@ -18,9 +18,6 @@ holds words.pml -DTHREADS=3 -DROUNDS=2
 holds words.pml -DTHREADS=2 -DROUNDS=5
 holds words.pml -DTHREADS=2 -DROUNDS=2 -DPAGES=2
 holds summary.pml -DTHREADS=2 -DROUNDS=3
-holds bounds.pml -DTAKERS=0 -DLENGTH=6
-holds bounds.pml -DGIVERS=1 -DLENGTH=6
-holds bounds.pml -DAGES=2 -DGIVERS=1 -DSPLITS=0
 holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
 holds depot.pml -DROUNDS=4
 holds guards.pml -DRECORDERS=3 -DROUNDS=2

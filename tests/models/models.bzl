@@ -8,37 +8,6 @@ _TWICE = "-DTHREADS=2,-DROUNDS=2,"
 
 # By model: the arguments of check_model.sh.
 MODELS = {
-    "bounds": [
-        "holds:-DTAKERS=0",
-        "holds:-DGIVERS=1",
-        "holds:-DLENGTH=1,-DSPLITS=0",
-        "holds:-DGIVERS=1,-DTAKERS=0,-DLOOKERS=2",
-        "holds:-DAGES=2,-DTAKERS=0,-DGIVERS=1",
-        "holds:-DAGES=2,-DGIVERS=1,-DMOVERS=0",
-    ] + _broken([
-        "BOUND_FIRST",
-        "WORDS_FIRST",
-        "LEAVE_MARKED",
-        "NOTE_BY_STORE",
-        "MARK_LATE",
-        "ONE_CHUNK",
-        "RETIRE_EARLY",
-        "RAISE_BY_STORE",
-        "RAISE_ONCE",
-        "CROSSER_ALONE",
-    ], "-DTAKERS=0,") + _broken([
-        "LOWER_UNRAISED",
-        "OPEN_UNRAISED",
-        "OPEN_PAGE_UNRAISED",
-        "AGES=2,-DMOVERS=0,-DLOWER_UNRAISED",
-        "TAKERS=0,-DLOOKERS=2,-DNO_COUNT",
-        "AGES=2,-DTAKERS=0,-DMOVE_UNRAISED",
-        "AGES=2,-DTAKERS=0,-DMOVE_EARLY",
-        "AGES=2,-DTAKERS=0,-DHINT_LATE",
-    ], "-DGIVERS=1,") + _broken(
-        ["LOWER_STALE"],
-        "-DLENGTH=1,-DSPLITS=0,",
-    ),
     "depot": [
         "holds:-DROUNDS=3",
         "holds:-DTHREADS=2,-DROUNDS=4",

@@ -272,31 +272,23 @@ TEST_F(StreamMaps, NeverFailBesideAnIdleDevice)
     }
 }
 
-// A large hole before one that a block of 96 KiB fills: which of them the block
-// gets, and whether memory was found short before.
-TEST_F(StreamMaps, FitWellWhileMemoryIsShort)
+// A large hole before one that a block of 96 KiB fills.
+TEST_F(StreamMaps, FitWell)
 {
-    for (bool is_short : {false, true}) {
-        binade_pool_options options = Small();
-        options.thread_cache_bytes = 0;
-        Pool pool(options);
-        Stream stream;
-        binade_devptr large = pool.Alloc(3 * kMiB, stream);
-        binade_devptr first = pool.Alloc(512 * kKiB, stream);
-        binade_devptr fitting = pool.Alloc(96 * kKiB, stream);
-        binade_devptr second = pool.Alloc(512 * kKiB, stream);
-        ASSERT_LT(large, fitting);
-        pool.Free(large, stream);
-        pool.Free(fitting, stream);
-        if (is_short) {
-            EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
-                      binade_alloc(pool, 8 * kMiB, stream, &address));
-        }
-        binade_devptr block = pool.Alloc(96 * kKiB, stream);
-        EXPECT_EQ(is_short, block == fitting);
-        for (binade_devptr one : {first, second, block})
-            pool.Free(one, stream);
-    }
+    binade_pool_options options = Small();
+    options.thread_cache_bytes = 0;
+    Pool pool(options);
+    Stream stream;
+    binade_devptr large = pool.Alloc(3 * kMiB, stream);
+    binade_devptr first = pool.Alloc(512 * kKiB, stream);
+    binade_devptr fitting = pool.Alloc(96 * kKiB, stream);
+    binade_devptr second = pool.Alloc(512 * kKiB, stream);
+    ASSERT_LT(large, fitting);
+    pool.Free(large, stream);
+    pool.Free(fitting, stream);
+    EXPECT_EQ(fitting, pool.Alloc(96 * kKiB, stream));
+    for (binade_devptr one : {first, second, fitting})
+        pool.Free(one, stream);
 }
 
 // However late, and by whichever thread: the map knows.

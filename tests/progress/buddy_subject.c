@@ -178,11 +178,12 @@ static void take_a_last_one(struct game *game, struct player *player)
         hold(player, start, grains);
 }
 
-/* By the best fit; at times as if others had failed to get theirs, so that it is
- * searched for under the lock. */
+/* By a good fit or the best; at times as if others had failed to get theirs, so
+ * that it is searched for under the lock. */
 static void take_a_view(struct game *game, struct player *player)
 {
-    const struct map_probe_view view = {game->buddy, game->maps, false, false};
+    const struct map_probe_view view = {game->buddy, game->maps, false,
+                                        choose(player, 2)};
     uint64_t grains = 1 + choose(player, PROBE_PAGE_GRAINS / 2);
     bool is_contended = choose(player, 2);
     uint64_t start;

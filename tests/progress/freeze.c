@@ -60,14 +60,6 @@ void freeze_release(void)
     freeze_release_until(0);
 }
 
-void freeze_turn_to(const char *step)
-{
-    pthread_mutex_lock(&lock);
-    if (freeze_is_on())
-        stopped->step = step;
-    pthread_mutex_unlock(&lock);
-}
-
 void freeze_release_until(uint32_t visits)
 {
     pthread_mutex_lock(&lock);

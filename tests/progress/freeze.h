@@ -26,8 +26,6 @@ struct freeze_wish *freeze_followed(void);
 /* Whether a thread stands still now. Any thread. */
 bool freeze_is_on(void);
 
-/* Of the one that stands still: where it stops next. */
-void freeze_turn_to(const char *step);
 /* Lets it go on, until it has visited its step so many more times; 0: for
  * good. */
 void freeze_release_until(uint32_t visits);

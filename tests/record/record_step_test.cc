@@ -118,7 +118,7 @@ TEST_F(Recorder, HasAFreeBeforeTheNextLifeOfItsBlock)
         options.largest_segment_bytes = 2 << 20;
     ASSERT_NO_FATAL_FAILURE(Begin("free", options));
     freed_on = BINADE_STREAM_DONE;
-    Freeze("give.page_given");
+    Freeze("range.given");
     std::vector<binade_devptr> taken;
     while (taken.empty() || taken.back() != block) {
         taken.push_back(0);

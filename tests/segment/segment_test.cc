@@ -156,16 +156,18 @@ TEST(SegmentsGrow, GivesALargerRequestASegmentOfItsOwn)
     EXPECT_EQ(std::vector<uint64_t>{12 * kMiB}, source.Asked());
 }
 
-TEST(SegmentsGrow, LetsRequestsBelow10MiBShare20)
+// As much as is reserved, at least twice the request and at most 20 MiB.
+TEST(SegmentsGrow, LetsRequestsBelow10MiBShare)
 {
     FakeSource source;
     segment_probe_options options = Roomy();
     options.first_bytes = 2 * kMiB;
     Segments segments(source.Table(), options);
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(kMiB + 1));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(10 * kMiB - 1));
-    ASSERT_EQ(BINADE_OK, segments.GrowAnew(kMiB));
-    EXPECT_EQ((std::vector<uint64_t>{20 * kMiB, 20 * kMiB, 10 * kMiB}),
+    for (uint64_t size :
+         {kMiB + 1, 2 * kMiB + 1, 2 * kMiB + 1, 10 * kMiB - 1, 3 * kMiB})
+        ASSERT_EQ(BINADE_OK, segments.GrowAnew(size));
+    EXPECT_EQ((std::vector<uint64_t>{4 * kMiB, 8 * kMiB, 12 * kMiB, 20 * kMiB,
+                                     20 * kMiB}),
               source.Asked());
 }
 

@@ -3,8 +3,8 @@
  */
 #include "tests/support/map_probe.h"
 
+#include "pool/buddy/extent.h"
 #include "pool/buddy/map.h"
-#include "pool/buddy/map_state.h"
 
 _Static_assert((int)PROBE_FRESH == (int)BINADEI_FRESH, "the same");
 _Static_assert((int)PROBE_AGEING == (int)BINADEI_AGEING, "the same");
@@ -80,7 +80,7 @@ uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
 static struct binadei_view view_of_probe(const struct map_probe_view *view)
 {
     return (struct binadei_view){view->buddy, view->maps, view->is_own_only,
-                                 view->is_apart};
+                                 view->is_good_enough ? UINT64_MAX : 0};
 }
 
 bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
@@ -91,6 +91,17 @@ bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
     binadei_grain out;
     bool is_taken =
         binadei_view_take(&own, grains, alignment, is_thorough, &out);
+    if (is_taken)
+        *out_start = out.index;
+    return is_taken;
+}
+
+bool map_probe_good_fit(const struct map_probe_view *view, uint64_t grains,
+                        uint32_t alignment, uint64_t *out_start)
+{
+    const struct binadei_view own = view_of_probe(view);
+    binadei_grain out;
+    bool is_taken = binadei_view_take_good(&own, grains, alignment, &out);
     if (is_taken)
         *out_start = out.index;
     return is_taken;
@@ -229,26 +240,4 @@ void map_probe_write_chunks(struct binadei_maps *maps, enum map_probe_age age,
         binadei_maps_group_at(maps, page / BINADEI_WORD_BITS);
     binadei_store_relaxed(&group->ages[age].chunks[page % BINADEI_WORD_BITS],
                           word);
-}
-
-static struct binadei_bounds *bounds_of(struct binadei_maps *maps,
-                                        uint32_t page)
-{
-    return &binadei_maps_group_at(maps, page / BINADEI_WORD_BITS)->bounds;
-}
-
-void map_probe_write_bound(struct binadei_maps *maps, uint32_t page,
-                           uint32_t grains)
-{
-    struct binadei_bounds *bounds = bounds_of(maps, page);
-    unsigned bit = page % BINADEI_WORD_BITS;
-    atomic_store_explicit(&bounds->of[bit], 0, memory_order_relaxed);
-    binadei_bound_note(bounds, bit, binadei_bound_look(&bounds->of[bit]),
-                       grains);
-}
-
-void map_probe_begin_look(struct binadei_maps *maps, uint32_t page)
-{
-    (void)binadei_bound_look(
-        &bounds_of(maps, page)->of[page % BINADEI_WORD_BITS]);
 }

@@ -31,7 +31,7 @@ struct map_probe_view {
     struct binadei_buddy *buddy;
     struct binadei_maps *maps; /* NULL: done memory only */
     bool is_own_only;
-    bool is_apart;
+    bool is_good_enough; /* a good fit, before the best is looked for */
 };
 
 /* NULL: no memory. */
@@ -57,6 +57,9 @@ uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
 bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
                          uint32_t alignment, bool is_thorough,
                          uint64_t *out_start);
+/* By the index alone. */
+bool map_probe_good_fit(const struct map_probe_view *view, uint64_t grains,
+                        uint32_t alignment, uint64_t *out_start);
 bool map_probe_view_claim(const struct map_probe_view *view, uint64_t start,
                           uint64_t grains);
 
@@ -86,12 +89,6 @@ void map_probe_write_grains(struct binadei_maps *maps, enum map_probe_age age,
                             uint64_t chunk, uint64_t word);
 void map_probe_write_chunks(struct binadei_maps *maps, enum map_probe_age age,
                             uint32_t page, uint64_t word);
-
-/* Of a page, as if somebody had looked and found no longer run. */
-void map_probe_write_bound(struct binadei_maps *maps, uint32_t page,
-                           uint32_t grains);
-/* As somebody who then goes no further. */
-void map_probe_begin_look(struct binadei_maps *maps, uint32_t page);
 
 #ifdef __cplusplus
 }

@@ -96,9 +96,10 @@ typedef struct binade_pool_options {
     /** Most that the pool ever reserves; 0: what the device has. [limit] */
     uint64_t limit_bytes;
     /** A segment has at least the first size, 2 MiB by default: 2 MiB for
-     *  requests up to 1 MiB, 20 MiB below 10 MiB, otherwise the request's own
-     *  size; or a quarter of what is reserved, up to the largest size, 1 GiB by
-     *  default, where that is eight times the request. Multiples of 2 MiB.
+     *  requests up to 1 MiB; below 10 MiB as much as is reserved, at least twice
+     *  the request and at most 20 MiB; otherwise the request's own size; or a
+     *  quarter of what is reserved, up to the largest size, 1 GiB by default,
+     *  where that is eight times the request. Multiples of 2 MiB.
      *  [first_segment, largest_segment] */
     uint64_t first_segment_bytes;
     uint64_t largest_segment_bytes;

@@ -1,0 +1,95 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Free memory of one kind, which is what is done or what one stream's maps have,
+ * read as runs of grains. For the files of this folder only.
+ */
+#ifndef BINADE_POOL_BUDDY_EXTENT_H_
+#define BINADE_POOL_BUDDY_EXTENT_H_
+
+#include "pool/buddy/map_state.h"
+
+struct binadei_kind {
+    struct binadei_buddy *buddy;
+    struct binadei_maps *maps; /* NULL: what is done */
+};
+
+/* The words of a page, in one map or in a stream's two. */
+struct binadei_page_words {
+    unsigned count; /* maps; 0: nothing was ever free there */
+    unsigned page_bit;
+    const binadei_atomic_word *pages[BINADEI_AGES];
+    const binadei_atomic_word *chunks[BINADEI_AGES];
+    const binadei_atomic_word *cut[BINADEI_AGES];    /* chunks with grains */
+    const binadei_atomic_word *grains[BINADEI_AGES]; /* NULL: none are free */
+};
+
+struct binadei_page_words binadei_page_words_of(const struct binadei_kind *kind,
+                                                binadei_page page);
+
+/* What is free in any of the maps, of pages of the group, of chunks of the page, or
+ * chunks that may have grains. relaxed, here and below: advice. */
+static inline uint64_t
+binadei_page_words_any(const struct binadei_page_words *words,
+                       const binadei_atomic_word *const level[BINADEI_AGES])
+{
+    uint64_t any = 0;
+    for (unsigned i = 0; i < words->count; i++)
+        any |= binadei_load_relaxed(level[i]);
+    return any;
+}
+
+/* The same of one chunk's grains. */
+static inline uint64_t
+binadei_page_words_grains(const struct binadei_page_words *words,
+                          unsigned chunk)
+{
+    uint64_t any = 0;
+    for (unsigned i = 0; i < words->count; i++)
+        if (words->grains[i])
+            any |= binadei_load_relaxed(&words->grains[i][chunk]);
+    return any;
+}
+
+/* Where the free run ends that begins at grain `at` of a page, and where the one
+ * begins that ends before it; no further than the page. */
+unsigned binadei_page_run_end(const struct binadei_page_words *words,
+                              unsigned at);
+unsigned binadei_page_run_start(const struct binadei_page_words *words,
+                                unsigned at);
+
+/* good_fit.c: as binadei_view_take(), by the index; false does not mean that
+ * there is none. */
+bool binadei_view_take_good(const struct binadei_view *view, uint64_t grains,
+                            uint32_t alignment, binadei_grain *out);
+
+/* index.c: notes a run; shorter ones than the index has are left out. */
+void binadei_index_note(const struct binadei_kind *kind, uint64_t start,
+                        uint64_t grains);
+
+/* Notes the run that grains [start, end), which were freed, are part of. */
+void binadei_index_note_around(const struct binadei_kind *kind, uint64_t start,
+                               uint64_t end);
+/* Notes what is free on both sides of grains [start, end), which were taken. */
+void binadei_index_note_sides(const struct binadei_kind *kind, uint64_t start,
+                              uint64_t end);
+
+/* A place in the index: pages in order of bins, and of addresses in a bin. */
+struct binadei_index_at {
+    unsigned bin;
+    uint32_t page;
+};
+
+/* The next page with a bit, from a place on; false: there is none. */
+bool binadei_index_find(const struct binadei_kind *kind,
+                        struct binadei_index_at *at);
+/* Takes its bit off; false: another has. */
+bool binadei_index_take(const struct binadei_kind *kind,
+                        const struct binadei_index_at *at);
+
+/* The same from page to page, no further than BINADEI_INDEX_MOST grains or a
+ * little more. */
+uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at);
+uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at);
+
+#endif

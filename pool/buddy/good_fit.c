@@ -1,0 +1,235 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A good fit by the index: of the lowest bin in which a page has a run that is
+ * long enough, in the stream's own maps or in what is done, the best of a few
+ * pages. Who looks at a page takes its bit off first, so that others go elsewhere,
+ * and notes all runs that it sees and leaves.
+ */
+#include "pool/buddy/extent.h"
+
+/* Pages that a search looks at before it gives up, and in the first bin, where
+ * runs may be too short; and those that have a fit. */
+#define VISITS 36U
+#define FIRST_VISITS 12U
+#define FITS 4U
+/* A fit that leaves at most this part of what is needed is good enough. */
+#define TIGHT_PART 16U
+
+#define KINDS 2U
+
+struct run {
+    uint64_t start;
+    uint64_t grains; /* 0: none */
+};
+
+struct visit {
+    const struct binadei_kind *kind;
+    uint64_t least; /* grains; shorter runs are not looked at */
+    uint64_t needed;
+    uint64_t alignment;
+    uint64_t page_base;
+    struct run run; /* what is being put together; grains of the page */
+    struct run best;
+};
+
+static bool fits(const struct visit *visit, const struct run *run)
+{
+    uint64_t skipped = -run->start & (visit->alignment - 1);
+    return run->grains >= visit->needed + skipped;
+}
+
+/* As long as the run is, in the page and beyond. */
+static struct run whole_run(const struct visit *visit)
+{
+    uint64_t first = visit->page_base + visit->run.start;
+    uint64_t last = first + visit->run.grains;
+    if (visit->run.start == 0 && first)
+        first = binadei_run_start(visit->kind, first);
+    if (last == visit->page_base + BINADEI_PAGE_GRAINS)
+        last = binadei_run_end(visit->kind, last);
+    return (struct run){first, last - first};
+}
+
+/* The better one stays, the other one is noted. */
+static void end_run(struct visit *visit)
+{
+    if (!visit->run.grains)
+        return;
+    struct run run = whole_run(visit);
+    visit->run.grains = 0;
+    if (run.grains < visit->least)
+        return;
+    if (fits(visit, &run) &&
+        (!visit->best.grains || run.grains < visit->best.grains)) {
+        struct run worse = visit->best;
+        visit->best = run;
+        run = worse;
+    }
+    binadei_index_note(visit->kind, run.start, run.grains);
+}
+
+static void add_free(struct visit *visit, uint64_t start, uint64_t grains)
+{
+    if (visit->run.start + visit->run.grains != start) {
+        end_run(visit);
+        visit->run.start = start;
+    }
+    visit->run.grains += grains;
+}
+
+static void add_runs(struct visit *visit, uint64_t base, uint64_t unit,
+                     uint64_t word)
+{
+    while (word) {
+        unsigned start;
+        unsigned length;
+        word &= ~binadei_word_first_run(word, &start, &length);
+        add_free(visit, base + start * unit, length * unit);
+    }
+}
+
+/* Runs of the page, of a chunk at least, the best of them in `best`. */
+static void look(struct visit *visit, binadei_page page)
+{
+    struct binadei_page_words words = binadei_page_words_of(visit->kind, page);
+    uint64_t chunks = binadei_page_words_any(&words, words.chunks);
+    uint64_t units = chunks | binadei_page_words_any(&words, words.cut);
+    visit->page_base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
+    if (binadei_page_words_any(&words, words.pages) >> words.page_bit & 1)
+        chunks = units = BINADEI_WORD_FULL;
+    while (units) {
+        unsigned bit = binadei_word_lowest(units);
+        if (chunks >> bit & 1) {
+            unsigned length;
+            units &= ~binadei_word_first_run(chunks & units, &bit, &length);
+            add_free(visit, (uint64_t)bit * BINADEI_CHUNK_GRAINS,
+                     (uint64_t)length * BINADEI_CHUNK_GRAINS);
+            continue;
+        }
+        /* Within one chunk there is no run of a chunk. */
+        add_runs(visit, (uint64_t)bit * BINADEI_CHUNK_GRAINS, 1,
+                 binadei_word_ends(binadei_page_words_grains(&words, bit)));
+        units &= units - 1;
+    }
+    end_run(visit);
+}
+
+static void note_best(const struct visit *visit)
+{
+    if (visit->best.grains)
+        binadei_index_note(visit->kind, visit->best.start, visit->best.grains);
+}
+
+/* The best fit of a visit. Where a part of it has gone meanwhile, whoever took that
+ * has noted what is left, and so does the claim with what it gives back. */
+static bool claim(const struct visit *visit, binadei_grain *out)
+{
+    const struct binadei_view view = {.buddy = visit->kind->buddy,
+                                      .maps = visit->kind->maps,
+                                      .is_own_only = visit->kind->maps != NULL};
+    *out = binadei_grain_at((visit->best.start + visit->alignment - 1) &
+                            ~(visit->alignment - 1));
+    BINADEI_STEP("index.looked");
+    return binadei_view_claim(&view, *out, visit->needed);
+}
+
+/* Where a search is: in the index of each kind of memory that it may take. */
+struct search {
+    struct binadei_kind kinds[KINDS];
+    struct binadei_index_at at[KINDS];
+    bool is_there[KINDS]; /* a page is at that place */
+    unsigned first_bin;
+    unsigned visits;
+};
+
+static void start(struct search *search, const struct binadei_view *view,
+                  uint64_t grains)
+{
+    search->first_bin = binadei_index_bin(grains);
+    for (unsigned i = 0; i < KINDS; i++) {
+        bool is_own = i == 0;
+        bool is_wanted = is_own ? view->maps != NULL : !view->is_own_only;
+        search->kinds[i] =
+            (struct binadei_kind){view->buddy, is_own ? view->maps : NULL};
+        search->at[i] = (struct binadei_index_at){search->first_bin, 0};
+        search->is_there[i] =
+            is_wanted && binadei_index_find(&search->kinds[i], &search->at[i]);
+    }
+}
+
+/* The kind of memory whose next page is in the lower bin; KINDS: there is no
+ * page, or the search has looked at enough. */
+static unsigned next_kind(struct search *search)
+{
+    unsigned kind =
+        !search->is_there[0] ||
+        (search->is_there[1] && search->at[1].bin < search->at[0].bin);
+    return search->is_there[kind] && search->visits < VISITS ? kind : KINDS;
+}
+
+static void go_on(struct search *search, unsigned kind)
+{
+    struct binadei_index_at *at = &search->at[kind];
+    at->page++;
+    if (at->bin == search->first_bin && search->visits >= FIRST_VISITS)
+        *at = (struct binadei_index_at){at->bin + 1, 0};
+    search->is_there[kind] = binadei_index_find(&search->kinds[kind], at);
+}
+
+/* The next page's best fit, in `visit`, which keeps what it says of the size. */
+static void visit_next(struct search *search, unsigned kind,
+                       struct visit *visit)
+{
+    const struct binadei_index_at *at = &search->at[kind];
+    visit->kind = &search->kinds[kind];
+    visit->least = binadei_index_bin_grains(at->bin);
+    visit->run = visit->best = (struct run){0, 0};
+    search->visits++;
+    if (binadei_index_take(visit->kind, at))
+        look(visit, (binadei_page){at->page});
+    go_on(search, kind);
+}
+
+/* The best of a few pages of the lowest bin that has a fit. */
+static bool find(struct search *search, struct visit *best)
+{
+    unsigned bin = 0;
+    unsigned kind;
+    for (unsigned fits = 0;
+         fits < FITS && (kind = next_kind(search)) < KINDS;) {
+        struct visit visit = *best;
+        if (best->best.grains &&
+            (search->at[kind].bin > bin ||
+             best->best.grains - best->needed <= best->needed / TIGHT_PART))
+            break;
+        bin = search->at[kind].bin;
+        visit_next(search, kind, &visit);
+        if (!visit.best.grains)
+            continue;
+        fits++;
+        if (best->best.grains && best->best.grains <= visit.best.grains) {
+            note_best(&visit);
+            continue;
+        }
+        note_best(best);
+        *best = visit;
+    }
+    return best->best.grains != 0;
+}
+
+bool binadei_view_take_good(const struct binadei_view *view, uint64_t grains,
+                            uint32_t alignment, binadei_grain *out)
+{
+    struct search search = {.visits = 0};
+    struct visit best;
+    if (grains < BINADEI_INDEX_LEAST || grains > BINADEI_INDEX_MOST / 2)
+        return false;
+    do {
+        best = (struct visit){.needed = grains, .alignment = alignment};
+        start(&search, view, grains);
+        if (!find(&search, &best))
+            return false;
+    } while (!claim(&best, out));
+    return true;
+}

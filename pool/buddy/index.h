@@ -1,0 +1,63 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * An index of free runs by their length, so that a search goes to a page that
+ * has a run of about the right length at once: a bin for each eighth of a binary
+ * order, and in each bin a bit for the page in which such a run begins. The index
+ * of what is done and those of streams are apart. All of it is advice: a bit may
+ * be left behind by a run that is gone, and a run may have none; the best fit of
+ * all (fit.c) looks at the words themselves. For the files of this folder only.
+ *
+ * Bins by parts of a binary order are of M. Masmano, I. Ripoll, A. Crespo, J.
+ * Real: TLSF: a New Dynamic Memory Allocator for Real-Time Systems (ECRTS 2004).
+ */
+#ifndef BINADE_POOL_BUDDY_INDEX_H_
+#define BINADE_POOL_BUDDY_INDEX_H_
+
+#include "pool/base/atomics.h"
+#include "pool/buddy/units.h"
+
+/* Grains: a chunk at least; what is longer than the most is as long. */
+#define BINADEI_INDEX_LEAST BINADEI_CHUNK_GRAINS
+#define BINADEI_INDEX_MOST (UINT64_C(1) << 18)
+#define BINADEI_INDEX_PARTS_BITS 3U
+/* Twelve binary orders. */
+#define BINADEI_INDEX_BINS (12U << BINADEI_INDEX_PARTS_BITS)
+#define BINADEI_INDEX_BIN_WORDS ((BINADEI_INDEX_BINS - 1) / 64 + 1)
+
+/* Edge: none; relaxed, on all words below. */
+
+/* Of the pages of a group, a bit each. */
+struct binadei_index_group {
+    binadei_atomic_word pages[BINADEI_INDEX_BINS];
+};
+
+#define BINADEI_LEAF_GROUPS 64U
+
+/* Of 64 groups, a bit each; and which of these words are not 0. */
+struct binadei_index_leaf {
+    binadei_atomic_word bins[BINADEI_INDEX_BIN_WORDS];
+    binadei_atomic_word groups[BINADEI_INDEX_BINS];
+};
+
+/* The bin of a run of at least BINADEI_INDEX_LEAST grains; and the least length
+ * in a bin. */
+static inline unsigned binadei_index_bin(uint64_t grains)
+{
+    if (grains >= BINADEI_INDEX_MOST)
+        return BINADEI_INDEX_BINS - 1;
+    unsigned order = 63U - (unsigned)__builtin_clzll(grains);
+    unsigned part = (unsigned)(grains >> (order - BINADEI_INDEX_PARTS_BITS)) &
+                    ((1U << BINADEI_INDEX_PARTS_BITS) - 1);
+    return ((order - 6U) << BINADEI_INDEX_PARTS_BITS) + part;
+}
+
+static inline uint64_t binadei_index_bin_grains(unsigned bin)
+{
+    unsigned order = 6U + (bin >> BINADEI_INDEX_PARTS_BITS);
+    uint64_t part = bin & ((1U << BINADEI_INDEX_PARTS_BITS) - 1);
+    return (UINT64_C(1) << order) +
+           (part << (order - BINADEI_INDEX_PARTS_BITS));
+}
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Each case begins with a few groups of pages of which nothing is free, and two
+ * streams. Wrong places are kept as text, the first of them.
+ */
+#include "tests/buddy/good_fits.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tests/support/buddy_probe.h"
+#include "tests/support/map_probe.h"
+
+/* More groups than one, and than the first leaf has. */
+#define PAGES (UINT64_C(64) * 64 + 200)
+#define CHUNK ((uint64_t)PROBE_CHUNK_GRAINS)
+#define PAGE ((uint64_t)PROBE_PAGE_GRAINS)
+#define NONE UINT64_MAX
+/* What the index has; see pool/buddy/index.h. */
+#define LEAST CHUNK
+#define MOST (UINT64_C(1) << 18)
+
+static char failure[200];
+
+struct game {
+    struct binadei_buddy *buddy;
+    struct binadei_maps *maps;
+    struct binadei_maps *other;
+};
+
+static void fail(const char *what, uint64_t found, uint64_t wanted)
+{
+    if (!failure[0])
+        (void)snprintf(failure, sizeof(failure), "step %s: %lld for %lld", what,
+                       (long long)found, (long long)wanted);
+}
+
+static void expect(const char *what, uint64_t found, uint64_t wanted)
+{
+    if (found != wanted)
+        fail(what, found, wanted);
+}
+
+static void give(struct game *game, uint64_t start, uint64_t grains)
+{
+    expect("give", map_probe_give(game->maps, start, grains), PROBE_GIVEN);
+}
+
+static void finish(struct game *game, uint64_t start, uint64_t grains)
+{
+    expect("finish", buddy_probe_give(game->buddy, NULL, start, grains), true);
+}
+
+static void take(const struct game *game, uint64_t start, uint64_t grains)
+{
+    const struct map_probe_view view = {game->buddy, game->maps, false, false};
+    expect("claim", map_probe_view_claim(&view, start, grains), true);
+}
+
+static uint64_t good_fit(const struct map_probe_view *view, uint64_t grains,
+                         uint32_t alignment)
+{
+    uint64_t start = NONE;
+    (void)map_probe_good_fit(view, grains, alignment, &start);
+    return start;
+}
+
+/* By all that the first stream may take from; of done memory alone. */
+static uint64_t fit(const struct game *game, uint64_t grains)
+{
+    const struct map_probe_view view = {game->buddy, game->maps, false, true};
+    return good_fit(&view, grains, 1);
+}
+
+static uint64_t fit_done(const struct game *game, uint64_t grains)
+{
+    const struct map_probe_view view = {game->buddy, NULL, false, true};
+    return good_fit(&view, grains, 1);
+}
+
+/* One run of each length is found for that length, and for no more. */
+static void every_length(struct game *game)
+{
+    for (uint64_t grains = LEAST; grains <= MOST / 2;
+         grains += grains / 21 + 1) {
+        give(game, 3 * PAGE + 17, grains);
+        expect("one more", fit(game, grains + 1), NONE);
+        expect("as long", fit(game, grains), 3 * PAGE + 17);
+        finish(game, 5, grains);
+        expect("one more that is done", fit(game, grains + 1), NONE);
+        expect("as long, done", fit(game, grains), 5);
+    }
+}
+
+static void lengths_beyond(struct game *game)
+{
+    give(game, 0, 2 * MOST + 5);
+    expect("less than a chunk", fit(game, LEAST - 1), NONE);
+    expect("more than half of the most", fit(game, MOST / 2 + 1), NONE);
+    expect("half of the most", fit(game, MOST / 2), 0);
+    expect("of the rest", fit(game, MOST / 2), MOST / 2);
+}
+
+static void the_lowest_bin(struct game *game)
+{
+    give(game, 10 * PAGE, 1000);
+    give(game, 70 * PAGE, 200);
+    finish(game, 20 * PAGE, 300);
+    finish(game, 140 * PAGE, 150);
+    expect("of what is done", fit(game, 140), 140 * PAGE);
+    expect("of the stream's own", fit(game, 140), 70 * PAGE);
+    expect("the next bin", fit(game, 140), 20 * PAGE);
+    expect("the last", fit(game, 140), 20 * PAGE + 140);
+    expect("the last of all", fit(game, 140), 10 * PAGE);
+}
+
+/* In one bin; and its best of a few pages. */
+static void its_own_before_what_is_done(struct game *game)
+{
+    finish(game, 10 * PAGE, 150);
+    give(game, 70 * PAGE, 150);
+    expect("the stream's own", fit(game, 150), 70 * PAGE);
+    give(game, 71 * PAGE, 159);
+    give(game, 72 * PAGE, 156);
+    give(game, 73 * PAGE, 158);
+    expect("the best of a bin", fit(game, 146), 10 * PAGE);
+    expect("the best that is left", fit(game, 146), 72 * PAGE);
+    expect("what was noted again", fit(game, 146), 73 * PAGE);
+    expect("what was noted again, too", fit(game, 146), 71 * PAGE);
+}
+
+/* Of one page: the best is taken, the others are still known. */
+static void several_in_a_page(struct game *game)
+{
+    give(game, PAGE + 3, 300);
+    give(game, PAGE + 1000, 130);
+    give(game, PAGE + 2000, 280);
+    expect("the best", fit(game, 120), PAGE + 1000);
+    expect("the next", fit(game, 260), PAGE + 2000);
+    expect("the longest", fit(game, 260), PAGE + 3);
+}
+
+static void what_is_left_over(struct game *game)
+{
+    give(game, 100, 3 * PAGE);
+    for (uint64_t i = 0; i < 10; i++)
+        expect("one behind the other", fit(game, 1000), 100 + i * 1000);
+    take(game, 11200, 100);
+    expect("behind what was claimed", fit(game, 1000), 11300);
+    expect("before what was claimed", fit(game, 1000), 10100);
+    finish(game, 60 * PAGE, 8 * PAGE);
+    uint64_t grain = NONE;
+    (void)buddy_probe_take(game->buddy, NULL, 1, 1, 1, &grain);
+    expect("a page was opened", grain, 60 * PAGE);
+    expect("beside a page", fit_done(game, 7 * PAGE + 10), 60 * PAGE + 1);
+}
+
+static void aligned(struct game *game)
+{
+    const struct map_probe_view view = {game->buddy, game->maps, false, true};
+    give(game, PAGE + 10, 300);
+    expect("too short with what is skipped", good_fit(&view, 200, 256), NONE);
+    give(game, 7 * PAGE + 10, 500);
+    expect("the one that has room", good_fit(&view, 200, 256), 7 * PAGE + 256);
+    expect("before it", fit(game, 240), 7 * PAGE + 10);
+    expect("the first", fit(game, 300), PAGE + 10);
+}
+
+/* Runs that go on in other pages, groups and leaves, merged from parts. */
+static void beyond_a_page(struct game *game)
+{
+    uint64_t border = 64 * 64 * PAGE;
+    give(game, border, 3 * PAGE);
+    give(game, border - 70 * PAGE + 9, 70 * PAGE - 9 - 500);
+    give(game, border - 500, 500);
+    expect("all", fit(game, 30 * PAGE), border - 70 * PAGE + 9);
+    expect("the rest", fit(game, 30 * PAGE), border - 40 * PAGE + 9);
+    expect("the end", fit(game, 12 * PAGE), border - 10 * PAGE + 9);
+    expect("what is left", fit(game, PAGE - 9), border + 2 * PAGE + 9);
+}
+
+/* A run is noted with what it merges with. */
+static void merged(struct game *game)
+{
+    give(game, 10, 100);
+    give(game, 110, 100);
+    expect("behind another", fit(game, 200), 10);
+    finish(game, 5 * PAGE + 100, 100);
+    finish(game, 5 * PAGE, 100);
+    expect("before another", fit(game, 200), 5 * PAGE);
+    give(game, 10 * PAGE, 3 * PAGE);
+    give(game, 13 * PAGE, 3000);
+    expect("behind pages", fit(game, 3 * PAGE + 2900), 10 * PAGE);
+    give(game, 21 * PAGE, 3 * PAGE);
+    give(game, 21 * PAGE - 3000, 3000);
+    expect("before pages", fit(game, 3 * PAGE + 2900), 21 * PAGE - 3000);
+}
+
+/* It is found where it is now, and nowhere else. */
+static void moved(struct game *game)
+{
+    const struct map_probe_view other = {game->buddy, game->other, true, true};
+    give(game, PAGE, 2 * PAGE);
+    give(game, 5 * PAGE + 7, 3000);
+    expect("a close", map_probe_close(game->maps), 2 * PAGE + 3000);
+    expect("ageing", fit(game, 3000), 5 * PAGE + 7);
+    (void)map_probe_drain(game->maps, PROBE_AGEING);
+    expect("done", fit_done(game, 2 * PAGE), PAGE);
+    give(game, 9 * PAGE + 7, 3000);
+    (void)map_probe_hand(game->maps, PROBE_FRESH, game->other);
+    expect("no more", fit(game, 3000), NONE);
+    expect("the other's", good_fit(&other, 3000, 1), 9 * PAGE + 7);
+}
+
+/* Runs of the first bin that are too short do not hide those of the next. */
+static void too_short_in_the_first_bin(struct game *game)
+{
+    for (uint64_t i = 0; i < 40; i++)
+        give(game, i * PAGE, 130);
+    give(game, 50 * PAGE, 170);
+    expect("the next bin's", fit(game, 143), 50 * PAGE);
+    expect("none", fit(game, 143), NONE);
+}
+
+/* What was taken elsewhere is passed, and found again when it is free. */
+static void gone(struct game *game)
+{
+    for (uint64_t i = 0; i < 8; i++)
+        give(game, i * PAGE, 500);
+    for (uint64_t i = 0; i < 8; i++)
+        take(game, i * PAGE, 500);
+    expect("nothing", fit(game, 400), NONE);
+    give(game, 5 * PAGE, 500);
+    expect("again", fit(game, 400), 5 * PAGE);
+}
+
+struct kind {
+    const char *name;
+    void (*play)(struct game *game);
+};
+
+static const struct kind kinds[] = {
+    {"EveryLength", every_length},
+    {"LengthsBeyond", lengths_beyond},
+    {"TheLowestBin", the_lowest_bin},
+    {"ItsOwnBeforeWhatIsDone", its_own_before_what_is_done},
+    {"SeveralInAPage", several_in_a_page},
+    {"WhatIsLeftOver", what_is_left_over},
+    {"Aligned", aligned},
+    {"BeyondAPage", beyond_a_page},
+    {"Merged", merged},
+    {"Moved", moved},
+    {"TooShortInTheFirstBin", too_short_in_the_first_bin},
+    {"Gone", gone},
+};
+
+size_t good_fits_count(void)
+{
+    return sizeof(kinds) / sizeof(kinds[0]);
+}
+
+const char *good_fits_name(size_t index)
+{
+    return kinds[index].name;
+}
+
+const char *good_fits_run(size_t index)
+{
+    struct game game = {0};
+    failure[0] = 0;
+    if (buddy_probe_create(PAGES, &game.buddy) != 0)
+        return "no memory";
+    buddy_probe_add(game.buddy, 0, PAGES);
+    game.maps = map_probe_create(game.buddy);
+    game.other = map_probe_create(game.buddy);
+    const struct map_probe_view done = {game.buddy, NULL, false, false};
+    if (game.maps && game.other && map_probe_view_claim(&done, 0, PAGES * PAGE))
+        kinds[index].play(&game);
+    else
+        fail("begin", 0, PAGES);
+    map_probe_destroy(game.other);
+    map_probe_destroy(game.maps);
+    buddy_probe_destroy(game.buddy);
+    return failure[0] ? failure : NULL;
+}
