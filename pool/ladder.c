@@ -431,6 +431,7 @@ static binade_status climb(struct binadei_call *call,
                             "time",
                             request->size_bytes);
     }
+    binadei_reclaim_resting(call);
     binadei_reclaim_some_orphans(call);
     binade_status status = BINADE_OK;
     if (binadei_take(call, request, out))

@@ -157,6 +157,9 @@ bool binadei_reclaim_idle(struct binadei_call *call);
 /* The same, but false where any thread did so a moment ago: whoever waits does so
  * again and again, and those who do not shall have hits. */
 bool binadei_reclaim_idle_at_times(struct binadei_call *call);
+/* Where the caller's caches had no room for others': those of threads that rest
+ * become orphans. */
+void binadei_reclaim_resting(struct binadei_call *call);
 /* Lets the caller's stream wait for another's work, and takes a block of it. */
 bool binadei_hand_over(struct binadei_call *call,
                        const struct binadei_request *request,

@@ -23,6 +23,10 @@
 
 /* Thousands of hits. */
 #define PAUSE_NS UINT64_C(1000000)
+/* A thread rests that has used no cache for so long, which is also how often one
+ * looks; and the part of all time that looks may take. */
+#define REST_NS UINT64_C(10000000)
+#define LOOKS_PART 50U
 
 static bool is_full(const struct binadei_cache *cache)
 {
@@ -42,11 +46,25 @@ static bool holds_any(const struct binadei_member *member)
     return cache != NULL;
 }
 
+/* Whether its thread has used no cache since this was asked last. The registry's
+ * lock held. */
+static bool is_resting(struct binadei_member *member)
+{
+    uint64_t activity = 0;
+    for (const struct binadei_cache *cache = member->caches; cache;
+         cache = cache->next)
+        activity += binadei_cache_activity(cache);
+    bool rests = activity == member->seen_activity;
+    member->seen_activity = activity;
+    return rests;
+}
+
 /* The registry's lock held. */
 static bool is_asked(struct binadei_member *member,
-                     const struct binadei_member *by)
+                     const struct binadei_member *by, bool is_any_meant)
 {
-    if (member == by || !member->thread || !holds_any(member))
+    if (member == by || !member->thread ||
+        !(is_any_meant || is_resting(member)) || !holds_any(member))
         return false;
     /* CL.release: an owner who sees ASKED sees this. */
     atomic_store_explicit(&member->is_wanted, true, memory_order_relaxed);
@@ -91,16 +109,18 @@ static bool take(struct binadei_thread *thread)
     return true;
 }
 
-/* The members of threads that are outside, a chain of orphans; the registry's
- * lock held, so that no thread ends and nobody else asks. */
+/* The members of threads that are outside, of any or of those that rest, a chain
+ * of orphans; the registry's lock held, so that no thread ends and nobody else
+ * asks. */
 static struct binadei_member *take_members(struct binadei_engine *engine,
-                                           struct binadei_member *by)
+                                           struct binadei_member *by,
+                                           bool is_any_meant)
 {
     struct binadei_member *taken = NULL;
     bool is_any_asked = false;
     for (struct binadei_member *member = engine->members; member;
          member = member->of_pool)
-        is_any_asked |= is_asked(member, by);
+        is_any_asked |= is_asked(member, by, is_any_meant);
     if (!is_any_asked)
         return NULL;
     bool is_barred = pass_barrier();
@@ -137,8 +157,34 @@ bool binadei_reclaim_idle_at_times(struct binadei_call *call)
 bool binadei_reclaim_idle(struct binadei_call *call)
 {
     binadei_registry_lock();
-    struct binadei_member *taken = take_members(call->engine, call->member);
+    struct binadei_member *taken =
+        take_members(call->engine, call->member, true);
     binadei_registry_unlock();
     BINADEI_STEP("idle.taken");
     return binadei_adopt_all(call->member, taken);
+}
+
+void binadei_reclaim_resting(struct binadei_call *call)
+{
+    struct binadei_engine *engine = call->engine;
+    _Atomic uint64_t *next_ns = &engine->next_rest_ns;
+    if (!call->member->is_refused)
+        return;
+    call->member->is_refused = false;
+    uint64_t now_ns = binadei_now_ns();
+    /* relaxed: advice. One looks at a time: who has just been seen is not to be
+     * seen again at once. */
+    uint64_t seen_ns = atomic_load_explicit(next_ns, memory_order_relaxed);
+    if (now_ns < seen_ns || !atomic_compare_exchange_strong_explicit(
+                                next_ns, &seen_ns, UINT64_MAX,
+                                memory_order_relaxed, memory_order_relaxed))
+        return;
+    binadei_registry_lock();
+    struct binadei_member *taken = take_members(engine, call->member, false);
+    binadei_registry_unlock();
+    binadei_leave_orphans(engine, taken);
+    uint64_t pause_ns = LOOKS_PART * (binadei_now_ns() - now_ns);
+    atomic_store_explicit(next_ns,
+                          now_ns + (pause_ns > REST_NS ? pause_ns : REST_NS),
+                          memory_order_relaxed);
 }

@@ -71,6 +71,15 @@ static uint64_t activity(const struct binadei_magazine *magazine)
            binadei_count_read(&magazine->free_count);
 }
 
+uint64_t binadei_cache_activity(const struct binadei_cache *cache)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = binadei_cache_next_in_use(cache, 0); i < BINADEI_CLASSES;
+         i = binadei_cache_next_in_use(cache, i + 1))
+        sum += activity(&cache->magazines[i]);
+    return sum;
+}
+
 static void set_in_use(struct binadei_cache *cache, uint32_t class_index,
                        bool is_in_use)
 {
@@ -178,10 +187,17 @@ bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
     return true;
 }
 
+static bool fits_thread(const struct binadei_member *member,
+                        uint64_t more_bytes)
+{
+    return member->granted_bytes + more_bytes <=
+           binadei_thread_bound(member->engine);
+}
+
 static bool fits(const struct binadei_member *member, uint64_t more_bytes)
 {
     const struct binadei_engine *engine = member->engine;
-    return member->granted_bytes + more_bytes <= binadei_thread_bound(engine) &&
+    return fits_thread(member, more_bytes) &&
            /* relaxed: a bound. */
            atomic_load_explicit(&engine->granted_bytes, memory_order_relaxed) +
                    member->granted_bytes - member->told_bytes + more_bytes <=
@@ -239,8 +255,10 @@ static bool grant(struct binadei_cache *cache, uint32_t class_index,
     if (!binadei_class_is_cached(member->engine, class_index))
         return false;
     if (!fits(member, more_bytes) &&
-        !take_from_resting(member, more_bytes, magazine))
+        !take_from_resting(member, more_bytes, magazine)) {
+        member->is_refused |= fits_thread(member, more_bytes);
         return false;
+    }
     if (!binadei_magazine_reserve(magazine, capacity))
         return false;
     set_capacity(cache, class_index, capacity);

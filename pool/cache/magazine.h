@@ -88,6 +88,9 @@ bool binadei_magazine_load(struct binadei_member *member,
                            struct binadei_cache *cache,
                            struct binadei_bundle *bundle);
 
+/* Allocations and frees that its magazines saw. */
+uint64_t binadei_cache_activity(const struct binadei_cache *cache);
+
 /* All blocks of all magazines leave: to the buddy those that are done, the
  * others to where they wait for their event. False: no memory; some stay. Of
  * the caller's own cache, or an orphan's: `by` does it. */

@@ -169,9 +169,8 @@ take_orphans(_Atomic(struct binadei_member *) *stack)
     return taken;
 }
 
-/* For the next who looks. */
-static void leave_orphans(struct binadei_engine *engine,
-                          struct binadei_member *rest)
+void binadei_leave_orphans(struct binadei_engine *engine,
+                           struct binadei_member *rest)
 {
     struct binadei_member *nobody = NULL;
     /* OR.release: what the threads left behind. relaxed: somebody else has left
@@ -206,8 +205,8 @@ void binadei_reclaim_some_orphans(struct binadei_call *call)
     if (!orphans)
         orphans = take_orphans(&engine->orphans);
     if (orphans)
-        leave_orphans(engine, adopt_some(call->member, orphans, ORPHANS_AT_ONCE,
-                                         &is_any));
+        binadei_leave_orphans(engine, adopt_some(call->member, orphans,
+                                                 ORPHANS_AT_ONCE, &is_any));
 }
 
 /* Into its place among the longest. */

@@ -211,7 +211,9 @@ struct binadei_member {
     uint32_t calm_misses;       /* that the engine does not know of */
     struct binadei_cache *hand; /* where the budget's clock stands */
     uint32_t hand_class;
-    uint64_t attention; /* when its caches were last gone through */
+    bool is_refused;        /* its caches had no room, for others' have it */
+    uint64_t seen_activity; /* of its caches; registry's lock. See idle.c */
+    uint64_t attention;     /* when its caches were last gone through */
     /* Others need memory. Edge CL: see idle.c. */
     atomic_bool is_wanted;
     struct binadei_bundle *bundles; /* spare */
@@ -325,6 +327,8 @@ struct binadei_engine {
     _Atomic uint64_t next_look_ns;
     /* The same: when who waits may take others' caches again. */
     _Atomic uint64_t next_idle_ns;
+    /* The same: when one may look again for threads that rest. */
+    _Atomic uint64_t next_rest_ns;
     /* Edge IN: allocations on their way out of memory, which are in and out of
      * operations. Up inside of one; down (release) too -> who destroys the pool
      * (acquire). */

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <future>
@@ -210,6 +211,52 @@ TEST_F(IdleThreads, AreAskedWhileTheyWork)
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
     uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
     EXPECT_EQ(reserved_bytes, pool.TrimAll());
+}
+
+// Pairs until most of a round are hits, or for so long; whether they were.
+bool GetsHits(Pool &pool, std::chrono::seconds longest)
+{
+    auto end = std::chrono::steady_clock::now() + longest;
+    while (std::chrono::steady_clock::now() < end) {
+        uint64_t before = pool.Stats().cache_hits;
+        for (int i = 0; i < kBlocks; i++)
+            pool.Free(pool.Alloc(kBlockBytes, BINADE_STREAM_LEGACY),
+                      BINADE_STREAM_LEGACY);
+        if (pool.Stats().cache_hits - before > kBlocks / 2)
+            return true;
+    }
+    return false;
+}
+
+TEST_F(IdleThreads, LeaveRoomForOneThatWorks)
+{
+    binade_pool_options options = Limited();
+    options.thread_cache_bytes = options.cache_bytes = kMiB;
+    Pool pool(options);
+    Sleepers sleepers(pool, BINADE_STREAM_LEGACY);
+    EXPECT_TRUE(GetsHits(pool, std::chrono::seconds(60)));
+    EXPECT_EQ(0u, pool.Stats().ladder_idle_threads);
+    sleepers.WakeAndJoin();
+    EXPECT_EQ(0u, pool.Stats().double_frees_found);
+    EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
+    uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
+    EXPECT_EQ(reserved_bytes, pool.TrimAll());
+}
+
+TEST_F(IdleThreads, KeepTheirCachesWhileThereIsRoom)
+{
+    Pool pool(Limited());
+    Sleepers sleepers(pool, BINADE_STREAM_LEGACY, 4);
+    uint64_t cached_bytes = pool.Stats().cached_bytes;
+    ASSERT_GE(cached_bytes, 4 * kBlockBytes);
+    // For longer than a thread may rest where there is none.
+    auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);
+    while (std::chrono::steady_clock::now() < end) {
+        EXPECT_TRUE(GetsHits(pool, std::chrono::seconds(60)));
+        UseSome(pool);
+    }
+    EXPECT_GE(pool.Stats().cached_bytes, cached_bytes);
+    sleepers.WakeAndJoin();
 }
 
 } // namespace
