@@ -15,7 +15,7 @@
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/history.h"
-#include "pool/cache/recorder.h"
+#include "pool/observe/trace/recorder.h"
 #include "pool/conf.h"
 #include "pool/options.h"
 #include "pool/record.h"

@@ -5,8 +5,8 @@
  * one ring's and in the order of its times, that are merged as they are written.
  * For one thread at a time.
  */
-#ifndef BINADE_POOL_CACHE_RECORD_QUEUE_H_
-#define BINADE_POOL_CACHE_RECORD_QUEUE_H_
+#ifndef BINADE_POOL_OBSERVE_TRACE_RECORD_QUEUE_H_
+#define BINADE_POOL_OBSERVE_TRACE_RECORD_QUEUE_H_
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * Numbers by numbers, for who writes a trace: what is live, which threads and
  * streams have a name. Open addressing; for one thread at a time.
  */
-#ifndef BINADE_POOL_CACHE_TRACE_MAP_H_
-#define BINADE_POOL_CACHE_TRACE_MAP_H_
+#ifndef BINADE_POOL_OBSERVE_TRACE_TRACE_MAP_H_
+#define BINADE_POOL_OBSERVE_TRACE_TRACE_MAP_H_
 
 #include <stdbool.h>
 #include <stdint.h>

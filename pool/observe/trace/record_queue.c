@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "pool/cache/record_queue.h"
+#include "pool/observe/trace/record_queue.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * that its exit would write, as it would of a FILE.
  */
 #define _GNU_SOURCE
-#include "pool/cache/trace_file.h"
+#include "pool/observe/trace/trace_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 #include "binade/version.h"
 #include "pool/base/failure.h"
-#include "pool/cache/trace_map.h"
+#include "pool/observe/trace/trace_map.h"
 
 #define BUFFER_BYTES ((size_t)1 << 16)
 #define LINE_BYTES_MAX ((size_t)256) /* the longest that is written here */

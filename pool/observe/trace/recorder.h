@@ -7,13 +7,13 @@
  * history.h). So nothing is lost, and a program that does nothing but allocate
  * goes at the pace of the file. docs/adr/0017-recorder.md says why.
  */
-#ifndef BINADE_POOL_CACHE_RECORDER_H_
-#define BINADE_POOL_CACHE_RECORDER_H_
+#ifndef BINADE_POOL_OBSERVE_TRACE_RECORDER_H_
+#define BINADE_POOL_OBSERVE_TRACE_RECORDER_H_
 
 #include <stdbool.h>
 
 #include "binade/status.h"
-#include "pool/cache/trace_file.h"
+#include "pool/observe/trace/trace_file.h"
 
 struct binadei_history;
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "pool/cache/trace_map.h"
+#include "pool/observe/trace/trace_map.h"
 
 #include <stdlib.h>
 

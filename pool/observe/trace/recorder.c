@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #define _DEFAULT_SOURCE
-#include "pool/cache/recorder.h"
+#include "pool/observe/trace/recorder.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
 #include "pool/cache/history.h"
-#include "pool/cache/record_queue.h"
+#include "pool/observe/trace/record_queue.h"
 
 /* How often a thread is looked at that reads the clock; then it was
  * interrupted, and what is later than its entry waits in the queue. */

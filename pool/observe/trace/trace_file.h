@@ -7,8 +7,8 @@
  * out twice was freed in between, and both are counted. For one thread at a
  * time.
  */
-#ifndef BINADE_POOL_CACHE_TRACE_FILE_H_
-#define BINADE_POOL_CACHE_TRACE_FILE_H_
+#ifndef BINADE_POOL_OBSERVE_TRACE_TRACE_FILE_H_
+#define BINADE_POOL_OBSERVE_TRACE_TRACE_FILE_H_
 
 #include "binade/history.h"
 #include "binade/status.h"
