@@ -133,11 +133,12 @@ static bool find_in_leaf(const struct binadei_kind *kind, uint32_t index,
         clear(&leaf->bins[at->bin / BINADEI_WORD_BITS],
               at->bin % BINADEI_WORD_BITS, &leaf->groups[at->bin]);
     groups &= BINADEI_WORD_FULL << passed / BINADEI_WORD_BITS;
-    for (; groups; groups &= groups - 1)
-        if (find_in_group(
-                kind, leaf,
-                index * BINADEI_LEAF_GROUPS + binadei_word_lowest(groups), at))
+    for (; groups; groups &= groups - 1) {
+        uint32_t group =
+            index * BINADEI_LEAF_GROUPS + binadei_word_lowest(groups);
+        if (find_in_group(kind, leaf, group, at))
             return true;
+    }
     return false;
 }
 

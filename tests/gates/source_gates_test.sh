@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Shows that check_sources.sh, check_format.sh and check_tidy_globs.sh find
-# what they are there to find: each rule is broken once, in a tree of its own.
+# Shows that check_sources.sh, check_format.sh, check_readmes.py and
+# check_tidy_globs.sh find what they are there to find: each rule is broken once,
+# in a tree of its own.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -98,6 +99,34 @@ expect_refusal "format: a badly formatted file" "badly.c" \
 mkdir "$TEST_TMPDIR/empty"
 expect_refusal "format: an empty tree" "no C or C++ file" \
     "$gates/check_format.sh" "$TEST_TMPDIR/empty"
+
+# $1: what; $2: words of the refusal; $3: what to do in the pool of a tree whose
+# folders have READMEs.
+expect_unnamed() {
+    clean_tree
+    local folder
+    for folder in pool tests; do
+        # shellcheck disable=SC2016
+        printf '%s\n' 'It has `good.h`.' >"$tree/$folder/README.md"
+    done
+    expect_ok "readmes: a clean tree passes" "$gates/check_readmes.py" "$tree"
+    (cd "$tree/pool" && eval "$3")
+    expect_refusal "readmes: $1" "$2" "$gates/check_readmes.py" "$tree"
+}
+
+expect_unnamed "a folder without one" "pool: has no README.md" 'rm README.md'
+expect_unnamed "a file that is not named" "does not name good.c" 'touch good.c'
+expect_unnamed "more than a screen" "lines are more than a screen" \
+    'printf "%80s" | tr " " "\n" >>README.md'
+# shellcheck disable=SC2016
+expect_unnamed "an ending that is another's" "does not name other.c" \
+    'touch good.c other.c; echo "And \`good.h\`, \`.c\`." >>README.md'
+# shellcheck disable=SC2016
+expect_unnamed "a pattern of others" "does not name good_c.c" \
+    'touch good_c.c better_c.c; echo "And \`better_*.c\`." >>README.md'
+touch "$tree/pool/better_d.c"
+rm "$tree/pool/good_c.c"
+expect_ok "readmes: a pattern names" "$gates/check_readmes.py" "$tree"
 
 expect_ok "tidy: every glob of ours matches" \
     "$gates/check_tidy_globs.sh" "$repository_clang_tidy"

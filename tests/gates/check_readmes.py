@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""check_readmes.py FOLDER
+
+Every folder with code has a README.md of at most a screen, which names each
+file that lies beside it: in backticks, whole, as a pattern (`checked_*.c`), or
+by its ending alone behind another (`slot.h`, `.c`). Prints what is missing;
+fails if anything is.
+"""
+
+import fnmatch
+import pathlib
+import re
+import subprocess
+import sys
+
+SCREEN_LINES = 60
+CODE = re.compile(r"\.(c|h|inc|cc|py|sh|bzl|pml)$")
+# Named by nobody: what Bazel and Python want in each folder.
+PLAIN = {"BUILD", "README.md", "__init__.py", "py.typed"}
+# Headers and rules of other projects.
+LEFT_OUT = re.compile(r"^third_party(/|$)")
+
+
+def files_of(root):
+    """All that git does not ignore, or all where there is no git."""
+    done = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others",
+         "--exclude-standard"], capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return sorted(name for name in set(done.stdout.split("\0"))
+                      if name and (root / name).is_file())
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*")
+                  if path.is_file())
+
+
+def patterns_of(text):
+    """What a README names, with endings put behind the name before them."""
+    patterns = []
+    for token in re.findall(r"`([^`\s]+)`", text):
+        if re.fullmatch(r"\.\w+", token) and patterns:
+            patterns.append(patterns[-1].rsplit(".", 1)[0] + token)
+        else:
+            patterns.append(token)
+    return patterns
+
+
+def problems_of(folder, names, readme):
+    """What is wrong with a folder."""
+    has_code = any(CODE.search(name) for name in names)
+    if not readme.exists():
+        if has_code:
+            yield f"{folder}: has no README.md"
+        return
+    text = readme.read_text()
+    lines = text.count("\n")
+    if has_code and lines > SCREEN_LINES:
+        yield f"{folder}/README.md: {lines} lines are more than a screen"
+    patterns = patterns_of(text)
+    for name in names:
+        if name not in PLAIN and not any(
+                fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            yield f"{folder}/README.md: does not name {name}"
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    root = pathlib.Path(sys.argv[1])
+    folders = {}
+    for name in files_of(root):
+        path = pathlib.PurePosixPath(name)
+        folders.setdefault(str(path.parent), []).append(path.name)
+    places = [
+        place for folder, names in sorted(folders.items())
+        if folder != "." and not LEFT_OUT.search(folder)
+        for place in problems_of(folder, names, root / folder / "README.md")]
+    for place in places:
+        print(f"readmes: {place}")
+    if not places:
+        print(f"readmes: the files of {len(folders)} folders are named")
+    return bool(places)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
