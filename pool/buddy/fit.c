@@ -18,6 +18,9 @@
  * is as good as the best of all. */
 #define TIGHT_PART 16U
 #define TRIES 64U
+/* The maps of a view: a stream's two, and what is done. */
+#define DONE BINADEI_AGES
+#define MAPS (BINADEI_AGES + 1)
 
 struct run {
     uint64_t start;
@@ -99,15 +102,34 @@ static uint64_t pages_in_use(const struct scan *scan)
                                      : BINADEI_WORD_FULL;
 }
 
-/* Pages that may have chunks or grains. */
-static uint64_t open_pages(const struct scan *scan)
+/* Of open pages, those beside one that is whole, or may be of two maps together,
+ * and the group's ends: a run of two pages and more has a whole one, so a page that
+ * is cut can only be its begin or its end. */
+static uint64_t beside_whole(uint64_t whole, const uint64_t open[MAPS])
+{
+    const uint64_t ends = UINT64_C(1) << (BINADEI_WORD_BITS - 1) | 1;
+    whole |= (open[BINADEI_FRESH] & open[BINADEI_AGEING]) |
+             (open[BINADEI_FRESH] & open[DONE]) |
+             (open[BINADEI_AGEING] & open[DONE]);
+    return whole | whole << 1 | whole >> 1 | ends;
+}
+
+/* Pages that have chunks or grains which may be part of a long enough run. */
+static uint64_t open_pages(const struct scan *scan, uint64_t whole)
 {
     const struct binadei_group_state *done =
         &scan->view->buddy->groups[scan->group];
-    return scan->is_thorough
-               ? pages_in_use(scan)
-               : OWN(scan, open) | done_word(scan, &done->chunk_pages[0]) |
-                     done_word(scan, &done->grain_pages[0]);
+    uint64_t open[MAPS] = {0};
+    if (scan->is_thorough)
+        return pages_in_use(scan);
+    for (unsigned age = 0; scan->own && age < BINADEI_AGES; age++)
+        open[age] = binadei_load_relaxed(&scan->own->ages[age].open);
+    open[DONE] = done_word(scan, &done->chunk_pages[0]) |
+                 done_word(scan, &done->grain_pages[0]);
+    uint64_t pages = open[BINADEI_FRESH] | open[BINADEI_AGEING] | open[DONE];
+    return scan->needed >= UINT64_C(2) * BINADEI_PAGE_GRAINS
+               ? pages & beside_whole(whole, open)
+               : pages;
 }
 
 static uint64_t free_chunks(const struct scan *scan, binadei_page page)
@@ -217,7 +239,7 @@ static void scan_group(struct scan *scan, uint32_t group)
     scan->group = group;
     scan->own = binadei_maps_group_at(scan->view->maps, group);
     uint64_t whole = free_pages(scan);
-    uint64_t units = whole | open_pages(scan);
+    uint64_t units = whole | open_pages(scan, whole);
     while (units && !is_tight(scan, &scan->best)) {
         unsigned bit = binadei_word_lowest(units);
         binadei_page page = {group * BINADEI_WORD_BITS + bit};

@@ -289,6 +289,12 @@ mutant "a search ignores alignment" $fit \
     's/needed \+ skipped;/needed + 0 * skipped;/'
 mutant "a search sees no ends of cut chunks" $fit \
     's/\? binadei_word_ends\(grains\)/? 0 * binadei_word_ends(grains)/'
+mutant "a search passes pages beside whole ones" $fit \
+    's/return whole \| whole << 1 \| whole >> 1 \| ends;/return whole | ends;/'
+mutant "a search passes the last page of a group" $fit \
+    's/UINT64_C\(1\) << \(BINADEI_WORD_BITS - 1\) \| 1;/1;/'
+mutant "a search passes pages that are whole in two maps" $fit \
+    's/\(open\[BINADEI_FRESH\] & open\[DONE\]\) \|$/0 |/'
 mutant "a long run may leave something over" $fit \
     's/= grains > BINADEI_PAGE_GRAINS/= 0/'
 mutant "a search sees no chunks of the stream" $fit \
