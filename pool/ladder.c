@@ -371,7 +371,7 @@ static bool is_kept_back(struct binadei_climb *climb)
 static bool is_grown(struct binadei_climb *climb)
 {
     bool is_free =
-        !binadei_watermark_is_below(climb->body, needed_bytes(climb));
+        !binadei_watermark_is_exceeded_by(climb->body, needed_bytes(climb));
     bool is_first = !binadei_segments_reserved_bytes(climb->body->segments);
     if (is_free ? is_kept_back(climb) : is_cached(climb))
         return true;

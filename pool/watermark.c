@@ -12,15 +12,15 @@
 
 static bool is_due(struct binadei_member *member, uint64_t reserved_bytes)
 {
-    uint64_t given_bytes = member->given_bytes - member->sunk_bytes;
+    uint64_t given_bytes = member->given_bytes - member->looked_at_bytes;
     uint64_t due_bytes = reserved_bytes / LOOK_SHARE;
     if (given_bytes < BINADEI_PAGE_BYTES || given_bytes < due_bytes)
         return false;
-    member->sunk_bytes = member->given_bytes;
+    member->looked_at_bytes = member->given_bytes;
     return true;
 }
 
-void binadei_watermark_sink(struct binadei_call *call)
+void binadei_watermark_trim(struct binadei_call *call)
 {
     const struct binadei_pool_body *body = call->pool->body;
     uint64_t trimmed_bytes;

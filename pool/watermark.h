@@ -11,12 +11,12 @@
 
 /* Gives segments back that are wholly free, as long as more than the watermark
  * is reserved. May block in the source. */
-void binadei_watermark_sink(struct binadei_call *call);
+void binadei_watermark_trim(struct binadei_call *call);
 
 /* Whether `more_bytes` would be too much. */
 static inline bool
-binadei_watermark_is_below(const struct binadei_pool_body *body,
-                           uint64_t more_bytes)
+binadei_watermark_is_exceeded_by(const struct binadei_pool_body *body,
+                                 uint64_t more_bytes)
 {
     uint64_t watermark_bytes = body->options.watermark_bytes;
     return watermark_bytes &&
@@ -27,8 +27,8 @@ binadei_watermark_is_below(const struct binadei_pool_body *body,
 /* At the end of a call that may wait: a look that costs next to nothing. */
 static inline void binadei_watermark_look(struct binadei_call *call)
 {
-    if (binadei_watermark_is_below(call->pool->body, 0))
-        binadei_watermark_sink(call);
+    if (binadei_watermark_is_exceeded_by(call->pool->body, 0))
+        binadei_watermark_trim(call);
 }
 
 #endif

@@ -222,7 +222,7 @@ struct binadei_member {
     uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
     uint64_t postponed;   /* caches that it could not take, ever: see idle.c */
     uint64_t given_bytes; /* ever, to the buddy */
-    uint64_t sunk_bytes;  /* of these: when the watermark was looked at */
+    uint64_t looked_at_bytes; /* of these: when the watermark was looked at */
     /* Edge IN: see gate.h. Odd while an operation of its thread is inside. */
     _Atomic uint64_t operation;
     /* Out of an allocation that would fail, which goes on afterwards: the member
