@@ -15,8 +15,8 @@
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/history.h"
-#include "pool/observe/trace/recorder.h"
 #include "pool/conf.h"
+#include "pool/observe/trace/recorder.h"
 #include "pool/options.h"
 #include "pool/record.h"
 
