@@ -8,11 +8,13 @@
  */
 #include "pool/buddy/extent.h"
 
-/* Pages that a search looks at before it gives up, and in the first bin, where
- * runs may be too short; and those that have a fit. */
+/* Pages with runs that a search looks at before it gives up, and in the first bin,
+ * where they may be too short; and those that have a fit. */
 #define VISITS 36U
 #define FIRST_VISITS 12U
 #define FITS 4U
+/* Pages in all: one from which everything has gone costs a few loads, once. */
+#define LOOKS 1024U
 /* A fit that leaves at most this part of what is needed is good enough. */
 #define TIGHT_PART 16U
 
@@ -31,6 +33,7 @@ struct visit {
     uint64_t page_base;
     struct run run; /* what is being put together; grains of the page */
     struct run best;
+    bool has_runs;
 };
 
 static bool fits(const struct visit *visit, const struct run *run)
@@ -60,6 +63,7 @@ static void end_run(struct visit *visit)
     visit->run.grains = 0;
     if (run.grains < visit->least)
         return;
+    visit->has_runs = true;
     if (fits(visit, &run) &&
         (!visit->best.grains || run.grains < visit->best.grains)) {
         struct run worse = visit->best;
@@ -141,6 +145,7 @@ struct search {
     bool is_there[KINDS]; /* a page is at that place */
     unsigned first_bin;
     unsigned visits;
+    unsigned looks;
 };
 
 static void start(struct search *search, const struct binadei_view *view,
@@ -165,7 +170,10 @@ static unsigned next_kind(struct search *search)
     unsigned kind =
         !search->is_there[0] ||
         (search->is_there[1] && search->at[1].bin < search->at[0].bin);
-    return search->is_there[kind] && search->visits < VISITS ? kind : KINDS;
+    return search->is_there[kind] && search->visits < VISITS &&
+                   search->looks < LOOKS
+               ? kind
+               : KINDS;
 }
 
 static void go_on(struct search *search, unsigned kind)
@@ -185,9 +193,11 @@ static void visit_next(struct search *search, unsigned kind,
     visit->kind = &search->kinds[kind];
     visit->least = binadei_index_bin_grains(at->bin);
     visit->run = visit->best = (struct run){0, 0};
-    search->visits++;
+    visit->has_runs = false;
+    search->looks++;
     if (binadei_index_take(visit->kind, at))
         look(visit, (binadei_page){at->page});
+    search->visits += visit->has_runs;
     go_on(search, kind);
 }
 

@@ -236,6 +236,21 @@ static void gone(struct game *game)
     expect("again", fit(game, 400), 5 * PAGE);
 }
 
+/* However many pages it is gone from. */
+static void gone_from_many(struct game *game)
+{
+    for (uint64_t i = 0; i < 300; i++) {
+        give(game, i * PAGE, 500);
+        finish(game, i * PAGE + 600, 490);
+    }
+    finish(game, 400 * PAGE, 700);
+    for (uint64_t i = 0; i < 300; i++) {
+        take(game, i * PAGE, 500);
+        take(game, i * PAGE + 600, 490);
+    }
+    expect("what is left", fit(game, 400), 400 * PAGE);
+}
+
 struct kind {
     const char *name;
     void (*play)(struct game *game);
@@ -254,6 +269,7 @@ static const struct kind kinds[] = {
     {"Moved", moved},
     {"TooShortInTheFirstBin", too_short_in_the_first_bin},
     {"Gone", gone},
+    {"GoneFromMany", gone_from_many},
 };
 
 size_t good_fits_count(void)

@@ -325,6 +325,8 @@ mutant "a search ends in the first bin" $good_fit \
     's/\{at->bin \+ 1, 0\}/{BINADEI_INDEX_BINS, 0}/'
 mutant "a search ends at a fit that is gone" $good_fit \
     's/while \(!claim\(&best, out\)\)/while (!claim(\&best, out) \&\& 0)/'
+mutant "pages from which all has gone are counted" $good_fit \
+    's/search->visits \+= visit->has_runs;/search->visits++;/'
 mutant "runs that a look leaves are not noted" $good_fit \
     '/^static void end_run/,/^}/s/^    binadei_index_note\(visit->kind.*/    ;/'
 mutant "a fit that is not the best is not noted" $good_fit \
