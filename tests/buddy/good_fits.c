@@ -251,6 +251,22 @@ static void gone_from_many(struct game *game)
     expect("what is left", fit(game, 400), 400 * PAGE);
 }
 
+/* The best fit has no index: a run that begins in a group's last page, or ends in a
+ * group's first. */
+static void best_over_a_border(struct game *game)
+{
+    const struct map_probe_view view = {game->buddy, game->maps, false, false};
+    uint64_t border = 64 * PAGE;
+    uint64_t start = NONE;
+    give(game, border - 100, 2 * PAGE + 100);
+    (void)map_probe_view_take(&view, 2 * PAGE + 100, 1, false, &start);
+    expect("from the last page", start, border - 100);
+    start = NONE;
+    give(game, 2 * border - 2 * PAGE, 2 * PAGE + 100);
+    (void)map_probe_view_take(&view, 2 * PAGE + 100, 1, false, &start);
+    expect("into the first page", start, 2 * border - 2 * PAGE);
+}
+
 struct kind {
     const char *name;
     void (*play)(struct game *game);
@@ -270,6 +286,7 @@ static const struct kind kinds[] = {
     {"TooShortInTheFirstBin", too_short_in_the_first_bin},
     {"Gone", gone},
     {"GoneFromMany", gone_from_many},
+    {"BestOverABorder", best_over_a_border},
 };
 
 size_t good_fits_count(void)

@@ -293,6 +293,8 @@ mutant "a search passes pages beside whole ones" $fit \
     's/return whole \| whole << 1 \| whole >> 1 \| ends;/return whole | ends;/'
 mutant "a search passes the last page of a group" $fit \
     's/UINT64_C\(1\) << \(BINADEI_WORD_BITS - 1\) \| 1;/1;/'
+mutant "a search passes the first page of a group" $fit \
+    's/<< \(BINADEI_WORD_BITS - 1\) \| 1;/<< (BINADEI_WORD_BITS - 1);/'
 mutant "a search passes pages that are whole in two maps" $fit \
     's/\(open\[BINADEI_FRESH\] & open\[DONE\]\) \|$/0 |/'
 mutant "a long run may leave something over" $fit \
