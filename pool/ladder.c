@@ -425,13 +425,13 @@ static binade_status climb(struct binadei_call *call,
     if (may_wait) {
         binadei_call_pass_gate(call);
         binadei_reclaim_own_stream(call);
+        binadei_reclaim_resting(call);
     } else if (!binadei_gate_is_open(call->engine)) {
         return binadei_fail(BINADE_E_BUSY,
                             "%zu bytes: another thread searches for the last "
                             "time",
                             request->size_bytes);
     }
-    binadei_reclaim_resting(call);
     binadei_reclaim_some_orphans(call);
     binade_status status = BINADE_OK;
     if (binadei_take(call, request, out))

@@ -158,7 +158,7 @@ bool binadei_reclaim_idle(struct binadei_call *call);
  * again and again, and those who do not shall have hits. */
 bool binadei_reclaim_idle_at_times(struct binadei_call *call);
 /* Where the caller's caches had no room for others': those of threads that rest
- * become orphans. */
+ * become orphans. At a call that may wait: it waits for threads that come or go. */
 void binadei_reclaim_resting(struct binadei_call *call);
 /* Lets the caller's stream wait for another's work, and takes a block of it. */
 bool binadei_hand_over(struct binadei_call *call,
