@@ -246,7 +246,8 @@ TEST_F(Bounds, HoldForManyThreads)
         thread.join();
     // What threads have not told, and the depot's part.
     EXPECT_LE(cached_bytes, (64 + 64 / 16 + 64 / 8) * kMiB);
-    EXPECT_GT(cached_bytes, 32 * kMiB);
+    // Those that rest may have lost theirs to those that came later.
+    EXPECT_GT(cached_bytes, 4 * kMiB);
 }
 
 // Of blocks larger than half of the share, none.
