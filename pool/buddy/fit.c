@@ -311,5 +311,5 @@ bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
                         .is_exact = grains > BINADEI_PAGE_GRAINS};
     return (grains <= view->good_fit_grains && !is_thorough &&
             binadei_view_take_good(view, grains, alignment, out)) ||
-           take_best(&scan, out);
+           (!view->is_good_only && take_best(&scan, out));
 }

@@ -290,7 +290,7 @@ static bool is_memory_short(const struct binadei_call *call)
                                 memory_order_relaxed) != 0;
 }
 
-/* Blocks side by side from the best fit, so that nothing is left between them and
+/* Blocks side by side from a good fit, so that nothing is left between them and
  * they merge again: of what the stream has, or of what is done where it has
  * nothing; or one from both. What is done never rests in a cache of the stream's,
  * from where it would go to the stream's maps, and wait for work that did not use
@@ -309,6 +309,8 @@ static bool take_side_by_side(struct binadei_call *call,
                          : 1;
     binadei_grain starts[BINADEI_REFILL_BLOCKS];
     one_kind.is_own_only = maps != NULL;
+    one_kind.is_good_only = true;
+    one_kind.good_fit_grains = UINT64_MAX;
     if (count == 1 ||
         !binadei_view_take(&one_kind, count * grains, 1, false, starts))
         return take_of_view(call, &view, request, false, out);
