@@ -46,8 +46,10 @@ struct binadei_page_words binadei_page_words_of(const struct binadei_kind *kind,
     return words;
 }
 
-unsigned binadei_page_run_start(const struct binadei_page_words *words,
-                                unsigned at)
+/* Where the free run begins that ends before grain `at` of a page; no further than
+ * the page. */
+static unsigned page_run_start(const struct binadei_page_words *words,
+                               unsigned at)
 {
     uint64_t chunks = binadei_page_words_any(words, words->chunks);
     while (at) {
@@ -66,8 +68,9 @@ unsigned binadei_page_run_start(const struct binadei_page_words *words,
     return 0;
 }
 
-unsigned binadei_page_run_end(const struct binadei_page_words *words,
-                              unsigned at)
+/* And where the one ends that begins at it. */
+static unsigned page_run_end(const struct binadei_page_words *words,
+                             unsigned at)
 {
     uint64_t chunks = binadei_page_words_any(words, words->chunks);
     while (at < BINADEI_PAGE_GRAINS) {
@@ -99,7 +102,7 @@ uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at)
             at = base + (uint64_t)whole * BINADEI_PAGE_GRAINS;
             continue;
         }
-        at = base + binadei_page_run_end(&words, (unsigned)(at - base));
+        at = base + page_run_end(&words, (unsigned)(at - base));
         if (at - base < BINADEI_PAGE_GRAINS)
             break;
     }
@@ -121,7 +124,7 @@ uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at)
             at = base - (uint64_t)(whole - 1) * BINADEI_PAGE_GRAINS;
             continue;
         }
-        at = base + binadei_page_run_start(&words, (unsigned)(at - base));
+        at = base + page_run_start(&words, (unsigned)(at - base));
         if (at > base)
             break;
     }

@@ -14,6 +14,36 @@ struct binadei_kind {
     struct binadei_maps *maps; /* NULL: what is done */
 };
 
+/* A free run that a search has found. */
+struct binadei_run {
+    uint64_t start;
+    uint64_t grains; /* 0: none */
+};
+
+/* What is wanted of a run. */
+struct binadei_want {
+    uint64_t grains;
+    uint64_t alignment; /* in grains, a power of two */
+};
+
+/* A run that is longer than what is needed by this part at most is as good as the
+ * best. */
+#define BINADEI_TIGHT_PART 16U
+
+/* Where an interval may begin in a run. */
+static inline uint64_t binadei_run_begin(const struct binadei_run *run,
+                                         const struct binadei_want *want)
+{
+    return (run->start + want->alignment - 1) & ~(want->alignment - 1);
+}
+
+static inline bool binadei_run_fits(const struct binadei_run *run,
+                                    const struct binadei_want *want)
+{
+    uint64_t skipped = binadei_run_begin(run, want) - run->start;
+    return run->grains >= want->grains + skipped;
+}
+
 /* The words of a page, in one map or in a stream's two. */
 struct binadei_page_words {
     unsigned count; /* maps; 0: nothing was ever free there */
@@ -51,13 +81,6 @@ binadei_page_words_grains(const struct binadei_page_words *words,
     return any;
 }
 
-/* Where the free run ends that begins at grain `at` of a page, and where the one
- * begins that ends before it; no further than the page. */
-unsigned binadei_page_run_end(const struct binadei_page_words *words,
-                              unsigned at);
-unsigned binadei_page_run_start(const struct binadei_page_words *words,
-                                unsigned at);
-
 /* good_fit.c: as binadei_view_take(), by the index; false does not mean that
  * there is none. */
 bool binadei_view_take_good(const struct binadei_view *view, uint64_t grains,
@@ -87,7 +110,8 @@ bool binadei_index_find(const struct binadei_kind *kind,
 bool binadei_index_take(const struct binadei_kind *kind,
                         const struct binadei_index_at *at);
 
-/* The same from page to page, no further than BINADEI_INDEX_MOST grains or a
+/* Where the free run ends that begins at grain `at`, and where the one begins that
+ * ends before it: from page to page, no further than BINADEI_INDEX_MOST grains or a
  * little more. */
 uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at);
 uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at);

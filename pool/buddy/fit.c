@@ -14,50 +14,37 @@
 #include "pool/buddy/extent.h"
 
 #define FREE_TRIES 8U
-/* A fit in the stream's own maps that leaves at most this part of what is needed
- * is as good as the best of all. */
-#define TIGHT_PART 16U
 #define TRIES 64U
 /* The maps of a view: a stream's two, and what is done. */
 #define DONE BINADEI_AGES
 #define MAPS (BINADEI_AGES + 1)
 
-struct run {
-    uint64_t start;
-    uint64_t grains; /* 0: none */
-};
-
 struct scan {
     const struct binadei_view *view;
-    uint64_t needed; /* grains */
-    uint64_t alignment;
+    struct binadei_want want;
     bool is_thorough;
-    bool is_exact; /* only a fit that leaves nothing over ends it */
     uint32_t group;
     struct binadei_maps_group *own; /* of the group, or NULL */
-    struct run run;                 /* what is being put together */
-    struct run best;
+    struct binadei_run run;         /* what is being put together */
+    struct binadei_run best;
 };
 
-static bool fits(const struct scan *scan, const struct run *run)
+/* Whether the best so far leaves so little over that no better one is worth a look:
+ * above a page only where it leaves nothing. */
+static bool is_tight(const struct scan *scan)
 {
-    uint64_t skipped = -run->start & (scan->alignment - 1);
-    return run->grains >= scan->needed + skipped;
-}
-
-/* Whether a fit leaves so little over that no better one is worth a look. */
-static bool is_tight(const struct scan *scan, const struct run *run)
-{
-    uint64_t rest = scan->is_exact ? 0 : scan->needed / TIGHT_PART;
-    return run->grains && run->grains <= scan->needed + rest;
+    uint64_t needed = scan->want.grains;
+    uint64_t rest =
+        needed > BINADEI_PAGE_GRAINS ? 0 : needed / BINADEI_TIGHT_PART;
+    return scan->best.grains && scan->best.grains <= needed + rest;
 }
 
 /* A tight fit stays, as the lowest one. */
 static void end_run(struct scan *scan)
 {
-    const struct run *run = &scan->run;
-    if (run->grains >= scan->needed && fits(scan, run) &&
-        !is_tight(scan, &scan->best) &&
+    const struct binadei_run *run = &scan->run;
+    if (run->grains >= scan->want.grains &&
+        binadei_run_fits(run, &scan->want) && !is_tight(scan) &&
         (!scan->best.grains || run->grains < scan->best.grains))
         scan->best = *run;
     scan->run.grains = 0;
@@ -127,7 +114,7 @@ static uint64_t open_pages(const struct scan *scan, uint64_t whole)
     open[DONE] = done_word(scan, &done->chunk_pages[0]) |
                  done_word(scan, &done->grain_pages[0]);
     uint64_t pages = open[BINADEI_FRESH] | open[BINADEI_AGEING] | open[DONE];
-    return scan->needed >= UINT64_C(2) * BINADEI_PAGE_GRAINS
+    return scan->want.grains >= UINT64_C(2) * BINADEI_PAGE_GRAINS
                ? pages & beside_whole(whole, open)
                : pages;
 }
@@ -191,7 +178,7 @@ static void add_runs(struct scan *scan, uint64_t base, uint64_t unit,
  * chunks are in a row, or the chunks do not tell. */
 static bool may_fit_inside(const struct scan *scan, uint64_t whole)
 {
-    uint64_t needed = scan->needed / BINADEI_CHUNK_GRAINS;
+    uint64_t needed = scan->want.grains / BINADEI_CHUNK_GRAINS;
     return needed < 3 || (needed - 1 <= BINADEI_WORD_BITS &&
                           binadei_word_has_run(whole, (unsigned)needed - 1));
 }
@@ -216,7 +203,7 @@ static void scan_page(struct scan *scan, binadei_page page)
     uint64_t whole = chunks | cut_twice(scan, page);
     uint64_t worth_it = units_worth_it(scan, whole);
     uint64_t units = (chunks | cut_chunks(scan, page)) & worth_it;
-    bool is_longer_than_chunk = scan->needed > BINADEI_CHUNK_GRAINS;
+    bool is_longer_than_chunk = scan->want.grains > BINADEI_CHUNK_GRAINS;
     while (units) {
         unsigned bit = binadei_word_lowest(units);
         binadei_chunk chunk = binadei_chunk_in_page(page, bit);
@@ -240,7 +227,7 @@ static void scan_group(struct scan *scan, uint32_t group)
     scan->own = binadei_maps_group_at(scan->view->maps, group);
     uint64_t whole = free_pages(scan);
     uint64_t units = whole | open_pages(scan, whole);
-    while (units && !is_tight(scan, &scan->best)) {
+    while (units && !is_tight(scan)) {
         unsigned bit = binadei_word_lowest(units);
         binadei_page page = {group * BINADEI_WORD_BITS + bit};
         if (whole >> bit & 1) {
@@ -260,13 +247,12 @@ static bool find(struct scan *scan, binadei_grain *out)
 {
     const struct binadei_view *view = scan->view;
     uint32_t groups = binadei_page_word_limit(view->buddy);
-    scan->run = (struct run){0, 0};
-    scan->best = (struct run){0, 0};
-    for (uint32_t i = 0; i < groups && !is_tight(scan, &scan->best); i++)
+    scan->run = (struct binadei_run){0, 0};
+    scan->best = (struct binadei_run){0, 0};
+    for (uint32_t i = 0; i < groups && !is_tight(scan); i++)
         scan_group(scan, i);
     end_run(scan);
-    *out = binadei_grain_at((scan->best.start + scan->alignment - 1) &
-                            ~(scan->alignment - 1));
+    *out = binadei_grain_at(binadei_run_begin(&scan->best, &scan->want));
     return scan->best.grains != 0;
 }
 
@@ -275,7 +261,7 @@ static bool find_and_claim(struct scan *scan, unsigned tries,
 {
     *out_is_there = true;
     while (tries-- && (*out_is_there = find(scan, out)))
-        if (binadei_view_claim(scan->view, *out, scan->needed))
+        if (binadei_view_claim(scan->view, *out, scan->want.grains))
             return true;
     return false;
 }
@@ -304,12 +290,10 @@ static bool take_best(struct scan *scan, binadei_grain *out)
 bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
                        uint32_t alignment, bool is_thorough, binadei_grain *out)
 {
-    struct scan scan = {.view = view,
-                        .needed = grains,
-                        .alignment = alignment,
-                        .is_thorough = is_thorough,
-                        .is_exact = grains > BINADEI_PAGE_GRAINS};
-    return (grains <= view->good_fit_grains && !is_thorough &&
+    struct scan scan = {
+        .view = view, .want = {grains, alignment}, .is_thorough = is_thorough};
+    bool is_good_enough = view->is_good_only || grains <= view->good_fit_grains;
+    return (is_good_enough && !is_thorough &&
             binadei_view_take_good(view, grains, alignment, out)) ||
            (!view->is_good_only && take_best(&scan, out));
 }

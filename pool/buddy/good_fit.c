@@ -3,8 +3,8 @@
  *
  * A good fit by the index: of the lowest bin in which a page has a run that is
  * long enough, in the stream's own maps or in what is done, the best of a few
- * pages. Who looks at a page takes its bit off first, so that others go elsewhere,
- * and notes all runs that it sees and leaves.
+ * pages. A search takes a page's bit off before it looks there, so that others go
+ * elsewhere, and notes all runs that it sees and leaves.
  */
 #include "pool/buddy/extent.h"
 
@@ -15,35 +15,21 @@
 #define FITS 4U
 /* Pages in all: one from which everything has gone costs a few loads, once. */
 #define LOOKS 1024U
-/* A fit that leaves at most this part of what is needed is good enough. */
-#define TIGHT_PART 16U
 
 #define KINDS 2U
-
-struct run {
-    uint64_t start;
-    uint64_t grains; /* 0: none */
-};
 
 struct visit {
     const struct binadei_kind *kind;
     uint64_t least; /* grains; shorter runs are not looked at */
-    uint64_t needed;
-    uint64_t alignment;
+    struct binadei_want want;
     uint64_t page_base;
-    struct run run; /* what is being put together; grains of the page */
-    struct run best;
+    struct binadei_run run; /* what is being put together; grains of the page */
+    struct binadei_run best;
     bool has_runs;
 };
 
-static bool fits(const struct visit *visit, const struct run *run)
-{
-    uint64_t skipped = -run->start & (visit->alignment - 1);
-    return run->grains >= visit->needed + skipped;
-}
-
 /* As long as the run is, in the page and beyond. */
-static struct run whole_run(const struct visit *visit)
+static struct binadei_run whole_run(const struct visit *visit)
 {
     uint64_t first = visit->page_base + visit->run.start;
     uint64_t last = first + visit->run.grains;
@@ -51,7 +37,7 @@ static struct run whole_run(const struct visit *visit)
         first = binadei_run_start(visit->kind, first);
     if (last == visit->page_base + BINADEI_PAGE_GRAINS)
         last = binadei_run_end(visit->kind, last);
-    return (struct run){first, last - first};
+    return (struct binadei_run){first, last - first};
 }
 
 /* The better one stays, the other one is noted. */
@@ -59,14 +45,14 @@ static void end_run(struct visit *visit)
 {
     if (!visit->run.grains)
         return;
-    struct run run = whole_run(visit);
+    struct binadei_run run = whole_run(visit);
     visit->run.grains = 0;
     if (run.grains < visit->least)
         return;
     visit->has_runs = true;
-    if (fits(visit, &run) &&
+    if (binadei_run_fits(&run, &visit->want) &&
         (!visit->best.grains || run.grains < visit->best.grains)) {
-        struct run worse = visit->best;
+        struct binadei_run worse = visit->best;
         visit->best = run;
         run = worse;
     }
@@ -132,10 +118,9 @@ static bool claim(const struct visit *visit, binadei_grain *out)
     const struct binadei_view view = {.buddy = visit->kind->buddy,
                                       .maps = visit->kind->maps,
                                       .is_own_only = visit->kind->maps != NULL};
-    *out = binadei_grain_at((visit->best.start + visit->alignment - 1) &
-                            ~(visit->alignment - 1));
+    *out = binadei_grain_at(binadei_run_begin(&visit->best, &visit->want));
     BINADEI_STEP("index.looked");
-    return binadei_view_claim(&view, *out, visit->needed);
+    return binadei_view_claim(&view, *out, visit->want.grains);
 }
 
 /* Where a search is: in the index of each kind of memory that it may take. */
@@ -192,7 +177,7 @@ static void visit_next(struct search *search, unsigned kind,
     const struct binadei_index_at *at = &search->at[kind];
     visit->kind = &search->kinds[kind];
     visit->least = binadei_index_bin_grains(at->bin);
-    visit->run = visit->best = (struct run){0, 0};
+    visit->run = visit->best = (struct binadei_run){0, 0};
     visit->has_runs = false;
     search->looks++;
     if (binadei_index_take(visit->kind, at))
@@ -209,9 +194,9 @@ static bool find(struct search *search, struct visit *best)
     for (unsigned fits = 0;
          fits < FITS && (kind = next_kind(search)) < KINDS;) {
         struct visit visit = *best;
-        if (best->best.grains &&
-            (search->at[kind].bin > bin ||
-             best->best.grains - best->needed <= best->needed / TIGHT_PART))
+        if (best->best.grains && (search->at[kind].bin > bin ||
+                                  best->best.grains - best->want.grains <=
+                                      best->want.grains / BINADEI_TIGHT_PART))
             break;
         bin = search->at[kind].bin;
         visit_next(search, kind, &visit);
@@ -236,7 +221,7 @@ bool binadei_view_take_good(const struct binadei_view *view, uint64_t grains,
     if (grains < BINADEI_INDEX_LEAST || grains > BINADEI_INDEX_MOST / 2)
         return false;
     do {
-        best = (struct visit){.needed = grains, .alignment = alignment};
+        best = (struct visit){.want = {grains, alignment}};
         start(&search, view, grains);
         if (!find(&search, &best))
             return false;

@@ -80,7 +80,7 @@ struct binadei_view {
     /* Up to so many grains a good fit will do, which is found at once; above it,
      * or where there is none, the best fit of all is looked for. */
     uint64_t good_fit_grains;
-    bool is_good_only; /* or nothing: the best fit is not looked for */
+    bool is_good_only; /* for any length, and the best is not looked for */
 };
 
 /* Takes up to `what->count` intervals of at most 1 MiB out of single words of

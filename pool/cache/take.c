@@ -310,7 +310,6 @@ static bool take_side_by_side(struct binadei_call *call,
     binadei_grain starts[BINADEI_REFILL_BLOCKS];
     one_kind.is_own_only = maps != NULL;
     one_kind.is_good_only = true;
-    one_kind.good_fit_grains = UINT64_MAX;
     if (count == 1 ||
         !binadei_view_take(&one_kind, count * grains, 1, false, starts))
         return take_of_view(call, &view, request, false, out);

@@ -67,17 +67,22 @@ static uint64_t good_fit(const struct map_probe_view *view, uint64_t grains,
     return start;
 }
 
+static uint64_t fit_for(const struct game *game, struct binadei_maps *maps,
+                        uint64_t grains)
+{
+    const struct map_probe_view view = {game->buddy, maps, false, true};
+    return good_fit(&view, grains, 1);
+}
+
 /* By all that the first stream may take from; of done memory alone. */
 static uint64_t fit(const struct game *game, uint64_t grains)
 {
-    const struct map_probe_view view = {game->buddy, game->maps, false, true};
-    return good_fit(&view, grains, 1);
+    return fit_for(game, game->maps, grains);
 }
 
 static uint64_t fit_done(const struct game *game, uint64_t grains)
 {
-    const struct map_probe_view view = {game->buddy, NULL, false, true};
-    return good_fit(&view, grains, 1);
+    return fit_for(game, NULL, grains);
 }
 
 /* One run of each length is found for that length, and for no more. */

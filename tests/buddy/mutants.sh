@@ -285,8 +285,8 @@ mutant "a claim of a unit counts nothing" $claim \
 # Searches of a view.
 mutant "the first run that fits is taken, not the best" $fit \
     's/run->grains < scan->best\.grains/0/'
-mutant "a search ignores alignment" $fit \
-    's/needed \+ skipped;/needed + 0 * skipped;/'
+mutant "a search ignores alignment" pool/buddy/extent.h \
+    's/want->grains \+ skipped;/want->grains + 0 * skipped;/'
 mutant "a search sees no ends of cut chunks" $fit \
     's/\? binadei_word_ends\(grains\)/? 0 * binadei_word_ends(grains)/'
 mutant "a search passes pages beside whole ones" $fit \
@@ -298,7 +298,7 @@ mutant "a search passes the first page of a group" $fit \
 mutant "a search passes pages that are whole in two maps" $fit \
     's/\(open\[BINADEI_FRESH\] & open\[DONE\]\) \|$/0 |/'
 mutant "a long run may leave something over" $fit \
-    's/= grains > BINADEI_PAGE_GRAINS/= 0/'
+    's/needed > BINADEI_PAGE_GRAINS \?/0 ?/'
 mutant "a search sees no chunks of the stream" $fit \
     's/free_chunks\(scan, page\);/free_chunks(\&(struct scan){.view = scan->view}, page);/'
 
@@ -339,8 +339,6 @@ mutant "the worst fit of a page is taken" $good_fit \
     's/run\.grains < visit->best\.grains/run.grains > visit->best.grains/'
 mutant "what is done goes before the stream's own" $good_fit \
     's/search->at\[1\]\.bin < search->at\[0\]\.bin/search->at[1].bin <= search->at[0].bin/'
-mutant "a good fit ignores what is skipped" $good_fit \
-    's/needed \+ skipped;/needed + 0 * skipped;/'
 mutant "a run ends with its page" $extent \
     '/^uint64_t binadei_run_end/,/^}/s/while \(at < limit\)/limit = at \/ BINADEI_PAGE_GRAINS * BINADEI_PAGE_GRAINS + BINADEI_PAGE_GRAINS; while (at < limit)/'
 mutant "a run has no whole pages before it" $extent \
