@@ -79,8 +79,11 @@ uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
 
 static struct binadei_view view_of_probe(const struct map_probe_view *view)
 {
-    return (struct binadei_view){view->buddy, view->maps, view->is_own_only,
-                                 view->is_good_enough ? UINT64_MAX : 0};
+    return (struct binadei_view){.buddy = view->buddy,
+                                 .maps = view->maps,
+                                 .is_own_only = view->is_own_only,
+                                 .good_fit_grains =
+                                     view->is_good_enough ? UINT64_MAX : 0};
 }
 
 bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
