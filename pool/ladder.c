@@ -17,6 +17,7 @@
 #include "pool/cache/gate.h"
 #include "pool/climb.h"
 #include "pool/recorded.h"
+#include "pool/stream/epoch.h"
 #include "pool/watermark.h"
 
 #define NAP_NS 20000L
@@ -196,7 +197,7 @@ static uint64_t wait_ns(const struct binadei_climb *climb)
 /* While anything is out that may come back, and as long as the option says. */
 static bool may_wait_on(const struct binadei_climb *climb)
 {
-    return binadei_is_any_retiring(climb->body->engine) &&
+    return binadei_epochs_are_pending(&climb->body->engine->streams) &&
            binadei_now_ns() < climb->wait_end_ns;
 }
 

@@ -13,6 +13,7 @@
 #include "pool/base/failure.h"
 #include "pool/climb.h"
 #include "pool/driver/section.h"
+#include "pool/stream/epoch.h"
 
 static void fill_request(const struct binadei_climb *climb,
                          binade_oom_report *report)
@@ -85,7 +86,8 @@ static void fill_streams(const struct binadei_climb *climb,
                          binade_oom_report *report)
 {
     struct binadei_waiting waiting[BINADE_OOM_STREAMS];
-    uint32_t count = binadei_survey(climb->call, waiting, BINADE_OOM_STREAMS);
+    uint32_t count = binadei_epochs_survey(&climb->call->engine->streams,
+                                           waiting, BINADE_OOM_STREAMS);
     report->waiting_stream_count = count;
     report->stream_count =
         count < BINADE_OOM_STREAMS ? count : BINADE_OOM_STREAMS;

@@ -7,12 +7,12 @@
 
 #include "pool/base/failure.h"
 #include "pool/body.h"
-#include "pool/cache/guard.h"
 #include "pool/checked.h"
 #include "pool/options.h"
 #include "pool/privates.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
+#include "pool/stream/guard.h"
 
 binade_status binade_private_create(binade_pool *pool, uint64_t limit_bytes,
                                     binade_private *out)

@@ -82,7 +82,8 @@ static void give_ordinary(struct binadei_call *call, const struct freed *freed,
     binadei_count(call->member, BINADEI_COUNT_FREE_BYTES,
                   freed->block->grains * BINADEI_GRAIN_BYTES);
     binadei_leave_block(call->member,
-                        freed->is_done ? call->engine->done : call->engine->any,
+                        freed->is_done ? call->engine->streams.done
+                                       : call->engine->streams.any,
                         address);
 }
 
@@ -181,7 +182,8 @@ static void to_any(struct binadei_call *call, struct binadei_half *half,
                    binadei_grain start, uint64_t grains)
 {
     (void)half;
-    binadei_leave_grains(call->member, call->engine->any, start, grains);
+    binadei_leave_grains(call->member, call->engine->streams.any, start,
+                         grains);
 }
 
 static void to_pending(struct binadei_call *call, struct binadei_half *half,

@@ -24,7 +24,7 @@
 #include "pool/buddy/buddy.h"
 #include "pool/buddy/map.h"
 
-/* Whom memory may serve: the stream with this note (pool/cache/notes.h), 0 for
+/* Whom memory may serve: the stream with this note (pool/stream/notes.h), 0 for
  * none; in a capture of that scope, 0 outside of captures. */
 struct binadei_private_key {
     uint32_t note;

@@ -291,7 +291,7 @@ void binadei_private_give_pages(struct binadei_call *call, binadei_page first,
 {
     binadei_grain start =
         binadei_grain_at((uint64_t)first.index * BINADEI_PAGE_GRAINS);
-    binadei_leave_grains(call->member, call->engine->done, start,
+    binadei_leave_grains(call->member, call->engine->streams.done, start,
                          (uint64_t)page_count * BINADEI_PAGE_GRAINS);
     binadei_private_count_return(call, page_count);
 }

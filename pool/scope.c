@@ -8,10 +8,10 @@
 #include "pool/base/failure.h"
 #include "pool/body.h"
 #include "pool/cache/cache.h"
-#include "pool/cache/guard.h"
 #include "pool/checked.h"
 #include "pool/privates.h"
 #include "pool/scopes.h"
+#include "pool/stream/guard.h"
 
 bool binadei_scope_may_capture(binade_stream stream)
 {

@@ -46,14 +46,15 @@ static void fill_blocks(binade_stats *stats, const struct binadei_sums *sums)
 
 static void fill_events(binade_stats *stats, const uint64_t *counts)
 {
+    const uint64_t *by_stream = &counts[BINADEI_COUNT_STREAM];
     stats->depot_exchanges = counts[BINADEI_COUNT_DEPOT_EXCHANGES];
-    stats->batches_retired = counts[BINADEI_COUNT_EPOCHS];
-    stats->events_recorded = counts[BINADEI_COUNT_EVENTS];
-    stats->context_events_recorded = counts[BINADEI_COUNT_CONTEXT_EVENTS];
-    stats->events_queried = counts[BINADEI_COUNT_QUERIES];
-    stats->stream_waits = counts[BINADEI_COUNT_STREAM_WAITS];
-    stats->batches_guarded = counts[BINADEI_COUNT_GUARDED];
-    stats->captures_disturbed = counts[BINADEI_COUNT_DISTURBED];
+    stats->batches_retired = by_stream[BINADEI_STREAM_EPOCHS];
+    stats->events_recorded = by_stream[BINADEI_STREAM_EVENTS];
+    stats->context_events_recorded = by_stream[BINADEI_STREAM_CONTEXT_EVENTS];
+    stats->events_queried = by_stream[BINADEI_STREAM_QUERIES];
+    stats->stream_waits = by_stream[BINADEI_STREAM_WAITS];
+    stats->batches_guarded = by_stream[BINADEI_STREAM_GUARDED];
+    stats->captures_disturbed = by_stream[BINADEI_STREAM_DISTURBED];
     stats->double_frees_found = counts[BINADEI_COUNT_DOUBLE_FREES];
     const uint64_t *ladder = &counts[BINADEI_COUNT_LADDER];
     stats->ladder_finished_batches = ladder[BINADE_OOM_FINISHED_BATCHES];

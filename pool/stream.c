@@ -8,11 +8,11 @@
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/body.h"
-#include "pool/cache/guard.h"
 #include "pool/checked.h"
 #include "pool/privates.h"
 #include "pool/recorded.h"
 #include "pool/scopes.h"
+#include "pool/stream/guard.h"
 
 /* On no stream is anything pending on memory that went with its context. */
 static binade_status use(struct binadei_call *call,
@@ -197,7 +197,7 @@ binade_status binade_pool_add_context(binade_pool *pool, binade_context context)
     else
         status = binadei_context_check(call.engine->driver, context);
     if (status == BINADE_OK)
-        status = binadei_engine_add_context(call.engine, context);
+        status = binadei_streams_add_context(&call.engine->streams, context);
     binadei_call_leave(&call);
     return status;
 }

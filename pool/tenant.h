@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "pool/cache/classes.h"
+#include "pool/buddy/classes.h"
 #include "pool/cache/thread.h"
 
 /* What a block of so many bytes counts, whatever holds it. */

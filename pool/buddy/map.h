@@ -13,7 +13,7 @@
  *
  * Bits move from fresh to ageing to done and never back, but for what a claim
  * gives back: that is fresh again. Only the holder of the stream's role (see
- * pool/cache/epoch.h) calls close and drain.
+ * pool/stream/epoch.h) calls close and drain.
  *
  * A stream's map has memory for a group of pages once the stream has freed
  * there.

@@ -13,10 +13,10 @@
 
 #include "binade/status.h"
 #include "binade/stream.h"
-#include "pool/cache/capture.h"
 #include "pool/cache/leave.h"
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"
+#include "pool/stream/event.h"
 
 struct binadei_engine_options {
     struct binade_pool *pool; /* its engine is set */
@@ -42,10 +42,6 @@ binade_status binadei_engine_drain(struct binadei_engine *engine);
 /* After that. */
 void binadei_engine_destroy(struct binadei_engine *engine);
 
-/* Adds a context that ANY waits for. BINADE_OK, BINADE_E_TOO_LARGE. */
-BINADE_MUST_USE binade_status
-binadei_engine_add_context(struct binadei_engine *engine, CUcontext context);
-
 /* Makes room for tags, if there is none yet. BINADE_OK,
  * BINADE_E_NO_HOST_MEMORY. */
 BINADE_MUST_USE binade_status
@@ -69,6 +65,17 @@ struct binadei_call {
     struct binadei_slot *pinned;    /* until the call's end; NULL: none */
     struct binadei_capture capture; /* if it is */
 };
+
+/* As one who asks pool/stream. */
+static inline struct binadei_stream_user
+binadei_call_user(const struct binadei_call *call)
+{
+    struct binadei_stream_user user = binadei_member_user(call->member);
+    user.slot = call->push->slot;
+    user.may_wait = call->may_wait;
+    user.is_capturing = call->is_capturing;
+    return user;
+}
 
 /* Asks the driver about a stream; within a call. BINADE_OK, or what it said. */
 BINADE_MUST_USE binade_status
@@ -174,7 +181,6 @@ void binadei_reclaim_before_capture(struct binadei_call *call);
 bool binadei_reclaim_idle_streams(struct binadei_call *call);
 /* An old driver: waits for all work, if memory waits for that. */
 bool binadei_reclaim_synchronise(struct binadei_call *call);
-bool binadei_is_any_retiring(const struct binadei_engine *engine);
 
 /* BINADE_OK, or BINADE_E_DRIVER when no event could be recorded. */
 binade_status binadei_stream_close(struct binadei_call *call,
@@ -198,18 +204,5 @@ struct binadei_sums {
 void binadei_engine_sums(struct binadei_engine *engine,
                          const struct binadei_member *own,
                          struct binadei_sums *out);
-
-/* A slot of which memory waits for an event. */
-struct binadei_waiting {
-    const struct binadei_slot *slot;
-    uint64_t bytes;
-    uint64_t epoch_count;
-    uint64_t oldest_ns; /* since its oldest epoch was closed */
-};
-
-/* The `capacity` slots that wait longest, longest first; returns how many wait
- * in all. */
-uint32_t binadei_survey(struct binadei_call *call, struct binadei_waiting *out,
-                        uint32_t capacity);
 
 #endif

@@ -9,14 +9,14 @@
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/cache/cache.h"
-#include "pool/cache/epoch.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/reclaim.h"
-#include "pool/cache/record.h"
 #include "pool/cache/registry.h"
-#include "pool/cache/slot.h"
 #include "pool/driver/section.h"
+#include "pool/stream/epoch.h"
+#include "pool/stream/event.h"
+#include "pool/stream/slot.h"
 
 static binade_status no_memory(void)
 {
@@ -54,7 +54,7 @@ static binade_status named_cache(struct binadei_member *member,
         binadei_context_enter(member->engine->home, &section);
     if (status != BINADE_OK)
         return status;
-    status = binadei_slot_use(member, stream, &slot);
+    status = binadei_slot_use(&member->engine->streams, member, stream, &slot);
     (void)binadei_section_leave(&section);
     if (status != BINADE_OK)
         return status;
@@ -72,7 +72,7 @@ static struct binadei_cache *push_cache(struct binadei_member *member,
     if (stream == BINADE_STREAM_DONE)
         cache = member->done;
     else if (stream == BINADE_STREAM_ANY)
-        cache = cache_of(member, member->engine->any, false);
+        cache = cache_of(member, member->engine->streams.any, false);
     else
         *out_status = named_cache(member, stream, &cache);
     if (!cache && *out_status == BINADE_OK)
@@ -109,7 +109,9 @@ static void sweep(struct binadei_member *member, uint64_t attention)
 static void drain_closed(struct binadei_member *member)
 {
     binadei_operation_begin(member);
-    binadei_epochs_drain_closed(member);
+    const struct binadei_stream_user user = binadei_member_user(member);
+    member->given_bytes +=
+        binadei_epochs_drain_closed(&user) * BINADEI_GRAIN_BYTES;
     binadei_operation_end(member);
 }
 
@@ -169,8 +171,8 @@ binade_status binadei_look_for_capture(const struct binadei_call *call,
     binade_status status = binadei_context_enter(engine->home, &section);
     if (status != BINADE_OK)
         return status;
-    status =
-        binadei_capture_of(engine, stream ? stream : BINADE_STREAM_LEGACY, out);
+    status = binadei_capture_of(&engine->streams,
+                                stream ? stream : BINADE_STREAM_LEGACY, out);
     (void)binadei_section_leave(&section);
     return status;
 }
@@ -200,11 +202,12 @@ static binade_status look_for_capture(struct binadei_call *call,
 static struct binadei_slot *pin_noted(const struct binadei_call *call,
                                       uint32_t note)
 {
-    struct binadei_slot *slot = note > BINADEI_NOTE_ANY
-                                    ? binadei_slot_use_noted(call->engine, note)
-                                    : NULL;
+    struct binadei_slot *slot =
+        note > BINADEI_NOTE_ANY
+            ? binadei_slot_use_noted(&call->engine->streams, note)
+            : NULL;
     bool is_own = slot && (slot->kind == BINADEI_SLOT_STREAM ||
-                           slot->member == call->member);
+                           slot->owner == call->member);
     if (is_own && binadei_slot_pin(slot))
         return slot;
     if (slot)
@@ -215,8 +218,8 @@ static struct binadei_slot *pin_noted(const struct binadei_call *call,
 binade_status binadei_call_turn(struct binadei_call *call, uint32_t note)
 {
     struct binadei_slot *slot = pin_noted(call, note);
-    struct binadei_cache *push =
-        cache_of(call->member, slot ? slot : call->engine->any, slot != NULL);
+    struct binadei_cache *push = cache_of(
+        call->member, slot ? slot : call->engine->streams.any, slot != NULL);
     if (!push) {
         if (slot)
             binadei_slot_unpin(slot);
@@ -371,7 +374,7 @@ static binade_status record_final(struct binadei_engine *engine,
     binade_status status = binadei_context_enter(engine->home, &section);
     if (status != BINADE_OK)
         return status;
-    status = binadei_record_final(engine, slot);
+    status = binadei_record_final(&engine->streams, slot);
     (void)binadei_section_leave(&section);
     return status;
 }
@@ -380,10 +383,10 @@ binade_status binadei_stream_close(struct binadei_call *call,
                                    binade_stream stream)
 {
     struct binadei_engine *engine = call->engine;
-    struct binadei_slot *slot = binadei_slot_find(engine, stream);
+    struct binadei_slot *slot = binadei_slot_find(&engine->streams, stream);
     if (!slot)
         return BINADE_OK;
-    if (!binadei_slot_close(engine, slot)) {
+    if (!binadei_slot_close(&engine->streams, slot)) {
         binadei_slot_unuse(slot);
         return BINADE_OK;
     }

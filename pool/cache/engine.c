@@ -5,6 +5,7 @@
  */
 #include "pool/cache/cache.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,41 +13,45 @@
 #include "pool/base/failure.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/entry.h"
-#include "pool/cache/epoch.h"
-#include "pool/cache/guard.h"
 #include "pool/cache/history.h"
 #include "pool/cache/magazine.h"
-#include "pool/cache/record.h"
 #include "pool/cache/registry.h"
-#include "pool/cache/slot.h"
 #include "pool/cache/uses.h"
 #include "pool/driver/section.h"
+#include "pool/stream/epoch.h"
+#include "pool/stream/event.h"
+#include "pool/stream/guard.h"
+#include "pool/stream/slot.h"
 
 static binade_status no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
 }
 
-/* From now on the pool takes part in capture guards. */
-static void announce(struct binadei_engine *engine)
+static struct binadei_engine *engine_of(struct binadei_streams *streams)
 {
-    binadei_registry_lock();
-    engine->next = binadei_engines;
-    binadei_engines = engine;
-    if (binadei_guard_is_held())
-        atomic_fetch_or_explicit(&engine->pool->attention,
-                                 BINADEI_ATTENTION_GUARD, memory_order_relaxed);
-    binadei_registry_unlock();
+    return (struct binadei_engine *)((char *)streams -
+                                     offsetof(struct binadei_engine, streams));
 }
 
-static void withdraw(struct binadei_engine *engine)
+/* No hits while a capture guard is held: each call looks whether its stream
+ * captures. */
+static void mark_guarded(struct binadei_streams *streams, bool is_held)
 {
-    binadei_registry_lock();
-    struct binadei_engine **at = &binadei_engines;
-    while (*at != engine)
-        at = &(*at)->next;
-    *at = engine->next;
-    binadei_registry_unlock();
+    struct binade_pool *pool = engine_of(streams)->pool;
+    /* relaxed: AT. */
+    if (is_held) {
+        atomic_fetch_or_explicit(&pool->attention, BINADEI_ATTENTION_GUARD,
+                                 memory_order_relaxed);
+    } else {
+        atomic_fetch_and_explicit(&pool->attention, ~BINADEI_ATTENTION_GUARD,
+                                  memory_order_relaxed);
+    }
+}
+
+static void forget_uses(struct binadei_streams *streams)
+{
+    binadei_uses_forget(engine_of(streams));
 }
 
 static void fill(struct binadei_engine *engine,
@@ -60,12 +65,14 @@ static void fill(struct binadei_engine *engine,
     engine->thread_cache_bytes = options->thread_cache_bytes;
     engine->cache_bytes = options->cache_bytes;
     engine->home = options->home;
-    engine->contexts[0] = options->home->handle;
-    atomic_init(&engine->context_count, 1);
+    engine->streams.driver = options->driver;
+    engine->streams.buddy = options->buddy;
+    engine->streams.home = options->home;
+    engine->streams.hooks =
+        (struct binadei_stream_hooks){forget_uses, mark_guarded};
     engine->noted_pages = options->noted_pages;
     if (engine->noted_pages)
         engine->notes = binadei_notes_create(engine->noted_pages);
-    pthread_mutex_init(&engine->slots_lock, NULL);
     pthread_mutex_init(&engine->uses_lock, NULL);
     pthread_mutex_init(&engine->stop_lock, NULL);
 }
@@ -83,13 +90,13 @@ static bool keep_history(struct binadei_engine *engine,
     return true;
 }
 
-static void prepare_events(struct binadei_engine *engine, unsigned context)
+/* What fill() made. */
+static void free_parts(struct binadei_engine *engine)
 {
-    struct binadei_section section;
-    if (binadei_context_enter(engine->home, &section) != BINADE_OK)
-        return;
-    binadei_context_epochs_prepare(engine, context);
-    (void)binadei_section_leave(&section);
+    binadei_notes_destroy(engine->notes, engine->noted_pages);
+    pthread_mutex_destroy(&engine->uses_lock);
+    pthread_mutex_destroy(&engine->stop_lock);
+    free(engine);
 }
 
 binade_status
@@ -102,15 +109,14 @@ binadei_engine_create(const struct binadei_engine_options *options,
         return no_memory();
     memset(engine, 0, sizeof(*engine));
     fill(engine, options);
-    engine->done = binadei_slot_make(engine, BINADEI_SLOT_DONE, NULL);
-    engine->any =
-        binadei_slot_make(engine, BINADEI_SLOT_ANY, options->any_maps);
-    if (!engine->done || !engine->any ||
-        (options->noted_pages && !engine->notes) ||
+    if (!binadei_streams_init(&engine->streams, options->any_maps)) {
+        free_parts(engine);
+        return no_memory();
+    }
+    if ((options->noted_pages && !engine->notes) ||
         (options->history_entries && !keep_history(engine, options))) {
-        binadei_slots_destroy(engine);
-        binadei_notes_destroy(engine->notes, engine->noted_pages);
-        free(engine);
+        binadei_streams_fini(&engine->streams);
+        free_parts(engine);
         return no_memory();
     }
     options->pool->lookup = engine->lookup;
@@ -119,35 +125,9 @@ binadei_engine_create(const struct binadei_engine_options *options,
     /* The kernel takes milliseconds for the first of a process with several
      * threads: not in somebody's allocation. */
     (void)binadei_barrier_is_there();
-    prepare_events(engine, 0);
-    announce(engine);
+    binadei_guard_join(&engine->streams);
     *out = engine;
     return BINADE_OK;
-}
-
-binade_status binadei_engine_add_context(struct binadei_engine *engine,
-                                         CUcontext context)
-{
-    binade_status status = BINADE_OK;
-    pthread_mutex_lock(&engine->slots_lock);
-    unsigned count =
-        atomic_load_explicit(&engine->context_count, memory_order_relaxed);
-    unsigned at = 0;
-    while (at < count && engine->contexts[at] != context)
-        at++;
-    if (at == BINADEI_CONTEXTS_MAX) {
-        status = binadei_fail(BINADE_E_TOO_LARGE,
-                              "a pool knows %u further contexts at most",
-                              BINADEI_CONTEXTS_MAX - 1);
-    } else if (at == count) {
-        engine->contexts[at] = context;
-        prepare_events(engine, at);
-        /* Release: who sees the count sees the context. */
-        atomic_store_explicit(&engine->context_count, count + 1,
-                              memory_order_release);
-    }
-    pthread_mutex_unlock(&engine->slots_lock);
-    return status;
 }
 
 binade_status binadei_engine_make_tags(struct binadei_engine *engine,
@@ -201,20 +181,17 @@ binade_status binadei_engine_drain(struct binadei_engine *engine)
                             "a capture guard is held: waiting for the "
                             "context's work would break the capture");
     if (!is_lost) {
-        status = binadei_synchronise(engine);
+        status = binadei_synchronise(&engine->streams);
         binadei_guard_recorder_end();
     }
-    unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
-    withdraw(engine);
+    binadei_guard_leave(&engine->streams);
     for (struct binadei_member *member = engine->members; member;
          member = member->of_pool)
         for (struct binadei_cache *cache = member->caches; cache;
              cache = cache->next)
             give_cache(&by, cache);
-    for (unsigned i = 0; i < count; i++)
-        give_slot(
-            &by, atomic_load_explicit(&engine->slots[i], memory_order_relaxed));
+    for (unsigned i = 0; i < binadei_slot_count(&engine->streams); i++)
+        give_slot(&by, binadei_slot_at(&engine->streams, i));
     binadei_spares_leave(&by);
     return binadei_context_is_lost(engine->home) ? BINADE_OK : status;
 }
@@ -223,16 +200,11 @@ void binadei_engine_destroy(struct binadei_engine *engine)
 {
     binadei_members_destroy(engine);
     binadei_uses_destroy(engine);
-    binadei_slots_destroy(engine);
+    binadei_streams_fini(&engine->streams);
     binadei_spares_destroy(engine);
-    binadei_context_epochs_destroy(engine);
     binadei_history_destroy(engine->history);
     binadei_tags_destroy(binadei_tags(engine));
-    binadei_notes_destroy(engine->notes, engine->noted_pages);
-    pthread_mutex_destroy(&engine->slots_lock);
-    pthread_mutex_destroy(&engine->uses_lock);
-    pthread_mutex_destroy(&engine->stop_lock);
-    free(engine);
+    free_parts(engine);
 }
 
 static void add_magazines(const struct binadei_cache *cache,
@@ -280,20 +252,6 @@ static void add_member(const struct binadei_member *member,
         sums->ended_bytes += sums->cached_bytes - before_bytes;
 }
 
-static uint64_t count_streams(struct binadei_engine *engine)
-{
-    uint64_t streams = 0;
-    unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
-        const struct binadei_slot *slot =
-            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
-        streams +=
-            slot->kind >= BINADEI_SLOT_STREAM && !binadei_slot_is_closed(slot);
-    }
-    return streams;
-}
-
 /* Counters are read one after another while threads go on, so the sum of a part
  * may be newer than that of its whole, by blocks that came and went between. A
  * part is never more than its whole, so no difference of the two wraps. */
@@ -326,12 +284,12 @@ void binadei_engine_sums(struct binadei_engine *engine,
          member = member->of_pool)
         add_member(member, own, out);
     binadei_registry_unlock();
-    pthread_mutex_lock(&engine->slots_lock);
-    out->stream_count = count_streams(engine);
-    pthread_mutex_unlock(&engine->slots_lock);
+    out->counts[BINADEI_COUNT_STREAM + BINADEI_STREAM_CONTEXT_EVENTS] +=
+        binadei_count_read(&engine->streams.guard_events);
+    out->stream_count = binadei_slots_open_count(&engine->streams);
     keep_parts_within(out->counts);
     out->depot_bytes = out->counts[BINADEI_COUNT_DEPOT_IN_BYTES] -
                        out->counts[BINADEI_COUNT_DEPOT_OUT_BYTES];
     out->cached_bytes += out->depot_bytes;
-    out->retiring_bytes = binadei_epochs_bytes(engine);
+    out->retiring_bytes = binadei_epochs_bytes(&engine->streams);
 }

@@ -10,7 +10,7 @@
 #define BINADE_POOL_CACHE_ENTRY_H_
 
 #include "binade/types.h"
-#include "pool/cache/classes.h"
+#include "pool/buddy/classes.h"
 
 #define BINADEI_ENTRY_MASK ((binade_devptr)BINADEI_GRAIN_BYTES - 1)
 

@@ -7,9 +7,9 @@
 #include "pool/cache/found.h"
 
 #include "pool/cache/entry.h"
-#include "pool/cache/epoch.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
+#include "pool/stream/slot.h"
 
 /* As a caller would name it. */
 static binade_stream stream_of(const struct binadei_slot *slot)
@@ -87,27 +87,19 @@ void binadei_find_blocks(struct binadei_engine *engine,
                          struct binadei_found_list *list)
 {
     add_members(engine, list);
-    pthread_mutex_lock(&engine->slots_lock);
-    unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
-        const struct binadei_slot *slot =
-            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
-        add_depot(list, slot);
-    }
-    pthread_mutex_unlock(&engine->slots_lock);
+    pthread_mutex_lock(&engine->streams.slots_lock);
+    for (unsigned i = 0; i < binadei_slot_count(&engine->streams); i++)
+        add_depot(list, binadei_slot_at(&engine->streams, i));
+    pthread_mutex_unlock(&engine->streams.slots_lock);
 }
 
 uint64_t binadei_find_waiting(const struct binadei_engine *engine,
                               binadei_grain start, binadei_grain end,
                               struct binadei_found *out)
 {
-    unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
-        const struct binadei_slot *slot =
-            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
-        uint64_t grains = binadei_epoch_bytes(slot)
+    for (unsigned i = 0; i < binadei_slot_count(&engine->streams); i++) {
+        const struct binadei_slot *slot = binadei_slot_at(&engine->streams, i);
+        uint64_t grains = binadei_slot_grains(slot)
                               ? binadei_maps_free_from(slot->maps, start, end)
                               : 0;
         if (!grains)

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 
 #include "pool/base/barrier.h"
-#include "pool/cache/registry.h"
 
 /* Rings of threads that have ended are used again when there are more. */
 #define ENDED_RINGS 8U
@@ -56,19 +55,16 @@ void binadei_history_destroy(struct binadei_history *history)
     free(history);
 }
 
-/* The one that ended first, where enough have. */
-static struct binadei_history_ring *take_ended(struct binadei_history *history)
+struct binadei_history_ring *
+binadei_history_reuse(struct binadei_history *history)
 {
-    struct binadei_history_ring *ring = NULL;
-    binadei_registry_lock();
-    if (history->ended_count >= ENDED_RINGS) {
-        ring = history->ended;
-        history->ended = ring->next_ended;
-        if (!history->ended)
-            history->ended_end = &history->ended;
-        history->ended_count--;
-    }
-    binadei_registry_unlock();
+    struct binadei_history_ring *ring = history->ended;
+    if (history->ended_count < ENDED_RINGS)
+        return NULL;
+    history->ended = ring->next_ended;
+    if (!history->ended)
+        history->ended_end = &history->ended;
+    history->ended_count--;
     return ring;
 }
 
@@ -92,9 +88,9 @@ static void list(struct binadei_history *history,
 }
 
 struct binadei_history_ring *
-binadei_history_begin(struct binadei_history *history, uint32_t thread_id)
+binadei_history_begin(struct binadei_history *history,
+                      struct binadei_history_ring *ring, uint32_t thread_id)
 {
-    struct binadei_history_ring *ring = take_ended(history);
     if (!ring) {
         ring = calloc(1, sizeof(*ring) +
                              history->slot_count * sizeof(ring->slots[0]));

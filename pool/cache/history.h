@@ -109,11 +109,15 @@ struct binadei_history *binadei_history_create(uint64_t entries);
 /* With all rings. NULL is fine. */
 void binadei_history_destroy(struct binadei_history *history);
 
-/* A ring for a thread's new member: one that is made, or where enough
- * of them have ended the one that ended first, whose entries stay until they
- * are overwritten. NULL: no memory. */
+/* The ring that ended first, whose entries stay until they are overwritten, where
+ * enough have ended; or NULL. The registry's lock is held. */
 struct binadei_history_ring *
-binadei_history_begin(struct binadei_history *history, uint32_t thread_id);
+binadei_history_reuse(struct binadei_history *history);
+/* Begins it for a thread's new member, or a new ring where it is NULL. NULL: no
+ * memory. */
+struct binadei_history_ring *
+binadei_history_begin(struct binadei_history *history,
+                      struct binadei_history_ring *ring, uint32_t thread_id);
 /* Its member is gone; the registry's lock is held. */
 void binadei_history_end(struct binadei_history *history,
                          struct binadei_history_ring *ring);

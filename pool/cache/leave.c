@@ -11,8 +11,8 @@
 #include "pool/cache/bounds.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/entry.h"
-#include "pool/cache/epoch.h"
-#include "pool/cache/slot.h"
+#include "pool/stream/epoch.h"
+#include "pool/stream/slot.h"
 
 #define MANY_PLACES_BYTES ((size_t)16 << 10)
 #define SOME_PLACES_BYTES ((size_t)128 << 10)
@@ -83,10 +83,10 @@ static void give_range(struct binadei_member *by, struct binadei_slot *slot,
         return;
     if (!slot)
         by->given_bytes += range->grains * BINADEI_GRAIN_BYTES;
-    bool is_given = slot
-                        ? binadei_epoch_give(engine, slot, start, range->grains)
-                        : binadei_buddy_give(engine->buddy, &by->home, start,
-                                             range->grains);
+    bool is_given =
+        slot ? binadei_epoch_give(&engine->streams, slot, start, range->grains)
+             : binadei_buddy_give(engine->buddy, &by->home, start,
+                                  range->grains);
     BINADEI_STEP("range.given");
     if (!is_given)
         binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
@@ -156,7 +156,7 @@ void binadei_leave_grains(struct binadei_member *by, struct binadei_slot *slot,
 
 void binadei_give_block(struct binadei_member *by, binade_devptr address)
 {
-    binadei_leave_block(by, by->engine->done, address);
+    binadei_leave_block(by, by->engine->streams.done, address);
 }
 
 /* How many places a class has: what threads leave each other is not in any

@@ -11,10 +11,13 @@
 #include "pool/base/clock.h"
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
-#include "pool/cache/epoch.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
-#include "pool/cache/slot.h"
+#include "pool/cache/uses.h"
+#include "pool/driver/section.h"
+#include "pool/stream/epoch.h"
+#include "pool/stream/guard.h"
+#include "pool/stream/slot.h"
 
 /* An event on a context that has nothing to do is over in some microseconds:
  * that is worth waiting for before the driver is asked for more memory. */
@@ -29,50 +32,70 @@
 static bool is_worth_closing(const struct binadei_call *call)
 {
     return call->is_pressed ||
-           2 * binadei_epochs_bytes(call->engine) >
+           2 * binadei_epochs_bytes(&call->engine->streams) >
                binadei_segments_reserved_bytes(call->engine->segments);
+}
+
+/* Grains that became done. */
+static bool count_given(struct binadei_call *call, uint64_t grains)
+{
+    call->member->given_bytes += grains * BINADEI_GRAIN_BYTES;
+    return grains != 0;
+}
+
+static bool poll(struct binadei_call *call)
+{
+    const struct binadei_stream_user user = binadei_call_user(call);
+    return count_given(call, binadei_epochs_poll(&user));
 }
 
 bool binadei_reclaim_done(struct binadei_call *call)
 {
-    bool is_any = binadei_epochs_poll(call);
-    if (!is_worth_closing(call) || !binadei_epochs_close_all(call))
+    const struct binadei_stream_user user = binadei_call_user(call);
+    bool is_any = poll(call);
+    if (!is_worth_closing(call) || !binadei_epochs_close_all(&user))
         return is_any;
-    bool is_more = binadei_epochs_poll(call);
+    bool is_more = poll(call);
     if (!is_any && !is_more) {
         binadei_nap(RECORD_NS);
-        is_more = binadei_epochs_poll(call);
+        is_more = poll(call);
     }
     return is_any || is_more;
 }
 
 void binadei_reclaim_own_stream(struct binadei_call *call)
 {
-    binadei_epochs_close_own(call);
+    const struct binadei_stream_user user = binadei_call_user(call);
+    binadei_epochs_close_own(&user);
 }
 
 void binadei_reclaim_before_capture(struct binadei_call *call)
 {
+    const struct binadei_stream_user user = binadei_call_user(call);
     if (call->is_capturing)
         return;
     binadei_depot_drain(call->member, call->push->slot);
     (void)binadei_cache_empty(call->member, call->push);
-    binadei_epochs_record_own(call);
+    binadei_epochs_record_own(&user);
 }
 
 bool binadei_reclaim_idle_streams(struct binadei_call *call)
 {
-    return binadei_epochs_ask_streams(call);
+    struct binadei_streams *streams = &call->engine->streams;
+    struct binadei_section section;
+    if (binadei_guard_is_held() || !binadei_epochs_are_pending(streams) ||
+        binadei_context_enter(streams->home, &section) != BINADE_OK)
+        return false;
+    uint64_t grains = binadei_epochs_ask_streams(streams);
+    grains += binadei_uses_ask(call->member);
+    (void)binadei_section_leave(&section);
+    return count_given(call, grains);
 }
 
 bool binadei_reclaim_synchronise(struct binadei_call *call)
 {
-    return binadei_epochs_synchronise(call);
-}
-
-bool binadei_is_any_retiring(const struct binadei_engine *engine)
-{
-    return binadei_epochs_are_pending(engine);
+    const struct binadei_stream_user user = binadei_call_user(call);
+    return count_given(call, binadei_epochs_synchronise(&user));
 }
 
 /* Depots are all threads', so also the caller's. */
@@ -95,11 +118,8 @@ void binadei_member_empty(struct binadei_member *member)
 bool binadei_reclaim_own(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
-    unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++)
-        drain_depot(call->member, atomic_load_explicit(&engine->slots[i],
-                                                       memory_order_relaxed));
+    for (unsigned i = 0; i < binadei_slot_count(&engine->streams); i++)
+        drain_depot(call->member, binadei_slot_at(&engine->streams, i));
     binadei_member_empty(call->member);
     binadei_buddy_leave_home(engine->buddy, &call->member->home);
     return binadei_reclaim_done(call);
@@ -121,7 +141,7 @@ static bool empty_orphan(struct binadei_member *by,
  * or because another thread holds a lock. */
 static bool adopt(struct binadei_member *by, struct binadei_member *orphan)
 {
-    if (!binadei_slot_try_close_of(orphan)) {
+    if (!binadei_slot_try_close_of(&by->engine->streams, orphan)) {
         by->postponed++;
         return false;
     }
@@ -209,42 +229,17 @@ void binadei_reclaim_some_orphans(struct binadei_call *call)
                                                  ORPHANS_AT_ONCE, &is_any));
 }
 
-/* Into its place among the longest. */
-static void insert(struct binadei_waiting *list, uint32_t capacity,
-                   uint32_t count, const struct binadei_waiting *waiting)
-{
-    uint32_t at = count < capacity ? count : capacity;
-    while (at && list[at - 1].oldest_ns < waiting->oldest_ns) {
-        if (at < capacity)
-            list[at] = list[at - 1];
-        at--;
-    }
-    if (at < capacity)
-        list[at] = *waiting;
-}
-
-uint32_t binadei_survey(struct binadei_call *call, struct binadei_waiting *out,
-                        uint32_t capacity)
-{
-    struct binadei_engine *engine = call->engine;
-    uint32_t found = 0;
-    unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_acquire);
-    for (unsigned i = 0; i < count; i++) {
-        struct binadei_slot *slot =
-            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
-        const struct binadei_waiting waiting = binadei_epoch_survey(slot);
-        if (waiting.epoch_count)
-            insert(out, capacity, found++, &waiting);
-    }
-    return found;
-}
-
 bool binadei_hand_over(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out)
 {
+    const struct binadei_stream_user user = binadei_call_user(call);
     if (call->pop != call->push || call->pop->slot->kind < BINADEI_SLOT_STREAM)
         return false;
-    return binadei_epochs_hand_over(call, request, out);
+    (void)binadei_epochs_close_all(&user);
+    for (unsigned i = 0; i < binadei_slot_count(user.streams); i++)
+        if (binadei_epoch_hand_over(&user, binadei_slot_at(user.streams, i)) &&
+            binadei_take(call, request, out))
+            return true;
+    return false;
 }

@@ -14,14 +14,12 @@
 #include "pool/base/step.h"
 #include "pool/cache/bundle.h"
 #include "pool/cache/history.h"
-#include "pool/cache/slot.h"
+#include "pool/stream/slot.h"
 
 /* With fewer caches than this a member looks through them all. */
 #define FIRST_BUCKETS 16U
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-struct binadei_engine *binadei_engines;
 
 void binadei_registry_lock(void)
 {
@@ -45,8 +43,11 @@ static struct binadei_member *find_member(struct binadei_thread *thread,
 
 static bool begin_history(struct binadei_member *member)
 {
-    member->history =
-        binadei_history_begin(member->engine->history, member->thread_id);
+    binadei_registry_lock();
+    member->history = binadei_history_reuse(member->engine->history);
+    binadei_registry_unlock();
+    member->history = binadei_history_begin(member->engine->history,
+                                            member->history, member->thread_id);
     return member->history != NULL;
 }
 
@@ -73,7 +74,7 @@ static struct binadei_member *make_member(struct binadei_thread *thread,
         free(member);
         return NULL;
     }
-    member->done = binadei_cache_make(member, engine->done);
+    member->done = binadei_cache_make(member, engine->streams.done);
     if (!member->done) {
         end_history(member);
         free(member);

@@ -15,9 +15,6 @@
 void binadei_registry_lock(void);
 void binadei_registry_unlock(void);
 
-/* All engines; lock held. */
-extern struct binadei_engine *binadei_engines;
-
 /* The calling thread's member of a pool, made at its first call. NULL: no
  * memory. */
 struct binadei_member *binadei_member_of(struct binadei_thread *thread,

@@ -5,11 +5,11 @@
  * how the parts work together.
  *
  *   engine    one per pool
- *   slot      one per pool and stream: whose memory may be reused when
  *   member    one per pool and thread
  *   cache     one per member and slot: a magazine for each size class
  *   bundle    up to 64 blocks of a class on their way out of a magazine
- *   epoch     what was freed on a slot and waits for the same event
+ *
+ * Slots are in pool/stream.
  */
 #ifndef BINADE_POOL_CACHE_STATE_H_
 #define BINADE_POOL_CACHE_STATE_H_
@@ -24,23 +24,20 @@
 #include "binade/status.h"
 #include "binade/types.h"
 #include "pool/base/atomics.h"
+#include "pool/buddy/classes.h"
 #include "pool/buddy/map.h"
-#include "pool/cache/classes.h"
 #include "pool/cache/handle.h"
-#include "pool/cache/notes.h"
 #include "pool/driver/context.h"
 #include "pool/driver/driver_table.h"
 #include "pool/segment/segment.h"
+#include "pool/stream/notes.h"
+#include "pool/stream/streams.h"
 #include "pool/tenant/tags.h"
 
 struct binadei_history;
 struct binadei_history_ring;
 
 #define BINADEI_BUNDLE_BLOCKS 64U
-#define BINADEI_DEPOT_PLACES 8U
-#define BINADEI_CONTEXTS_MAX 17U /* the pool's own and 16 more */
-#define BINADEI_SLOTS_MAX 16384U
-#define BINADEI_SLOT_BUCKETS 2048U
 
 struct binadei_bundle {
     struct binadei_bundle *next;
@@ -51,85 +48,6 @@ struct binadei_bundle {
     uint64_t depot_bytes;
     binade_devptr entries[BINADEI_BUNDLE_BLOCKS]; /* see entry.h */
 };
-
-enum binadei_slot_kind {
-    BINADEI_SLOT_DONE,      /* nothing is pending */
-    BINADEI_SLOT_ANY,       /* freed by who names no stream */
-    BINADEI_SLOT_STREAM,    /* one stream */
-    BINADEI_SLOT_PER_THREAD /* the default stream of one thread */
-};
-
-/* Where the ageing map of a stream is: see epoch.h. */
-enum binadei_epoch_state {
-    BINADEI_EPOCH_IDLE,       /* it is empty */
-    BINADEI_EPOCH_UNRECORDED, /* closed, and no event says when it is done */
-    BINADEI_EPOCH_OWN,        /* behind the event of the stream */
-    BINADEI_EPOCH_CONTEXT     /* behind an event of all contexts */
-};
-
-struct binadei_epoch {
-    /* Edge RO: released (release) -> taken (acquire), by compare-and-swap and
-     * never waited for. Its holder alone closes and drains the maps, and reads
-     * and writes what is below. */
-    atomic_bool is_taken;
-    enum binadei_epoch_state state;
-    uint64_t number;   /* CONTEXT: of the event */
-    CUevent event;     /* of the stream's own; made when first needed */
-    CUcontext context; /* of the event */
-    /* Closed for the next event of all contexts, whose role's holder has this
-     * one's as well; that one's alone to read and write. */
-    bool is_joining;
-    /* Edge MV: counted (release) -> who frees (acquire). How often something was
-     * moved from fresh to ageing, counted after the move, so that what is freed
-     * after a look is moved by a later one; and that count when what was ageing
-     * left. */
-    _Atomic uint64_t moves;
-    uint64_t left_at_moves;
-    /* Edge: none; relaxed, for reports. CLOCK_MONOTONIC. */
-    _Atomic uint64_t closed_ns;
-};
-
-struct binadei_slot {
-    enum binadei_slot_kind kind;
-    uint32_t index; /* in the engine's table */
-    /* Stands for this stream, and for none that has the slot later. Constant
-     * while the slot has users; the slots' lock. */
-    uint32_t note;
-    CUstream stream;
-    CUcontext context;                   /* of the stream */
-    const struct binadei_member *member; /* of PER_THREAD: whose */
-    struct binadei_slot *next_in_bucket; /* the slots' lock; see closed_first */
-    /* Caches and notes that refer to it. Up under the slots' lock; down by
-     * anyone (release), seen by who would use the slot again (acquire). */
-    atomic_uint cache_count;
-
-    /* Edge PI: is_closed (release) -> a slow path's look after it has counted
-     * itself; both sides are sequentially consistent. */
-    atomic_uint pins;
-    atomic_bool is_closed;
-    /* Edge SF: retire (release) -> who finds the slot closed (acquire). The
-     * event that stands for a stream that is retired; NULL: none yet, and all
-     * work of the context stands for it. */
-    _Atomic(CUevent) final_event;
-
-    /* What was freed on it and is no other stream's yet; constant. NULL for
-     * DONE, whose blocks go to the buddy. */
-    struct binadei_maps *maps;
-    struct binadei_epoch epoch;
-    /* What it said when it was asked last; by who has the role of ANY's slot. */
-    uint64_t asked_round;
-    bool was_idle;
-
-    /* Relaxed: a bound. Counted in before a bundle is put and out after it was
-     * taken, so where it is 0 the depot is empty. */
-    _Atomic uint64_t depot_bytes;
-    /* Edge DE: put (release) -> take (acquire). */
-    alignas(64) _Atomic(struct binadei_bundle *)
-        depot[BINADEI_CLASSES][BINADEI_DEPOT_PLACES];
-};
-
-/* Edge CT, relaxed: the owner alone writes; stats read. */
-typedef _Atomic uint64_t binadei_counter;
 
 struct binadei_magazine {
     /* A hit touches this line and the entries. */
@@ -176,14 +94,9 @@ enum binadei_count {
     BINADEI_COUNT_DEPOT_IN_BYTES,
     BINADEI_COUNT_DEPOT_OUT_BYTES,
     BINADEI_COUNT_DEPOT_EXCHANGES,
-    BINADEI_COUNT_EPOCHS, /* closed behind an event */
-    BINADEI_COUNT_EVENTS,
-    BINADEI_COUNT_CONTEXT_EVENTS,
-    BINADEI_COUNT_QUERIES,
-    BINADEI_COUNT_STREAM_WAITS,
-    BINADEI_COUNT_GUARDED,
-    BINADEI_COUNT_DISTURBED,
-    BINADEI_COUNT_RETRIES,
+    BINADEI_COUNT_STREAM, /* the first of enum binadei_stream_count */
+    BINADEI_COUNT_STREAM_END = BINADEI_COUNT_STREAM + BINADEI_STREAM_COUNTS,
+    BINADEI_COUNT_RETRIES = BINADEI_COUNT_STREAM_END,
     BINADEI_COUNT_OOMS,
     BINADEI_COUNT_LADDER, /* the first of enum binadei_ladder */
     BINADEI_COUNT_LADDER_END = BINADEI_COUNT_LADDER + 11,
@@ -257,54 +170,16 @@ struct binadei_use_table {
     uint32_t use_count;
 };
 
-/* Events of all contexts that may be in flight. */
-#define BINADEI_CONTEXT_EPOCHS 4U
-
-/* Numbers go up from 1; a later event is over no earlier than one before. */
-struct binadei_context_epochs {
-    /* Edge RO, as of a stream's: its holder alone records and asks. */
-    atomic_bool is_taken;
-    /* Edge CE: recorded and passed (release) -> who finds that its number has
-     * (acquire). */
-    _Atomic uint64_t recorded;
-    _Atomic uint64_t passed;
-    CUevent events[BINADEI_CONTEXT_EPOCHS][BINADEI_CONTEXTS_MAX];
-    unsigned counts[BINADEI_CONTEXT_EPOCHS]; /* of contexts */
-};
-
 struct binadei_engine {
     struct binade_pool *pool;
     const struct binadei_driver *driver;
     struct binadei_segments *segments;
     struct binadei_buddy *buddy;
+    struct binadei_context *home; /* the pool's own context */
     const struct binadei_lookup *lookup;
+    struct binadei_streams streams;
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
-    struct binadei_context_epochs context_epochs;
-    /* Edge: none; relaxed, advice. Somebody needed what streams freed and a
-     * capture guard was held: calls that name a stream record on it. */
-    atomic_bool wants_own_epochs;
-    struct binadei_engine *next; /* of all engines; the registry's lock */
-
-    /* The pool's own first; only appended to. Edge: context_count (release) ->
-     * its readers (acquire). */
-    CUcontext contexts[BINADEI_CONTEXTS_MAX];
-    atomic_uint context_count;
-
-    pthread_mutex_t slots_lock;
-    struct binadei_slot *buckets[BINADEI_SLOT_BUCKETS];
-    /* Closed slots, in the order in which they are looked at to be used again;
-     * by next_in_bucket. The slots' lock. */
-    struct binadei_slot *closed_first;
-    struct binadei_slot *closed_last;
-    /* Edge: none; relaxed, advice: how many they are. */
-    atomic_uint closed_count;
-    struct binadei_slot *any;
-    struct binadei_slot *done;
-    /* Edge: slot_count (release) -> its readers (acquire); slots are never
-     * freed before the engine, only used again. */
-    _Atomic(struct binadei_slot *) slots[BINADEI_SLOTS_MAX];
-    atomic_uint slot_count;
     /* Edge OR: exit (release) -> adopt (acquire), whole; and those that who
      * adopted a few of them left. */
     _Atomic(struct binadei_member *) orphans;
@@ -354,8 +229,6 @@ struct binadei_engine {
     struct binadei_use *freed_uses;
     struct binadei_use **freed_uses_end;
     uint64_t ask_round; /* by who has the role of ANY's slot */
-    /* The pool's own context, contexts[0]: every section is entered by it. */
-    struct binadei_context *home;
 
     struct binadei_history *history; /* constant; NULL: none is kept */
 
@@ -373,17 +246,14 @@ binadei_tags(const struct binadei_engine *engine)
     return atomic_load_explicit(&engine->tags, memory_order_acquire);
 }
 
-static inline void binadei_count_add(binadei_counter *counter, uint64_t more)
+/* As one who asks pool/stream; it names no stream. */
+static inline struct binadei_stream_user
+binadei_member_user(struct binadei_member *member)
 {
-    /* CT: the owner alone writes, so this needs no read-modify-write. */
-    atomic_store_explicit(
-        counter, atomic_load_explicit(counter, memory_order_relaxed) + more,
-        memory_order_relaxed);
-}
-
-static inline uint64_t binadei_count_read(const binadei_counter *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
+    return (struct binadei_stream_user){
+        .streams = &member->engine->streams,
+        .counts = &member->counts[BINADEI_COUNT_STREAM],
+        .thread = member};
 }
 
 static inline void binadei_count(struct binadei_member *member,

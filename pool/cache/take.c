@@ -11,7 +11,7 @@
 #include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
-#include "pool/cache/slot.h"
+#include "pool/stream/slot.h"
 
 /* Up to so many threads look through all free memory of a pool for the best fit;
  * more would be in each other's way. */

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 
 #include "pool/base/failure.h"
-#include "pool/cache/epoch.h"
-#include "pool/cache/record.h"
 #include "pool/cache/registry.h"
-#include "pool/cache/slot.h"
 #include "pool/cache/wait.h"
 #include "pool/driver/section.h"
+#include "pool/stream/epoch.h"
+#include "pool/stream/event.h"
+#include "pool/stream/slot.h"
 
 static binade_status no_memory(void)
 {
@@ -138,15 +138,16 @@ static binade_status slot_of(struct binadei_call *call, binade_stream stream,
 {
     struct binadei_section section;
     if (stream == BINADE_STREAM_ANY) {
-        *out = call->engine->any;
+        *out = call->engine->streams.any;
         /* It is never closed. */
-        (void)binadei_slot_use_slot(call->engine, *out);
+        (void)binadei_slot_use_slot(&call->engine->streams, *out);
         return BINADE_OK;
     }
     binade_status status = binadei_context_enter(call->engine->home, &section);
     if (status != BINADE_OK)
         return status;
-    status = binadei_slot_use(call->member, stream, out);
+    status =
+        binadei_slot_use(&call->engine->streams, call->member, stream, out);
     (void)binadei_section_leave(&section);
     return status;
 }
@@ -231,7 +232,8 @@ static bool is_freed_in_capture(const struct binadei_call *call, CUevent event)
         binadei_slot_is_closed(freed))
         return false;
     /* Whatever else the driver refuses, it refuses once more at the record. */
-    if (binadei_capture_of(call->engine, freed->stream, &capture) != BINADE_OK)
+    if (binadei_capture_of(&call->engine->streams, freed->stream, &capture) !=
+        BINADE_OK)
         return capture.kind != BINADEI_CAPTURE_NONE;
     return capture.kind >= BINADEI_CAPTURE_BROKEN;
 }
@@ -284,7 +286,7 @@ static bool can_be_kept(const struct binadei_call *call,
     if (event || freed->kind == BINADEI_SLOT_DONE)
         return true;
     if (!binadei_slot_is_of_created_stream(freed) ||
-        !binadei_slot_use_slot(call->engine, freed))
+        !binadei_slot_use_slot(&call->engine->streams, freed))
         return false;
     use->freed_on = freed;
     return true;
@@ -318,7 +320,7 @@ static struct binadei_use *note_freed(const struct binadei_call *call,
     }
     use->start = block.start;
     use->grains = block.grains;
-    use->moves = binadei_epoch_moves(engine->any);
+    use->moves = binadei_epoch_moves(engine->streams.any);
     return use;
 }
 
@@ -327,7 +329,7 @@ static bool is_idle(struct binadei_engine *engine, struct binadei_slot *slot)
 {
     if (slot->asked_round != engine->ask_round) {
         slot->asked_round = engine->ask_round;
-        slot->was_idle = binadei_epoch_is_stream_idle(engine, slot);
+        slot->was_idle = binadei_epoch_is_stream_idle(&engine->streams, slot);
     }
     return slot->was_idle;
 }
@@ -348,8 +350,9 @@ static uint64_t give_used(struct binadei_member *by,
                           const struct binadei_use *use)
 {
     struct binadei_engine *engine = by->engine;
-    const struct binadei_view view = {
-        .buddy = engine->buddy, .maps = engine->any->maps, .is_own_only = true};
+    const struct binadei_view view = {.buddy = engine->buddy,
+                                      .maps = engine->streams.any->maps,
+                                      .is_own_only = true};
     if (!binadei_view_claim(&view, use->start, use->grains))
         return 0;
     (void)binadei_buddy_give(engine->buddy, &by->home, use->start, use->grains);
@@ -373,7 +376,8 @@ static uint64_t sort_freed(struct binadei_engine *engine,
     uint64_t grains = 0;
     while (use) {
         struct binadei_use *next = use->next;
-        bool is_there = binadei_epoch_has_since(engine->any, use->moves);
+        bool is_there =
+            binadei_epoch_has_since(engine->streams.any, use->moves);
         bool is_over = is_there && by && are_idle(engine, use);
         if (is_over)
             grains += give_used(by, use);
@@ -394,12 +398,12 @@ void binadei_uses_forget(struct binadei_engine *engine)
 uint64_t binadei_uses_ask(struct binadei_member *by)
 {
     struct binadei_engine *engine = by->engine;
-    if (!binadei_epoch_bytes(engine->any) ||
-        !binadei_epoch_try_take(engine->any))
+    if (!binadei_slot_grains(engine->streams.any) ||
+        !binadei_slot_try_take(engine->streams.any))
         return 0;
     engine->ask_round++;
     uint64_t grains = sort_freed(engine, by);
-    binadei_epoch_release(engine->any);
+    binadei_slot_release(engine->streams.any);
     return grains;
 }
 
@@ -421,7 +425,8 @@ binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
         free_use(use);
         use = NULL;
     }
-    binadei_leave_block(call->member, is_over ? engine->done : engine->any,
+    binadei_leave_block(call->member,
+                        is_over ? engine->streams.done : engine->streams.any,
                         address);
     keep_use(engine, use);
     return BINADE_OK;
@@ -440,7 +445,7 @@ binade_status binadei_wait_begin(struct binadei_call *call,
         return status;
     }
     bool is_over = is_done(call, use, event, is_event_over);
-    out->number = is_over ? 0 : binadei_epochs_next(engine);
+    out->number = is_over ? 0 : binadei_epochs_next(&engine->streams);
     free_use(use);
     return BINADE_OK;
 }

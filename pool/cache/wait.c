@@ -5,19 +5,20 @@
  */
 #include "pool/cache/wait.h"
 
-#include "pool/cache/epoch.h"
-#include "pool/cache/guard.h"
-#include "pool/cache/record.h"
+#include "pool/stream/epoch.h"
+#include "pool/stream/event.h"
+#include "pool/stream/guard.h"
 
 struct binadei_wait binadei_wait_for_all(const struct binadei_call *call)
 {
-    return (struct binadei_wait){binadei_epochs_next(call->engine)};
+    return (struct binadei_wait){binadei_epochs_next(&call->engine->streams)};
 }
 
 bool binadei_wait_is_over(struct binadei_call *call,
                           const struct binadei_wait *wait)
 {
-    return !wait->number || binadei_epochs_have_passed(call, wait->number);
+    const struct binadei_stream_user user = binadei_call_user(call);
+    return !wait->number || binadei_epochs_have_passed(&user, wait->number);
 }
 
 bool binadei_wait_needs_synchronise(const struct binadei_call *call,
@@ -30,7 +31,7 @@ bool binadei_wait_synchronise(struct binadei_call *call)
 {
     if (!binadei_guard_recorder_begin())
         return false;
-    binade_status status = binadei_synchronise(call->engine);
+    binade_status status = binadei_synchronise(&call->engine->streams);
     binadei_guard_recorder_end();
     return status == BINADE_OK;
 }
@@ -42,17 +43,17 @@ bool binadei_wait_is_capturing(const struct binadei_call *call)
         return true;
     return slot->kind == BINADEI_SLOT_STREAM &&
            slot->stream != BINADE_STREAM_LEGACY &&
-           binadei_is_capturing(call->engine, slot->stream);
+           binadei_is_capturing(&call->engine->streams, slot->stream);
 }
 
 CUstream binadei_wait_stream(const struct binadei_call *call)
 {
     const struct binadei_slot *slot = call->push->slot;
     bool is_own = slot->kind == BINADEI_SLOT_PER_THREAD
-                      ? slot->member == call->member
+                      ? slot->owner == call->member
                       : slot->kind == BINADEI_SLOT_STREAM;
-    return is_own && slot->context == call->engine->contexts[0] &&
-                   !binadei_is_capturing(call->engine, slot->stream)
+    return is_own && slot->context == call->engine->streams.contexts[0] &&
+                   !binadei_is_capturing(&call->engine->streams, slot->stream)
                ? slot->stream
                : NULL;
 }
@@ -60,13 +61,6 @@ CUstream binadei_wait_stream(const struct binadei_call *call)
 bool binadei_wait_is_of_stranger(const struct binadei_call *call)
 {
     const struct binadei_slot *slot = call->push->slot;
-    if (slot->kind != BINADEI_SLOT_STREAM)
-        return false;
-    /* Acquire: the contexts that it counts. */
-    unsigned count = atomic_load_explicit(&call->engine->context_count,
-                                          memory_order_acquire);
-    for (unsigned i = 0; i < count; i++)
-        if (call->engine->contexts[i] == slot->context)
-            return false;
-    return true;
+    return slot->kind == BINADEI_SLOT_STREAM &&
+           !binadei_streams_know_context(&call->engine->streams, slot->context);
 }

@@ -6,9 +6,9 @@
  * context is asked for only while nobody holds a capture guard.
  */
 #include "pool/base/failure.h"
-#include "pool/cache/guard.h"
 #include "pool/ipc/closings.h"
 #include "pool/ipc/opener.h"
+#include "pool/stream/guard.h"
 
 static bool is_created(binade_stream stream)
 {

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The memory orders of capture guards against recorders of context events
- * (pool/cache/guard.c), for a checker of C11's memory model. What a capture
+ * (pool/stream/guard.c), for a checker of C11's memory model. What a capture
  * does and what the recording of an event does is plain memory, so that both at
  * once is a data race. Two recorders, one guard.
  *

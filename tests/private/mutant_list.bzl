@@ -43,7 +43,7 @@ MUTANTS = {
     ),
     "released_arenas_are_done": (
         "pool/private_give.c",
-        "/^static void to_any/,/^}/s/engine->any/engine->done/",
+        "/^static void to_any/,/^}/s/streams.any/streams.done/",
         _PLAIN + "IsReleasedBehindAllWork/Few",
     ),
     "arenas_keep_no_limit": (

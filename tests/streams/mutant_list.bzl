@@ -15,36 +15,36 @@ MUTANTS = {
     ),
     # Freed on F, for another.
     "done_without_a_query": (
-        "pool/cache/epoch.c",
+        "pool/stream/epoch.c",
         "/^static bool is_context_over/,/^}/s/!= CUDA_SUCCESS/== CUDA_ERROR_UNKNOWN/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
     ),
     "closed_without_a_record": (
-        "pool/cache/epoch.c",
+        "pool/stream/epoch.c",
         "/^static bool record_contexts/,/^}/" +
-        "{s/binadei_event_record_context\\(member, engine->contexts\\[i\\],/(event/;" +
+        "{s/binadei_event_record_context\\(user, streams->contexts\\[i\\],/(event/;" +
         "s/^ +\\*event\\) != BINADE_OK/ \\? 0 : 1)/}",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Many",
     ),
     "idle_without_a_question": (
-        "pool/cache/epoch.c",
-        "s/engine->driver->cuStreamQuery\\(slot->stream\\) == CUDA_SUCCESS/true/",
+        "pool/stream/epoch.c",
+        "s/streams->driver->cuStreamQuery\\(slot->stream\\) == CUDA_SUCCESS/true/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Many",
     ),
     "every_map_is_own": (
         "pool/cache/take.c",
         "/^static struct binadei_maps \\*maps_of/,/^}/" +
-        "s/call->pop->slot;/atomic_load(\\&call->engine->slots[2]);/",
+        "s/call->pop->slot;/atomic_load(\\&call->engine->streams.slots[2]);/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Run",
     ),
     "all_streams_are_one": (
-        "pool/cache/slot.c",
+        "pool/stream/slot.c",
         "s/return stream \\? stream : BINADE_STREAM_LEGACY/" +
         "return BINADE_STREAM_LEGACY/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
     ),
     "null_is_no_synonym": (
-        "pool/cache/slot.c",
+        "pool/stream/slot.c",
         "s/return stream \\? stream : BINADE_STREAM_LEGACY/return stream/",
         "Blocks/FreedOnAStream.ServesTheLegacyStreamByItsOtherName/Few",
     ),
@@ -70,24 +70,24 @@ MUTANTS = {
         "Blocks/FreedOwn.ServesTheStreamOfTheAllocationAtOnce/Few",
     ),
     "retired_streams_are_noted": (
-        "pool/cache/slot.c",
+        "pool/stream/slot.c",
         "s/slot->note \\+= BINADEI_SLOTS_MAX/(void)0/",
         "Blocks/FreedOwn.OfARetiredStreamIsNotALaterOnes/Run",
     ),
     "every_threads_stream_is_own": (
         "pool/cache/call.c",
-        "/^static struct binadei_slot \\*pin_noted/,/^}/s/slot->member == call->member/true/",
+        "/^static struct binadei_slot \\*pin_noted/,/^}/s/slot->owner == call->member/true/",
         "Blocks/FreedOwn.OfAnotherThreadsOwnStreamWaitsForAllStreams/Few",
     ),
     # Freed on F, handed over to N.
     "hand_over_without_a_wait": (
-        "pool/cache/epoch.c",
+        "pool/stream/epoch.c",
         "/^static bool wait_for\\(/,/^}/s/return BINADEI_CALL/return true || BINADEI_CALL/",
         "Blocks/HandOver.FromAStream/Few",
     ),
     "hand_over_to_everybody": (
-        "pool/cache/epoch.c",
-        "/^static void hand_over/,/^}/s/binadei_maps_hand\\(slot->maps, BINADEI_AGEING, call->push->slot->maps\\)/binadei_maps_drain(slot->maps, BINADEI_AGEING)/",
+        "pool/stream/epoch.c",
+        "/^static void hand_over/,/^}/s/binadei_maps_hand\\(slot->maps, BINADEI_AGEING, user->slot->maps\\)/binadei_maps_drain(slot->maps, BINADEI_AGEING)/",
         "Blocks/HandOverOfSeveral.ServesOnlyStreamsThatWait/Few",
     ),
     "hand_over_without_permission": (
@@ -124,7 +124,7 @@ MUTANTS = {
         "Blocks/LegacyStream.TakesAFreeOfWhatAnotherStreamUses/Few",
     ),
     "hits_go_on_under_a_guard": (
-        "pool/cache/guard.c",
+        "pool/cache/engine.c",
         "s/BINADEI_ATTENTION_GUARD,/0,/",
         "Blocks/FreedOnAStream.ServesTheSameOnlyWhenDoneIfItCaptures/Few",
     ),
@@ -141,18 +141,18 @@ MUTANTS = {
     ),
     "a_use_is_the_streams_own": (
         "pool/cache/uses.c",
-        "s/is_over \\? engine->done : engine->any/is_over ? engine->done : call->push->slot/",
+        "s/is_over \\? engine->streams.done : engine->streams.any/is_over ? engine->streams.done : call->push->slot/",
         "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
     ),
     # Freed with ANY.
     "any_waits_for_the_legacy_stream": (
-        "pool/cache/record.c",
+        "pool/stream/event.c",
         "s/cuCtxRecordEvent\\(context, event\\)/" +
         "cuEventRecord(event, BINADE_STREAM_LEGACY)/",
         "Blocks/FreedWithoutAStream.ServesAStreamOnlyWhenAllAreDone/Few",
     ),
     "any_waits_for_one_context": (
-        "pool/cache/epoch.c",
+        "pool/stream/epoch.c",
         "/^static bool record_contexts/,/^}/s/i < count/i < 1/;" +
         "s/epochs->counts\\[at\\] = count/epochs->counts[at] = 1/",
         "Blocks/WithASecondContext.FreedWithoutAStreamWaitsForItToo/Few",
@@ -163,20 +163,20 @@ MUTANTS = {
         "Blocks/FreedWithoutAStream.ServesAnyOnlyWhenAllAreDone/Few",
     ),
     "guards_hold_nobody": (
-        "pool/cache/guard.c",
+        "pool/stream/guard.c",
         "/^bool binadei_guard_recorder_begin/,/^}/" +
         "s/if \\(!binadei_guard_is_held\\(\\)\\)/if (true)/",
         "Modes/DuringACapture.WhatIsFreedWithoutAStreamWaitsForTheGuardsEnd/*",
     ),
     "guards_are_not_counted": (
-        "pool/cache/guard.c",
+        "pool/stream/guard.c",
         "s/atomic_fetch_sub\\(&guards, 1\\)/atomic_store(\\&guards, 0)/",
         "Blocks/CaptureGuard.IsCounted/Few",
     ),
     # Freed on the per-thread stream of T.
     "threads_share_the_per_thread_stream": (
-        "pool/cache/slot.c",
-        "s/named == BINADE_STREAM_PER_THREAD \\? member : NULL/NULL/",
+        "pool/stream/slot.c",
+        "s/named == BINADE_STREAM_PER_THREAD \\? thread : NULL/NULL/",
         "Blocks/FreedOnAnotherThreadsStream.DoesNotServeTheCallersOwn/Many",
     ),
     # Freed after an event.
@@ -194,7 +194,7 @@ MUTANTS = {
     "done_is_any": (
         "pool/cache/call.c",
         "s/ cache = member->done;/" +
-        " cache = cache_of(member, member->engine->any, false);/",
+        " cache = cache_of(member, member->engine->streams.any, false);/",
         "Blocks/FreedDone.ServesAStreamAtOnce/Few",
     ),
     # Retired streams.
@@ -205,12 +205,12 @@ MUTANTS = {
         "Blocks/RetiredStream.IsForgottenByOtherThreads/Few",
     ),
     "retired_streams_are_done": (
-        "pool/cache/epoch.c",
-        "/^static uint64_t drain_closed/,/^}/s/event && query\\(member, event\\) != CUDA_SUCCESS/0/",
+        "pool/stream/epoch.c",
+        "/^static uint64_t drain_closed/,/^}/s/event && query\\(user, event\\) != CUDA_SUCCESS/0/",
         "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Few",
     ),
     "slots_are_used_again_with_caches": (
-        "pool/cache/slot.c",
+        "pool/stream/slot.c",
         "s/atomic_load_explicit\\(&slot->cache_count, memory_order_acquire\\)/0/",
         "Blocks/RetiredStream.IsNotMistakenForALaterOne/Few",
     ),
@@ -219,22 +219,22 @@ MUTANTS = {
 # Of what the driver refuses.
 FAULT_MUTANTS = {
     "failed_records_are_published": (
-        "pool/cache/epoch.c",
+        "pool/stream/epoch.c",
         "/^static bool record_contexts/,/^}/s/return false/continue/",
         "Blocks/RefusedByTheDriver.AContextEventIsNotTakenForDone/Few",
     ),
     "failed_queries_are_done": (
-        "pool/cache/epoch.c",
+        "pool/stream/epoch.c",
         "/^static bool is_context_over/,/^}/s/!= CUDA_SUCCESS/== CUDA_ERROR_NOT_READY/",
         "Blocks/RefusedByTheDriver.AQueryIsNotTakenForDone/Few",
     ),
     "failed_waits_hand_over": (
-        "pool/cache/epoch.c",
+        "pool/stream/epoch.c",
         "/^static bool wait_for\\(/,/^}/s/== BINADE_OK;/!= BINADE_E_FORKED;/",
         "Blocks/HandOverRefused.HandsNothingOver/Few",
     ),
     "no_last_event_is_none_needed": (
-        "pool/cache/epoch.c",
+        "pool/stream/epoch.c",
         "/^static uint64_t drain_closed/,/^}/s/        if \\(event\\)/        if (true)/",
         "Blocks/RetiredInVain.WaitsForAllWork/Few",
     ),
@@ -243,13 +243,13 @@ FAULT_MUTANTS = {
 # Of drivers without cuCtxRecordEvent.
 OLD_DRIVER_MUTANTS = {
     "nobody_synchronises": (
-        "pool/cache/epoch.c",
-        "s/bool is_over = binadei_synchronise\\(engine\\) == BINADE_OK/bool is_over = true/",
+        "pool/stream/epoch.c",
+        "s/bool is_over = binadei_synchronise\\(streams\\) == BINADE_OK/bool is_over = true/",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.ServesAStream*/Few",
     ),
     "guards_let_contexts_be_waited_for": (
-        "pool/cache/epoch.c",
-        "/^bool binadei_epochs_synchronise/,/^}/s/!binadei_guard_recorder_begin\\(\\)/binadei_guard_recorder_begin(), false/",
+        "pool/stream/epoch.c",
+        "/^uint64_t binadei_epochs_synchronise/,/^}/s/!binadei_guard_recorder_begin\\(\\)/binadei_guard_recorder_begin(), false/",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.BreaksNoGuardedCapture/Few",
     ),
 }

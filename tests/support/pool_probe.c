@@ -63,8 +63,8 @@ unsigned pool_probe_longest_slot_chain(const binade_pool *pool)
 {
     unsigned longest = 0;
     for (unsigned i = 0; i < BINADEI_SLOT_BUCKETS; i++) {
-        unsigned length =
-            LENGTH(binadei_slot, pool->engine->buckets[i], next_in_bucket);
+        unsigned length = LENGTH(binadei_slot, pool->engine->streams.buckets[i],
+                                 next_in_bucket);
         longest = length > longest ? length : longest;
     }
     return longest;
@@ -72,6 +72,6 @@ unsigned pool_probe_longest_slot_chain(const binade_pool *pool)
 
 unsigned pool_probe_slot_count(const binade_pool *pool)
 {
-    return atomic_load_explicit(&pool->engine->slot_count,
+    return atomic_load_explicit(&pool->engine->streams.slot_count,
                                 memory_order_relaxed);
 }

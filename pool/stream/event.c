@@ -3,18 +3,18 @@
  *
  * Events of the driver's, and what it says of captures.
  */
-#include "pool/cache/record.h"
+#include "pool/stream/event.h"
 
 #include <stdio.h>
 
 #include "pool/driver/section.h"
 
-binade_status binadei_event_create(const struct binadei_engine *engine,
+binade_status binadei_event_create(const struct binadei_streams *streams,
                                    CUcontext context, CUevent *out)
 {
-    const struct binadei_driver *driver = engine->driver;
+    const struct binadei_driver *driver = streams->driver;
     CUcontext popped;
-    bool is_own = context == engine->contexts[0];
+    bool is_own = context == streams->contexts[0];
     binade_status status =
         is_own ? BINADE_OK : BINADEI_CALL(driver, cuCtxPushCurrent, (context));
     if (status != BINADE_OK)
@@ -26,18 +26,27 @@ binade_status binadei_event_create(const struct binadei_engine *engine,
     return status;
 }
 
-bool binadei_is_capturing(const struct binadei_engine *engine, CUstream stream)
+CUevent binadei_event_make(const struct binadei_streams *streams,
+                           CUcontext context)
+{
+    CUevent event = NULL;
+    return binadei_event_create(streams, context, &event) == BINADE_OK ? event
+                                                                       : NULL;
+}
+
+bool binadei_is_capturing(const struct binadei_streams *streams,
+                          CUstream stream)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult code = engine->driver->cuStreamIsCapturing(stream, &capture);
+    CUresult code = streams->driver->cuStreamIsCapturing(stream, &capture);
     return code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
            (code == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-binade_status binadei_capture_of(const struct binadei_engine *engine,
+binade_status binadei_capture_of(const struct binadei_streams *streams,
                                  CUstream stream, struct binadei_capture *out)
 {
-    const struct binadei_driver *driver = engine->driver;
+    const struct binadei_driver *driver = streams->driver;
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
     CUresult code = driver->cuStreamIsCapturing(stream, &capture);
@@ -64,43 +73,45 @@ static bool is_capture_error(CUresult code)
 }
 
 /* A capture was broken because nobody held a guard: said once. */
-static void report_disturbed(struct binadei_member *member)
+static void report_disturbed(const struct binadei_stream_user *user)
 {
     static atomic_flag is_reported = ATOMIC_FLAG_INIT;
-    binadei_count(member, BINADEI_COUNT_DISTURBED, 1);
+    binadei_stream_tally(user, BINADEI_STREAM_DISTURBED);
     if (!atomic_flag_test_and_set(&is_reported))
         (void)fputs("binade: a context event met a graph capture; hold "
                     "binade_capture_guard_begin() while capturing\n",
                     stderr);
 }
 
-binade_status binadei_event_record_context(struct binadei_member *member,
-                                           CUcontext context, CUevent event)
+binade_status
+binadei_event_record_context(const struct binadei_stream_user *user,
+                             CUcontext context, CUevent event)
 {
-    CUresult code = member->engine->driver->cuCtxRecordEvent(context, event);
+    CUresult code = user->streams->driver->cuCtxRecordEvent(context, event);
     if (is_capture_error(code)) {
-        report_disturbed(member);
+        report_disturbed(user);
         return BINADE_E_BUSY;
     }
     binade_status status =
         binadei_driver_status(BINADEI_ENTRY_cuCtxRecordEvent, code);
     if (status == BINADE_OK)
-        binadei_count(member, BINADEI_COUNT_CONTEXT_EVENTS, 1);
+        binadei_stream_tally(user, BINADEI_STREAM_CONTEXT_EVENTS);
     return status;
 }
 
-binade_status binadei_record_final(struct binadei_engine *engine,
+binade_status binadei_record_final(struct binadei_streams *streams,
                                    struct binadei_slot *slot)
 {
     CUevent event;
-    if (binadei_is_capturing(engine, slot->stream))
+    if (binadei_is_capturing(streams, slot->stream))
         return BINADE_E_BUSY;
-    binade_status status = binadei_event_create(engine, slot->context, &event);
+    binade_status status = binadei_event_create(streams, slot->context, &event);
     if (status != BINADE_OK)
         return status;
-    status = BINADEI_CALL(engine->driver, cuEventRecord, (event, slot->stream));
+    status =
+        BINADEI_CALL(streams->driver, cuEventRecord, (event, slot->stream));
     if (status != BINADE_OK) {
-        (void)engine->driver->cuEventDestroy(event);
+        (void)streams->driver->cuEventDestroy(event);
         return status;
     }
     /* SF.release. */
@@ -108,25 +119,25 @@ binade_status binadei_record_final(struct binadei_engine *engine,
     return BINADE_OK;
 }
 
-void binadei_event_destroy(const struct binadei_engine *engine, CUevent event)
+void binadei_event_destroy(const struct binadei_streams *streams, CUevent event)
 {
-    if (event && !binadei_context_is_lost(engine->home))
-        (void)engine->driver->cuEventDestroy(event);
+    if (event && !binadei_context_is_lost(streams->home))
+        (void)streams->driver->cuEventDestroy(event);
 }
 
-binade_status binadei_synchronise(const struct binadei_engine *engine)
+binade_status binadei_synchronise(const struct binadei_streams *streams)
 {
     binade_status first = BINADE_OK;
     unsigned count =
-        atomic_load_explicit(&engine->context_count, memory_order_acquire);
+        atomic_load_explicit(&streams->context_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
         struct binadei_section section;
         binade_status status =
-            i ? binadei_section_enter(engine->driver, engine->contexts[i],
+            i ? binadei_section_enter(streams->driver, streams->contexts[i],
                                       &section)
-              : binadei_context_enter(engine->home, &section);
+              : binadei_context_enter(streams->home, &section);
         if (status == BINADE_OK) {
-            status = BINADEI_CALL(engine->driver, cuCtxSynchronize, ());
+            status = BINADEI_CALL(streams->driver, cuCtxSynchronize, ());
             (void)binadei_section_leave(&section);
         }
         if (first == BINADE_OK)

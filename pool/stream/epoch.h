@@ -15,65 +15,74 @@
  * which is over when all that was queued before it is. The legacy stream, whose
  * own events are barriers, and what was freed with ANY always go that way.
  */
-#ifndef BINADE_POOL_CACHE_EPOCH_H_
-#define BINADE_POOL_CACHE_EPOCH_H_
+#ifndef BINADE_POOL_STREAM_EPOCH_H_
+#define BINADE_POOL_STREAM_EPOCH_H_
 
-#include "pool/cache/cache.h"
+#include "pool/stream/streams.h"
 
-/* Drains every stream whose event is over. Returns whether memory became done.
+/* Drains every stream whose event is over. Returns the grains that became done.
  * Asks the driver and waits for nothing. */
-bool binadei_epochs_poll(struct binadei_call *call);
+uint64_t binadei_epochs_poll(const struct binadei_stream_user *user);
 /* The same of a few streams that were retired: those whose slots are looked at
- * next to be used again. Within an operation of the member's. */
-void binadei_epochs_drain_closed(struct binadei_member *member);
-/* Closes the epoch of the call's stream and records on it. The call may wait. */
-void binadei_epochs_record_own(struct binadei_call *call);
+ * next to be used again. */
+uint64_t binadei_epochs_drain_closed(const struct binadei_stream_user *user);
+/* Closes the epoch of the user's stream and records on it. The call may wait. */
+void binadei_epochs_record_own(const struct binadei_stream_user *user);
 /* The same if a guard kept somebody from closing all. */
-void binadei_epochs_close_own(struct binadei_call *call);
+void binadei_epochs_close_own(const struct binadei_stream_user *user);
 /* Closes the epochs of all streams behind an event in each context. Nothing
  * happens while a capture guard is held. Returns whether one was recorded. */
-bool binadei_epochs_close_all(struct binadei_call *call);
+bool binadei_epochs_close_all(const struct binadei_stream_user *user);
 /* The same before the first capture guard is held, while which no event of a
  * context may be recorded: what was freed until then becomes done meanwhile. The
- * registry's lock is held. */
-void binadei_epochs_close_before_guard(struct binadei_engine *engine);
+ * guards' lock is held. */
+void binadei_epochs_close_before_guard(struct binadei_streams *streams);
 /* For drivers that have no event of a context: waits for all work of all
- * contexts, if memory waits for that. Returns whether memory became done. */
-bool binadei_epochs_synchronise(struct binadei_call *call);
+ * contexts, if memory waits for that. Returns the grains that became done. */
+uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user);
 /* The last that may be tried: asks each stream whether it has anything left to
  * do, since an event of a context waits for all streams, and one of them may
- * never come to an end. Not while a capture guard is held; blocks as long as
- * another thread is blocked launching on the stream. Returns whether memory
- * became done. */
-bool binadei_epochs_ask_streams(struct binadei_call *call);
-/* Lets the call's stream wait for others' events, stream by stream, until what
- * was freed there serves the request. */
-bool binadei_epochs_hand_over(struct binadei_call *call,
-                              const struct binadei_request *request,
-                              binade_devptr *out);
+ * never come to an end. In a section; the guard, which is not held at first, is
+ * asked again for each stream. Blocks as long as another thread is blocked
+ * launching on the stream. Returns the grains that became done. */
+uint64_t binadei_epochs_ask_streams(struct binadei_streams *streams);
+/* Lets the user's stream wait for the event of another's, and have what was freed
+ * there. False: nothing is there, or another thread is at it. */
+bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
+                             struct binadei_slot *slot);
 /* The number of an event of all contexts that will be recorded after now. */
-uint64_t binadei_epochs_next(const struct binadei_engine *engine);
+uint64_t binadei_epochs_next(const struct binadei_streams *streams);
 /* Whether that event is over; it is recorded if it was not and may be. In a
  * section. */
-bool binadei_epochs_have_passed(struct binadei_call *call, uint64_t number);
-/* Whether memory waits in any map. */
-bool binadei_epochs_are_pending(const struct binadei_engine *engine);
-/* Bytes that do, of one slot and of all. */
-uint64_t binadei_epoch_bytes(const struct binadei_slot *slot);
-uint64_t binadei_epochs_bytes(const struct binadei_engine *engine);
-/* What waits on a slot. */
-struct binadei_waiting binadei_epoch_survey(const struct binadei_slot *slot);
+bool binadei_epochs_have_passed(const struct binadei_stream_user *user,
+                                uint64_t number);
+/* Whether memory waits in any map, and how many bytes. */
+bool binadei_epochs_are_pending(const struct binadei_streams *streams);
+uint64_t binadei_epochs_bytes(const struct binadei_streams *streams);
+
+/* A slot of which memory waits for an event. */
+struct binadei_waiting {
+    const struct binadei_slot *slot;
+    uint64_t bytes;
+    uint64_t epoch_count;
+    uint64_t oldest_ns; /* since its oldest epoch was closed */
+};
+
+/* The `capacity` slots that wait longest, longest first; returns how many wait
+ * in all. */
+uint32_t binadei_epochs_survey(const struct binadei_streams *streams,
+                               struct binadei_waiting *out, uint32_t capacity);
 
 /* Gives a freed interval to the maps of the slot, or to ANY's, which have words
  * for every segment, where there is no memory for that. False: a part of it is
  * free already. */
-bool binadei_epoch_give(struct binadei_engine *engine,
+bool binadei_epoch_give(struct binadei_streams *streams,
                         struct binadei_slot *slot, binadei_grain start,
                         uint64_t grains);
 
 /* Whether the slot is a created stream that has nothing left to do. In a section;
  * no capture guard is held. */
-bool binadei_epoch_is_stream_idle(const struct binadei_engine *engine,
+bool binadei_epoch_is_stream_idle(const struct binadei_streams *streams,
                                   struct binadei_slot *slot);
 /* How often the slot was closed so far. */
 uint64_t binadei_epoch_moves(const struct binadei_slot *slot);
@@ -81,18 +90,7 @@ uint64_t binadei_epoch_moves(const struct binadei_slot *slot);
  * there still, for all that was drained; the role is held. */
 bool binadei_epoch_has_since(const struct binadei_slot *slot, uint64_t moves);
 
-/* The slot's role: false, somebody has it. It is not waited for. */
-bool binadei_epoch_try_take(struct binadei_slot *slot);
-void binadei_epoch_release(struct binadei_slot *slot);
-
 /* No call is under way, and all work is over: all of it is done. */
 void binadei_epoch_finish(struct binadei_slot *slot);
-void binadei_epoch_destroy(const struct binadei_engine *engine,
-                           struct binadei_slot *slot);
-/* Makes the events of one of the engine's contexts, ahead: creating one can
- * block. What the driver refuses is made when it is needed. In a section. */
-void binadei_context_epochs_prepare(struct binadei_engine *engine,
-                                    unsigned context);
-void binadei_context_epochs_destroy(const struct binadei_engine *engine);
 
 #endif

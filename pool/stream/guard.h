@@ -4,12 +4,18 @@
  * Capture guards: while one is held, no pool of the process records a context
  * event.
  */
-#ifndef BINADE_POOL_CACHE_GUARD_H_
-#define BINADE_POOL_CACHE_GUARD_H_
+#ifndef BINADE_POOL_STREAM_GUARD_H_
+#define BINADE_POOL_STREAM_GUARD_H_
 
 #include <stdbool.h>
 
 #include "binade/status.h"
+
+struct binadei_streams;
+
+/* A pool's streams take part in guards, between these two. */
+void binadei_guard_join(struct binadei_streams *streams);
+void binadei_guard_leave(struct binadei_streams *streams);
 
 void binadei_guard_begin(void);
 BINADE_MUST_USE binade_status binadei_guard_end(void);

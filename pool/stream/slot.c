@@ -1,10 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
- *
- * Slots are made when a thread first names a stream, and are used again once
- * their stream was retired and nothing refers to them.
  */
-#include "pool/cache/slot.h"
+#include "pool/stream/slot.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -12,15 +9,24 @@
 
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
-#include "pool/cache/epoch.h"
-#include "pool/cache/record.h"
+#include "pool/stream/event.h"
 
-static struct binadei_slot **bucket_of(struct binadei_engine *engine,
+static struct binadei_slot **bucket_of(struct binadei_streams *streams,
                                        CUstream stream)
 {
     uint64_t mixed = (uintptr_t)stream >> 3;
     mixed *= UINT64_C(0x9E3779B97F4A7C15);
-    return &engine->buckets[(mixed >> 32) % BINADEI_SLOT_BUCKETS];
+    return &streams->buckets[(mixed >> 32) % BINADEI_SLOT_BUCKETS];
+}
+
+bool binadei_slot_try_take(struct binadei_slot *slot)
+{
+    return binadei_role_try_take(&slot->epoch.is_taken);
+}
+
+void binadei_slot_release(struct binadei_slot *slot)
+{
+    binadei_role_release(&slot->epoch.is_taken);
 }
 
 /* What the caller says, without synonyms. */
@@ -35,11 +41,11 @@ static bool is_created(CUstream stream)
 }
 
 /* Slots' lock held. */
-static struct binadei_slot *find(struct binadei_engine *engine, CUstream stream,
-                                 const struct binadei_member *member)
+static struct binadei_slot *find(struct binadei_streams *streams,
+                                 CUstream stream, const void *owner)
 {
-    struct binadei_slot *slot = *bucket_of(engine, stream);
-    while (slot && (slot->stream != stream || slot->member != member))
+    struct binadei_slot *slot = *bucket_of(streams, stream);
+    while (slot && (slot->stream != stream || slot->owner != owner))
         slot = slot->next_in_bucket;
     return slot;
 }
@@ -55,7 +61,7 @@ static bool is_unused(const struct binadei_slot *slot)
                0 &&
            atomic_load_explicit(&slot->cache_count, memory_order_acquire) ==
                0 &&
-           !binadei_epoch_bytes(slot);
+           !binadei_slot_grains(slot);
 }
 
 /* Slots' lock held. */
@@ -66,58 +72,58 @@ static void count_user(struct binadei_slot *slot)
 }
 
 /* Slots' lock held. */
-static void append_closed(struct binadei_engine *engine,
+static void append_closed(struct binadei_streams *streams,
                           struct binadei_slot *slot)
 {
     slot->next_in_bucket = NULL;
-    if (engine->closed_last)
-        engine->closed_last->next_in_bucket = slot;
+    if (streams->closed_last)
+        streams->closed_last->next_in_bucket = slot;
     else
-        engine->closed_first = slot;
-    engine->closed_last = slot;
+        streams->closed_first = slot;
+    streams->closed_last = slot;
     /* relaxed: advice. */
-    atomic_fetch_add_explicit(&engine->closed_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&streams->closed_count, 1, memory_order_relaxed);
 }
 
 /* The one that is looked at next; there is one. Slots' lock held. */
-static struct binadei_slot *pop_closed(struct binadei_engine *engine)
+static struct binadei_slot *pop_closed(struct binadei_streams *streams)
 {
-    struct binadei_slot *slot = engine->closed_first;
-    engine->closed_first = slot->next_in_bucket;
-    if (!engine->closed_first)
-        engine->closed_last = NULL;
-    atomic_fetch_sub_explicit(&engine->closed_count, 1, memory_order_relaxed);
+    struct binadei_slot *slot = streams->closed_first;
+    streams->closed_first = slot->next_in_bucket;
+    if (!streams->closed_first)
+        streams->closed_last = NULL;
+    atomic_fetch_sub_explicit(&streams->closed_count, 1, memory_order_relaxed);
     return slot;
 }
 
-static unsigned closed_count(const struct binadei_engine *engine)
+static unsigned closed_count(const struct binadei_streams *streams)
 {
     /* relaxed: advice, or the slots' lock is held. */
-    return atomic_load_explicit(&engine->closed_count, memory_order_relaxed);
+    return atomic_load_explicit(&streams->closed_count, memory_order_relaxed);
 }
 
-static bool is_table_full(const struct binadei_engine *engine)
+static bool is_table_full(const struct binadei_streams *streams)
 {
-    return atomic_load_explicit(&engine->slot_count, memory_order_relaxed) ==
+    return atomic_load_explicit(&streams->slot_count, memory_order_relaxed) ==
            BINADEI_SLOTS_MAX;
 }
 
 /* A closed slot that nothing refers to any more, and its epoch's role, so that
  * nobody asks for the event that is to be destroyed; slots' lock held. A few are
  * looked at, or all where there can be no new one. */
-static struct binadei_slot *find_unused(struct binadei_engine *engine)
+static struct binadei_slot *find_unused(struct binadei_streams *streams)
 {
-    unsigned looks = closed_count(engine);
-    if (looks > BINADEI_CLOSED_LOOKS && !is_table_full(engine))
+    unsigned looks = closed_count(streams);
+    if (looks > BINADEI_CLOSED_LOOKS && !is_table_full(streams))
         looks = BINADEI_CLOSED_LOOKS;
     for (; looks; looks--) {
-        struct binadei_slot *slot = pop_closed(engine);
-        if (is_unused(slot) && binadei_epoch_try_take(slot)) {
+        struct binadei_slot *slot = pop_closed(streams);
+        if (is_unused(slot) && binadei_slot_try_take(slot)) {
             if (is_unused(slot))
                 return slot;
-            binadei_epoch_release(slot);
+            binadei_slot_release(slot);
         }
-        append_closed(engine, slot);
+        append_closed(streams, slot);
     }
     return NULL;
 }
@@ -127,7 +133,7 @@ struct identity {
     enum binadei_slot_kind kind;
     CUstream stream;
     CUcontext context;
-    const struct binadei_member *member;
+    const void *owner;
 };
 
 /* A thread that polls reads these fields with the epoch's role; so the caller has
@@ -137,16 +143,16 @@ static void identify(struct binadei_slot *slot, const struct identity *who)
     slot->kind = who->kind;
     slot->stream = who->stream;
     slot->context = who->context;
-    slot->member = who->member;
+    slot->owner = who->owner;
 }
 
 /* Slots' lock held. NULL: no memory, or the table is full. */
-static struct binadei_slot *append(struct binadei_engine *engine,
+static struct binadei_slot *append(struct binadei_streams *streams,
                                    const struct identity *who,
                                    struct binadei_maps *maps)
 {
     unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
+        atomic_load_explicit(&streams->slot_count, memory_order_relaxed);
     if (count == BINADEI_SLOTS_MAX)
         return NULL;
     struct binadei_slot *slot =
@@ -158,29 +164,30 @@ static struct binadei_slot *append(struct binadei_engine *engine,
     slot->note = count + 1;
     slot->maps = maps;
     identify(slot, who);
-    atomic_store_explicit(&engine->slots[count], slot, memory_order_relaxed);
+    atomic_store_explicit(&streams->slots[count], slot, memory_order_relaxed);
     /* Release: pollers that see the count see the slot. */
-    atomic_store_explicit(&engine->slot_count, count + 1, memory_order_release);
+    atomic_store_explicit(&streams->slot_count, count + 1,
+                          memory_order_release);
     return slot;
 }
 
-struct binadei_slot *binadei_slot_make(struct binadei_engine *engine,
+struct binadei_slot *binadei_slot_make(struct binadei_streams *streams,
                                        enum binadei_slot_kind kind,
                                        struct binadei_maps *maps)
 {
     const struct identity who = {.kind = kind};
-    pthread_mutex_lock(&engine->slots_lock);
-    struct binadei_slot *slot = append(engine, &who, maps);
-    pthread_mutex_unlock(&engine->slots_lock);
+    pthread_mutex_lock(&streams->slots_lock);
+    struct binadei_slot *slot = append(streams, &who, maps);
+    pthread_mutex_unlock(&streams->slots_lock);
     return slot;
 }
 
 /* A new one, with maps of its own; slots' lock held. NULL: no memory. */
-static struct binadei_slot *append_stream(struct binadei_engine *engine,
+static struct binadei_slot *append_stream(struct binadei_streams *streams,
                                           const struct identity *who)
 {
-    struct binadei_maps *maps = binadei_maps_create(engine->buddy);
-    struct binadei_slot *slot = maps ? append(engine, who, maps) : NULL;
+    struct binadei_maps *maps = binadei_maps_create(streams->buddy);
+    struct binadei_slot *slot = maps ? append(streams, who, maps) : NULL;
     if (!slot)
         binadei_maps_destroy(maps);
     return slot;
@@ -188,14 +195,14 @@ static struct binadei_slot *append_stream(struct binadei_engine *engine,
 
 /* Slots' lock held. `out_left` gets the final event of the stream that had the
  * slot before, or NULL. */
-static struct binadei_slot *open_slot(struct binadei_engine *engine,
+static struct binadei_slot *open_slot(struct binadei_streams *streams,
                                       const struct identity *who,
                                       CUevent *out_left)
 {
-    struct binadei_slot *slot = find_unused(engine);
+    struct binadei_slot *slot = find_unused(streams);
     bool is_used_again = slot != NULL;
     if (!slot)
-        slot = append_stream(engine, who);
+        slot = append_stream(streams, who);
     if (!slot)
         return NULL;
     if (is_used_again) {
@@ -206,76 +213,75 @@ static struct binadei_slot *open_slot(struct binadei_engine *engine,
                                          memory_order_relaxed);
     atomic_store_explicit(&slot->is_closed, false, memory_order_relaxed);
     if (is_used_again)
-        binadei_epoch_release(slot);
-    struct binadei_slot **bucket = bucket_of(engine, who->stream);
+        binadei_slot_release(slot);
+    struct binadei_slot **bucket = bucket_of(streams, who->stream);
     slot->next_in_bucket = *bucket;
     *bucket = slot;
     return slot;
 }
 
-static binade_status context_of(const struct binadei_engine *engine,
+static binade_status context_of(const struct binadei_streams *streams,
                                 CUstream stream, CUcontext *out)
 {
-    *out = engine->contexts[0];
+    *out = streams->contexts[0];
     return is_created(stream)
-               ? BINADEI_CALL(engine->driver, cuStreamGetCtx, (stream, out))
+               ? BINADEI_CALL(streams->driver, cuStreamGetCtx, (stream, out))
                : BINADE_OK;
 }
 
-binade_status binadei_slot_use(struct binadei_member *member,
-                               binade_stream stream, struct binadei_slot **out)
+binade_status binadei_slot_use(struct binadei_streams *streams,
+                               const void *thread, binade_stream stream,
+                               struct binadei_slot **out)
 {
-    struct binadei_engine *engine = member->engine;
     CUstream named = normal(stream);
-    const struct binadei_member *owner =
-        named == BINADE_STREAM_PER_THREAD ? member : NULL;
+    const void *owner = named == BINADE_STREAM_PER_THREAD ? thread : NULL;
     CUcontext context;
     CUevent left = NULL;
-    binade_status status = context_of(engine, named, &context);
+    binade_status status = context_of(streams, named, &context);
     if (status != BINADE_OK)
         return status;
-    pthread_mutex_lock(&engine->slots_lock);
+    pthread_mutex_lock(&streams->slots_lock);
     BINADEI_STEP("locked.slot");
-    struct binadei_slot *slot = find(engine, named, owner);
+    struct binadei_slot *slot = find(streams, named, owner);
     if (!slot) {
         const struct identity who = {owner ? BINADEI_SLOT_PER_THREAD
                                            : BINADEI_SLOT_STREAM,
                                      named, context, owner};
-        slot = open_slot(engine, &who, &left);
+        slot = open_slot(streams, &who, &left);
         if (!slot)
-            slot = engine->any;
+            slot = streams->any;
     }
     count_user(slot);
-    pthread_mutex_unlock(&engine->slots_lock);
+    pthread_mutex_unlock(&streams->slots_lock);
     /* Of the stream that had the slot before, if any: it may be destroyed only
      * now that nobody refers to the slot. */
-    binadei_event_destroy(engine, left);
+    binadei_event_destroy(streams, left);
     *out = slot;
     return BINADE_OK;
 }
 
-bool binadei_slot_use_slot(struct binadei_engine *engine,
+bool binadei_slot_use_slot(struct binadei_streams *streams,
                            struct binadei_slot *slot)
 {
-    pthread_mutex_lock(&engine->slots_lock);
+    pthread_mutex_lock(&streams->slots_lock);
     bool is_open = !binadei_slot_is_closed(slot);
     if (is_open)
         count_user(slot);
-    pthread_mutex_unlock(&engine->slots_lock);
+    pthread_mutex_unlock(&streams->slots_lock);
     return is_open;
 }
 
-struct binadei_slot *binadei_slot_use_noted(struct binadei_engine *engine,
+struct binadei_slot *binadei_slot_use_noted(struct binadei_streams *streams,
                                             uint32_t note)
 {
-    pthread_mutex_lock(&engine->slots_lock);
+    pthread_mutex_lock(&streams->slots_lock);
     struct binadei_slot *slot = atomic_load_explicit(
-        &engine->slots[(note - 1) % BINADEI_SLOTS_MAX], memory_order_relaxed);
+        &streams->slots[(note - 1) % BINADEI_SLOTS_MAX], memory_order_relaxed);
     if (slot && slot->note == note && !binadei_slot_is_closed(slot))
         count_user(slot);
     else
         slot = NULL;
-    pthread_mutex_unlock(&engine->slots_lock);
+    pthread_mutex_unlock(&streams->slots_lock);
     return slot;
 }
 
@@ -285,37 +291,37 @@ void binadei_slot_unuse(struct binadei_slot *slot)
 }
 
 /* Slots' lock held: no longer found by its stream. */
-static void unlink_slot(struct binadei_engine *engine,
+static void unlink_slot(struct binadei_streams *streams,
                         struct binadei_slot *slot)
 {
-    struct binadei_slot **at = bucket_of(engine, slot->stream);
+    struct binadei_slot **at = bucket_of(streams, slot->stream);
     while (*at != slot)
         at = &(*at)->next_in_bucket;
     *at = slot->next_in_bucket;
-    append_closed(engine, slot);
+    append_closed(streams, slot);
     /* PI: sequentially consistent, against binadei_slot_pin(). */
     atomic_store(&slot->is_closed, true);
 }
 
-struct binadei_slot *binadei_slot_find(struct binadei_engine *engine,
+struct binadei_slot *binadei_slot_find(struct binadei_streams *streams,
                                        CUstream stream)
 {
-    pthread_mutex_lock(&engine->slots_lock);
-    struct binadei_slot *slot = find(engine, stream, NULL);
+    pthread_mutex_lock(&streams->slots_lock);
+    struct binadei_slot *slot = find(streams, stream, NULL);
     if (slot)
         count_user(slot);
-    pthread_mutex_unlock(&engine->slots_lock);
+    pthread_mutex_unlock(&streams->slots_lock);
     return slot;
 }
 
-bool binadei_slot_close(struct binadei_engine *engine,
+bool binadei_slot_close(struct binadei_streams *streams,
                         struct binadei_slot *slot)
 {
-    pthread_mutex_lock(&engine->slots_lock);
+    pthread_mutex_lock(&streams->slots_lock);
     bool is_open = !binadei_slot_is_closed(slot);
     if (is_open)
-        unlink_slot(engine, slot);
-    pthread_mutex_unlock(&engine->slots_lock);
+        unlink_slot(streams, slot);
+    pthread_mutex_unlock(&streams->slots_lock);
     /* PI: who pinned it before this records and goes on; who comes later sees
      * it closed. */
     while (is_open && atomic_load(&slot->pins) != 0)
@@ -323,15 +329,15 @@ bool binadei_slot_close(struct binadei_engine *engine,
     return is_open;
 }
 
-bool binadei_slot_try_close_of(struct binadei_member *member)
+bool binadei_slot_try_close_of(struct binadei_streams *streams,
+                               const void *thread)
 {
-    struct binadei_engine *engine = member->engine;
-    if (pthread_mutex_trylock(&engine->slots_lock) != 0)
+    if (pthread_mutex_trylock(&streams->slots_lock) != 0)
         return false;
-    struct binadei_slot *slot = find(engine, BINADE_STREAM_PER_THREAD, member);
+    struct binadei_slot *slot = find(streams, BINADE_STREAM_PER_THREAD, thread);
     if (slot)
-        unlink_slot(engine, slot);
-    pthread_mutex_unlock(&engine->slots_lock);
+        unlink_slot(streams, slot);
+    pthread_mutex_unlock(&streams->slots_lock);
     return true;
 }
 
@@ -352,31 +358,48 @@ void binadei_slot_unpin(struct binadei_slot *slot)
 }
 
 unsigned
-binadei_slots_closed_next(struct binadei_engine *engine,
+binadei_slots_closed_next(struct binadei_streams *streams,
                           struct binadei_slot *out[BINADEI_CLOSED_LOOKS])
 {
     unsigned count = 0;
-    if (!closed_count(engine))
+    if (!closed_count(streams))
         return 0;
-    pthread_mutex_lock(&engine->slots_lock);
-    for (struct binadei_slot *slot = engine->closed_first;
+    pthread_mutex_lock(&streams->slots_lock);
+    for (struct binadei_slot *slot = streams->closed_first;
          slot && count < BINADEI_CLOSED_LOOKS; slot = slot->next_in_bucket)
         out[count++] = slot;
-    pthread_mutex_unlock(&engine->slots_lock);
+    pthread_mutex_unlock(&streams->slots_lock);
     return count;
 }
 
-void binadei_slots_destroy(struct binadei_engine *engine)
+uint64_t binadei_slots_open_count(struct binadei_streams *streams)
 {
-    unsigned count =
-        atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
-    for (unsigned i = 0; i < count; i++) {
-        struct binadei_slot *slot =
-            atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
-        binadei_event_destroy(
-            engine,
-            atomic_load_explicit(&slot->final_event, memory_order_relaxed));
-        binadei_epoch_destroy(engine, slot);
-        free(slot);
+    uint64_t count = 0;
+    pthread_mutex_lock(&streams->slots_lock);
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
+        const struct binadei_slot *slot = binadei_slot_at(streams, i);
+        count +=
+            slot->kind >= BINADEI_SLOT_STREAM && !binadei_slot_is_closed(slot);
     }
+    pthread_mutex_unlock(&streams->slots_lock);
+    return count;
+}
+
+/* No call is under way. */
+static void destroy_slot(struct binadei_streams *streams,
+                         struct binadei_slot *slot)
+{
+    /* relaxed: nobody else is there. */
+    binadei_event_destroy(streams, atomic_load_explicit(&slot->final_event,
+                                                        memory_order_relaxed));
+    binadei_event_destroy(streams, slot->epoch.event);
+    if (slot->kind != BINADEI_SLOT_ANY)
+        binadei_maps_destroy(slot->maps);
+    free(slot);
+}
+
+void binadei_slots_destroy(struct binadei_streams *streams)
+{
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++)
+        destroy_slot(streams, binadei_slot_at(streams, i));
 }

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #define _DEFAULT_SOURCE
-#include "pool/cache/notes.h"
+#include "pool/stream/notes.h"
 
 #include <stddef.h>
 #include <sys/mman.h>

@@ -8,8 +8,8 @@
  *
  * A word is its block's holder's, like the metadata byte.
  */
-#ifndef BINADE_POOL_CACHE_NOTES_H_
-#define BINADE_POOL_CACHE_NOTES_H_
+#ifndef BINADE_POOL_STREAM_NOTES_H_
+#define BINADE_POOL_STREAM_NOTES_H_
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -10,8 +10,8 @@
  * With g = grains - 1 and s = max(0, floor(log2 g) - 3), the class is
  * 8 s + (g >> s): continuous, and its longest are (g >> s) + 1, shifted by s.
  */
-#ifndef BINADE_POOL_CACHE_CLASSES_H_
-#define BINADE_POOL_CACHE_CLASSES_H_
+#ifndef BINADE_POOL_BUDDY_CLASSES_H_
+#define BINADE_POOL_BUDDY_CLASSES_H_
 
 #include <stdbool.h>
 #include <stddef.h>

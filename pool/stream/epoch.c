@@ -1,0 +1,698 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "pool/stream/epoch.h"
+
+#include "pool/base/clock.h"
+#include "pool/driver/section.h"
+#include "pool/stream/event.h"
+#include "pool/stream/guard.h"
+#include "pool/stream/slot.h"
+
+uint64_t binadei_epochs_bytes(const struct binadei_streams *streams)
+{
+    uint64_t grains = 0;
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++)
+        grains += binadei_slot_grains(binadei_slot_at(streams, i));
+    return grains * BINADEI_GRAIN_BYTES;
+}
+
+bool binadei_epochs_are_pending(const struct binadei_streams *streams)
+{
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++)
+        if (binadei_slot_grains(binadei_slot_at(streams, i)))
+            return true;
+    return false;
+}
+
+bool binadei_epoch_give(struct binadei_streams *streams,
+                        struct binadei_slot *slot, binadei_grain start,
+                        uint64_t grains)
+{
+    enum binadei_map_give given = binadei_maps_give(slot->maps, start, grains);
+    if (given == BINADEI_MAP_NO_MEMORY)
+        given = binadei_maps_give(streams->any->maps, start, grains);
+    return given == BINADEI_MAP_GIVEN;
+}
+
+static bool move_on(struct binadei_slot *slot)
+{
+    struct binadei_epoch *epoch = &slot->epoch;
+    bool is_any = binadei_maps_close(slot->maps) != 0;
+    /* MV.release: the move. relaxed: only the role's holder writes. */
+    atomic_store_explicit(
+        &epoch->moves,
+        1 + atomic_load_explicit(&epoch->moves, memory_order_relaxed),
+        memory_order_release);
+    return is_any;
+}
+
+/* What was ageing has left the maps, or begins to; role held. */
+static void note_leaving(struct binadei_epoch *epoch)
+{
+    epoch->state = BINADEI_EPOCH_IDLE;
+    epoch->left_at_moves =
+        atomic_load_explicit(&epoch->moves, memory_order_relaxed);
+}
+
+/* Moves what is fresh on; role held. What was closed before and has no event is
+ * behind the next one as well. */
+static bool close_epoch(struct binadei_slot *slot)
+{
+    struct binadei_epoch *epoch = &slot->epoch;
+    if (epoch->state == BINADEI_EPOCH_IDLE) {
+        /* A drain may have left something: see binadei_maps_drain(). */
+        if (!move_on(slot) && !binadei_maps_grains(slot->maps, BINADEI_AGEING))
+            return false;
+        epoch->state = BINADEI_EPOCH_UNRECORDED;
+        atomic_store_explicit(&epoch->closed_ns, binadei_now_ns(),
+                              memory_order_relaxed);
+    } else if (epoch->state == BINADEI_EPOCH_UNRECORDED) {
+        (void)move_on(slot);
+    }
+    return epoch->state == BINADEI_EPOCH_UNRECORDED;
+}
+
+static uint64_t drain_epoch(struct binadei_slot *slot)
+{
+    note_leaving(&slot->epoch);
+    /* relaxed: for reports. */
+    atomic_store_explicit(&slot->epoch.closed_ns, 0, memory_order_relaxed);
+    return binadei_maps_drain(slot->maps, BINADEI_AGEING);
+}
+
+static bool has_passed(const struct binadei_streams *streams, uint64_t number)
+{
+    /* CE.acquire. */
+    return atomic_load_explicit(&streams->context_epochs.passed,
+                                memory_order_acquire) >= number;
+}
+
+static CUresult query(const struct binadei_stream_user *user, CUevent event)
+{
+    binadei_stream_tally(user, BINADEI_STREAM_QUERIES);
+    return user->streams->driver->cuEventQuery(event);
+}
+
+/* An event that a capture got is none, nor will it be: the next one comes after
+ * as much. Any other error is no proof that the work is over. */
+static bool is_own_over(const struct binadei_stream_user *user,
+                        struct binadei_epoch *epoch)
+{
+    CUresult code = query(user, epoch->event);
+    if (code == CUDA_ERROR_CAPTURED_EVENT || code == CUDA_ERROR_INVALID_VALUE) {
+        binadei_event_destroy(user->streams, epoch->event);
+        epoch->event = NULL;
+        epoch->state = BINADEI_EPOCH_UNRECORDED;
+    }
+    return code == CUDA_SUCCESS;
+}
+
+/* A stream that is gone: everything waits for its final event, or, where it has
+ * none, for all work. */
+static uint64_t drain_closed(const struct binadei_stream_user *user,
+                             struct binadei_slot *slot)
+{
+    struct binadei_streams *streams = user->streams;
+    /* SF.acquire: the event was recorded. */
+    CUevent event =
+        atomic_load_explicit(&slot->final_event, memory_order_acquire);
+    uint64_t grains = 0;
+    if (event && query(user, event) != CUDA_SUCCESS)
+        return 0;
+    for (unsigned age = BINADEI_FRESH; age < BINADEI_AGES; age++) {
+        if (event)
+            grains += binadei_maps_drain(slot->maps, age);
+        else
+            (void)binadei_maps_hand(slot->maps, age, streams->any->maps);
+    }
+    slot->epoch.state = BINADEI_EPOCH_IDLE;
+    return grains;
+}
+
+/* Role held; within a section. */
+static uint64_t drain_slot(const struct binadei_stream_user *user,
+                           struct binadei_slot *slot)
+{
+    struct binadei_epoch *epoch = &slot->epoch;
+    if (binadei_slot_is_closed(slot))
+        return drain_closed(user, slot);
+    if (epoch->state == BINADEI_EPOCH_OWN && is_own_over(user, epoch))
+        return drain_epoch(slot);
+    if (epoch->state == BINADEI_EPOCH_CONTEXT &&
+        has_passed(user->streams, epoch->number))
+        return drain_epoch(slot);
+    return 0;
+}
+
+/* Role of the context epochs held; within a section. */
+static bool is_context_over(const struct binadei_stream_user *user,
+                            uint64_t number)
+{
+    struct binadei_context_epochs *epochs = &user->streams->context_epochs;
+    unsigned at = number % BINADEI_CONTEXT_EPOCHS;
+    for (unsigned i = 0; i < epochs->counts[at]; i++)
+        if (query(user, epochs->events[at][i]) != CUDA_SUCCESS)
+            return false;
+    return true;
+}
+
+static void poll_contexts(const struct binadei_stream_user *user)
+{
+    struct binadei_context_epochs *epochs = &user->streams->context_epochs;
+    if (!binadei_role_try_take(&epochs->is_taken))
+        return;
+    /* relaxed: our own, by the role. */
+    uint64_t passed =
+        atomic_load_explicit(&epochs->passed, memory_order_relaxed);
+    uint64_t recorded =
+        atomic_load_explicit(&epochs->recorded, memory_order_relaxed);
+    while (passed < recorded && is_context_over(user, passed + 1))
+        passed++;
+    /* CE.release: they are over. */
+    atomic_store_explicit(&epochs->passed, passed, memory_order_release);
+    binadei_role_release(&epochs->is_taken);
+}
+
+uint64_t binadei_epochs_poll(const struct binadei_stream_user *user)
+{
+    struct binadei_streams *streams = user->streams;
+    struct binadei_section section;
+    uint64_t grains = 0;
+    if (!binadei_epochs_are_pending(streams) ||
+        /* A query outside of a section would break a capture in global mode. */
+        binadei_context_watch(streams->home, &section) != BINADE_OK)
+        return 0;
+    poll_contexts(user);
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
+        struct binadei_slot *slot = binadei_slot_at(streams, i);
+        if (!binadei_slot_grains(slot) || !binadei_slot_try_take(slot))
+            continue;
+        uint64_t drained = drain_slot(user, slot);
+        if (drained && slot == streams->any)
+            streams->hooks.any_drained(streams);
+        grains += drained;
+        binadei_slot_release(slot);
+    }
+    (void)binadei_section_leave(&section);
+    return grains;
+}
+
+uint64_t binadei_epochs_drain_closed(const struct binadei_stream_user *user)
+{
+    struct binadei_slot *slots[BINADEI_CLOSED_LOOKS];
+    struct binadei_section section;
+    uint64_t grains = 0;
+    unsigned count = binadei_slots_closed_next(user->streams, slots);
+    if (!count ||
+        binadei_context_watch(user->streams->home, &section) != BINADE_OK)
+        return 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (!binadei_slot_grains(slots[i]) || !binadei_slot_try_take(slots[i]))
+            continue;
+        grains += drain_slot(user, slots[i]);
+        binadei_slot_release(slots[i]);
+    }
+    (void)binadei_section_leave(&section);
+    return grains;
+}
+
+/* On its own stream; role held, within a section of the pool's context. */
+static void record_own(const struct binadei_stream_user *user,
+                       struct binadei_slot *slot)
+{
+    struct binadei_streams *streams = user->streams;
+    struct binadei_epoch *epoch = &slot->epoch;
+    /* An event recorded now would become part of the graph. */
+    if (binadei_is_capturing(streams, slot->stream))
+        return;
+    if (epoch->event && epoch->context != slot->context) {
+        binadei_event_destroy(streams, epoch->event);
+        epoch->event = NULL;
+    }
+    if (!epoch->event)
+        epoch->event = binadei_event_make(streams, slot->context);
+    epoch->context = slot->context;
+    if (!epoch->event ||
+        BINADEI_CALL(streams->driver, cuEventRecord,
+                     (epoch->event, slot->stream)) != BINADE_OK)
+        return;
+    binadei_stream_tally(user, BINADEI_STREAM_EVENTS);
+    binadei_stream_tally(user, BINADEI_STREAM_EPOCHS);
+    epoch->state = BINADEI_EPOCH_OWN;
+}
+
+/* Whether this call may record on the stream of the slot. */
+static bool names_stream(const struct binadei_stream_user *user,
+                         const struct binadei_slot *slot)
+{
+    if (!slot->maps || binadei_slot_is_closed(slot) || user->is_capturing)
+        return false;
+    return slot->kind == BINADEI_SLOT_PER_THREAD
+               ? slot->owner == user->thread
+               : binadei_slot_is_of_created_stream(slot);
+}
+
+void binadei_epochs_record_own(const struct binadei_stream_user *user)
+{
+    struct binadei_slot *slot = user->slot;
+    struct binadei_section section;
+    if (!names_stream(user, slot) ||
+        !binadei_maps_grains(slot->maps, BINADEI_FRESH) ||
+        !binadei_slot_try_take(slot))
+        return;
+    if (binadei_context_enter(user->streams->home, &section) == BINADE_OK) {
+        if (close_epoch(slot))
+            record_own(user, slot);
+        (void)binadei_section_leave(&section);
+    }
+    binadei_slot_release(slot);
+}
+
+void binadei_epochs_close_own(const struct binadei_stream_user *user)
+{
+    /* relaxed: advice. */
+    if (atomic_load_explicit(&user->streams->wants_own_epochs,
+                             memory_order_relaxed))
+        binadei_epochs_record_own(user);
+}
+
+/* Without events of contexts: created streams have events of their own. No guard
+ * is held, and none begins meanwhile: see binadei_guard_recorder_begin(). */
+static bool close_streams(const struct binadei_stream_user *user)
+{
+    struct binadei_streams *streams = user->streams;
+    bool is_any = false;
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
+        struct binadei_slot *slot = binadei_slot_at(streams, i);
+        if (!binadei_slot_grains(slot) || !binadei_slot_try_take(slot))
+            continue;
+        if (binadei_slot_is_of_created_stream(slot) && binadei_slot_pin(slot)) {
+            if (close_epoch(slot))
+                record_own(user, slot);
+            binadei_slot_unpin(slot);
+        }
+        is_any |= slot->epoch.state == BINADEI_EPOCH_OWN;
+        binadei_slot_release(slot);
+    }
+    return is_any;
+}
+
+/* Closes all streams that have something and nothing in flight, and keeps their
+ * roles; the context epochs' is held. Returns whether there are any. */
+static bool join_all(struct binadei_streams *streams)
+{
+    bool is_any = false;
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
+        struct binadei_slot *slot = binadei_slot_at(streams, i);
+        if (!binadei_slot_grains(slot) || binadei_slot_is_closed(slot) ||
+            !binadei_slot_try_take(slot))
+            continue;
+        slot->epoch.is_joining = close_epoch(slot);
+        is_any |= slot->epoch.is_joining;
+        if (!slot->epoch.is_joining)
+            binadei_slot_release(slot);
+    }
+    return is_any;
+}
+
+/* Leaves what join_all() closed in `state`; the grains that were drained, if it
+ * is done. */
+static uint64_t end_joining(struct binadei_streams *streams,
+                            enum binadei_epoch_state state, uint64_t number)
+{
+    uint64_t grains = 0;
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
+        struct binadei_slot *slot = binadei_slot_at(streams, i);
+        if (!slot->epoch.is_joining)
+            continue;
+        slot->epoch.is_joining = false;
+        slot->epoch.number = number;
+        slot->epoch.state = state;
+        if (state == BINADEI_EPOCH_IDLE)
+            grains += drain_epoch(slot);
+        binadei_slot_release(slot);
+    }
+    return grains;
+}
+
+/* One event in each context; role of the context epochs held, within a section,
+ * between the guard's two calls. */
+static bool record_contexts(const struct binadei_stream_user *user,
+                            uint64_t number)
+{
+    struct binadei_streams *streams = user->streams;
+    struct binadei_context_epochs *epochs = &streams->context_epochs;
+    unsigned at = number % BINADEI_CONTEXT_EPOCHS;
+    /* Acquire: the contexts that are counted. */
+    unsigned count =
+        atomic_load_explicit(&streams->context_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++) {
+        CUevent *event = &epochs->events[at][i];
+        if (!*event)
+            *event = binadei_event_make(streams, streams->contexts[i]);
+        if (!*event || binadei_event_record_context(user, streams->contexts[i],
+                                                    *event) != BINADE_OK)
+            return false;
+    }
+    epochs->counts[at] = count;
+    binadei_stream_tally(user, BINADEI_STREAM_EPOCHS);
+    /* CE.release: all of them are recorded. */
+    atomic_store_explicit(&epochs->recorded, number, memory_order_release);
+    return true;
+}
+
+/* Within a section; role of the context epochs held. `is_wanted`: the event is
+ * of use though no memory is behind it. */
+static bool close_contexts(const struct binadei_stream_user *user,
+                           bool is_wanted)
+{
+    struct binadei_streams *streams = user->streams;
+    struct binadei_context_epochs *epochs = &streams->context_epochs;
+    /* relaxed: both are ours, by the role. */
+    uint64_t number =
+        1 + atomic_load_explicit(&epochs->recorded, memory_order_relaxed);
+    if (number - atomic_load_explicit(&epochs->passed, memory_order_relaxed) >
+            BINADEI_CONTEXT_EPOCHS ||
+        /* A capture on a blocking stream would be lost. */
+        binadei_is_capturing(streams, BINADE_STREAM_LEGACY) ||
+        (!join_all(streams) && !is_wanted))
+        return false;
+    bool is_recorded = record_contexts(user, number);
+    (void)end_joining(
+        streams, is_recorded ? BINADEI_EPOCH_CONTEXT : BINADEI_EPOCH_UNRECORDED,
+        number);
+    return is_recorded;
+}
+
+/* Until binadei_guard_recorder_end(): false, a guard is held, and streams record
+ * for themselves. */
+static bool begin_recording(const struct binadei_stream_user *user)
+{
+    bool may_record = binadei_guard_recorder_begin();
+    if (!may_record)
+        binadei_stream_tally(user, BINADEI_STREAM_GUARDED);
+    /* relaxed: advice. */
+    atomic_store_explicit(&user->streams->wants_own_epochs, !may_record,
+                          memory_order_relaxed);
+    return may_record;
+}
+
+/* The same behind the guard and with the role. */
+static bool close_guarded(const struct binadei_stream_user *user,
+                          bool is_wanted)
+{
+    struct binadei_context_epochs *epochs = &user->streams->context_epochs;
+    bool is_recorded = false;
+    if (!begin_recording(user))
+        return false;
+    if (binadei_role_try_take(&epochs->is_taken)) {
+        is_recorded = close_contexts(user, is_wanted);
+        binadei_role_release(&epochs->is_taken);
+    }
+    binadei_guard_recorder_end();
+    return is_recorded;
+}
+
+static bool close_streams_guarded(const struct binadei_stream_user *user)
+{
+    if (!begin_recording(user))
+        return false;
+    bool is_any = close_streams(user);
+    binadei_guard_recorder_end();
+    return is_any;
+}
+
+static bool close_all(const struct binadei_stream_user *user)
+{
+    struct binadei_streams *streams = user->streams;
+    struct binadei_section section;
+    if (!binadei_epochs_are_pending(streams) ||
+        binadei_context_enter(streams->home, &section) != BINADE_OK)
+        return false;
+    bool is_recorded = streams->driver->cuCtxRecordEvent
+                           ? close_guarded(user, false)
+                           : close_streams_guarded(user);
+    (void)binadei_section_leave(&section);
+    return is_recorded;
+}
+
+bool binadei_epochs_close_all(const struct binadei_stream_user *user)
+{
+    /* An old driver's events are the streams' own, and recording one waits where
+     * the stream's launch queue is full. */
+    return (user->may_wait || user->streams->driver->cuCtxRecordEvent) &&
+           close_all(user);
+}
+
+static uint64_t recorded(const struct binadei_streams *streams)
+{
+    /* CE.acquire. */
+    return atomic_load_explicit(&streams->context_epochs.recorded,
+                                memory_order_acquire);
+}
+
+/* The next one may be half recorded by now, before what the caller queued. */
+uint64_t binadei_epochs_next(const struct binadei_streams *streams)
+{
+    return recorded(streams) + 2;
+}
+
+bool binadei_epochs_have_passed(const struct binadei_stream_user *user,
+                                uint64_t number)
+{
+    struct binadei_streams *streams = user->streams;
+    if (has_passed(streams, number))
+        return true;
+    if (!streams->driver->cuCtxRecordEvent)
+        return false;
+    /* Those that are over leave room for more. */
+    poll_contexts(user);
+    while (recorded(streams) < number && close_guarded(user, true))
+        continue;
+    poll_contexts(user);
+    return has_passed(streams, number);
+}
+
+void binadei_epochs_close_before_guard(struct binadei_streams *streams)
+{
+    binadei_counter counts[BINADEI_STREAM_COUNTS] = {0};
+    const struct binadei_stream_user nobody = {.streams = streams,
+                                               .counts = counts};
+    /* An old driver's record could wait, and the guards' lock is held. */
+    if (!streams->driver->cuCtxRecordEvent || !close_all(&nobody))
+        return;
+    binadei_count_add(
+        &streams->guard_events,
+        binadei_count_read(&counts[BINADEI_STREAM_CONTEXT_EVENTS]));
+}
+
+/* Outside of sections; role of the context epochs held. */
+static uint64_t synchronise(struct binadei_streams *streams)
+{
+    if (!join_all(streams))
+        return 0;
+    bool is_over = binadei_synchronise(streams) == BINADE_OK;
+    return end_joining(
+        streams, is_over ? BINADEI_EPOCH_IDLE : BINADEI_EPOCH_UNRECORDED, 0);
+}
+
+uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user)
+{
+    struct binadei_streams *streams = user->streams;
+    struct binadei_context_epochs *epochs = &streams->context_epochs;
+    uint64_t grains = 0;
+    if (streams->driver->cuCtxRecordEvent ||
+        !binadei_epochs_are_pending(streams))
+        return 0;
+    if (!binadei_guard_recorder_begin()) {
+        binadei_stream_tally(user, BINADEI_STREAM_GUARDED);
+        return 0;
+    }
+    if (binadei_role_try_take(&epochs->is_taken)) {
+        grains = synchronise(streams);
+        binadei_role_release(&epochs->is_taken);
+    }
+    binadei_guard_recorder_end();
+    return grains;
+}
+
+/* Whether the stream has nothing to do. It is asked only while it is no graph's
+ * and no guard is held, as a capture would be lost. A guard that begins just then
+ * does not wait for the answer, which takes as long as a launcher is blocked on
+ * the stream: perhaps until the guard's own thread lets it go on. */
+static bool is_stream_idle(const struct binadei_streams *streams,
+                           const struct binadei_slot *slot)
+{
+    return !binadei_guard_is_held() &&
+           !binadei_is_capturing(streams, slot->stream) &&
+           streams->driver->cuStreamQuery(slot->stream) == CUDA_SUCCESS;
+}
+
+/* Role held, slot pinned: what was freed before the question is done if the
+ * answer is that nothing is left to do. What is fresh beside an epoch in flight
+ * takes a second question, for it cannot go behind that one's event. */
+static uint64_t ask_stream(struct binadei_streams *streams,
+                           struct binadei_slot *slot)
+{
+    uint64_t grains = 0;
+    for (unsigned i = 0; i < 2 && binadei_slot_grains(slot); i++) {
+        bool is_closed = slot->epoch.state <= BINADEI_EPOCH_UNRECORDED;
+        if (is_closed)
+            (void)close_epoch(slot);
+        if (!is_stream_idle(streams, slot))
+            break;
+        grains += drain_epoch(slot);
+        if (is_closed)
+            break;
+    }
+    return grains;
+}
+
+bool binadei_epoch_is_stream_idle(const struct binadei_streams *streams,
+                                  struct binadei_slot *slot)
+{
+    if (!binadei_slot_is_of_created_stream(slot) || !binadei_slot_pin(slot))
+        return false;
+    bool is_idle = is_stream_idle(streams, slot);
+    binadei_slot_unpin(slot);
+    return is_idle;
+}
+
+uint64_t binadei_epoch_moves(const struct binadei_slot *slot)
+{
+    /* MV.acquire: the moves that are counted are over. */
+    return atomic_load_explicit(&slot->epoch.moves, memory_order_acquire);
+}
+
+bool binadei_epoch_has_since(const struct binadei_slot *slot, uint64_t moves)
+{
+    return slot->epoch.left_at_moves <= moves;
+}
+
+uint64_t binadei_epochs_ask_streams(struct binadei_streams *streams)
+{
+    uint64_t grains = 0;
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
+        struct binadei_slot *slot = binadei_slot_at(streams, i);
+        if (!binadei_slot_grains(slot) || !binadei_slot_try_take(slot))
+            continue;
+        if (binadei_slot_is_of_created_stream(slot) && binadei_slot_pin(slot)) {
+            grains += ask_stream(streams, slot);
+            binadei_slot_unpin(slot);
+        }
+        binadei_slot_release(slot);
+    }
+    return grains;
+}
+
+static bool wait_for(const struct binadei_stream_user *user, CUevent event)
+{
+    binadei_stream_tally(user, BINADEI_STREAM_WAITS);
+    return BINADEI_CALL(user->streams->driver, cuStreamWaitEvent,
+                        (user->slot->stream, event, 0)) == BINADE_OK;
+}
+
+static bool wait_for_contexts(const struct binadei_stream_user *user,
+                              uint64_t number)
+{
+    struct binadei_context_epochs *epochs = &user->streams->context_epochs;
+    unsigned at = number % BINADEI_CONTEXT_EPOCHS;
+    bool is_waiting = binadei_role_try_take(&epochs->is_taken);
+    if (!is_waiting)
+        return false;
+    for (unsigned i = 0; i < epochs->counts[at] && is_waiting; i++)
+        is_waiting = has_passed(user->streams, number) ||
+                     wait_for(user, epochs->events[at][i]);
+    binadei_role_release(&epochs->is_taken);
+    return is_waiting;
+}
+
+/* Role held, within a section: the call's stream has the memory when its own
+ * work comes after the event. */
+static void hand_over(const struct binadei_stream_user *user,
+                      struct binadei_slot *slot)
+{
+    struct binadei_epoch *epoch = &slot->epoch;
+    /* SF.acquire: the event was recorded. */
+    CUevent final_event =
+        atomic_load_explicit(&slot->final_event, memory_order_acquire);
+    if (binadei_slot_is_closed(slot)) {
+        if (final_event && wait_for(user, final_event))
+            for (unsigned age = BINADEI_FRESH; age < BINADEI_AGES; age++)
+                (void)binadei_maps_hand(slot->maps, age, user->slot->maps);
+        return;
+    }
+    bool is_waiting = epoch->state == BINADEI_EPOCH_OWN
+                          ? wait_for(user, epoch->event)
+                      : epoch->state == BINADEI_EPOCH_CONTEXT
+                          ? wait_for_contexts(user, epoch->number)
+                          : false;
+    if (!is_waiting)
+        return;
+    note_leaving(epoch);
+    (void)binadei_maps_hand(slot->maps, BINADEI_AGEING, user->slot->maps);
+}
+
+bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
+                             struct binadei_slot *slot)
+{
+    struct binadei_section section;
+    if (slot == user->slot || !binadei_slot_grains(slot) ||
+        !binadei_slot_try_take(slot))
+        return false;
+    if (binadei_context_enter(user->streams->home, &section) == BINADE_OK) {
+        hand_over(user, slot);
+        (void)binadei_section_leave(&section);
+    }
+    binadei_slot_release(slot);
+    return true;
+}
+
+static struct binadei_waiting survey(const struct binadei_slot *slot)
+{
+    struct binadei_waiting waiting = {
+        .slot = slot, .bytes = binadei_slot_grains(slot) * BINADEI_GRAIN_BYTES};
+    /* relaxed: for a report. */
+    uint64_t closed_ns =
+        atomic_load_explicit(&slot->epoch.closed_ns, memory_order_relaxed);
+    waiting.epoch_count = waiting.bytes != 0;
+    if (waiting.bytes && closed_ns)
+        waiting.oldest_ns = binadei_now_ns() - closed_ns;
+    return waiting;
+}
+
+/* Into its place among the longest. */
+static void insert(struct binadei_waiting *list, uint32_t capacity,
+                   uint32_t count, const struct binadei_waiting *waiting)
+{
+    uint32_t at = count < capacity ? count : capacity;
+    while (at && list[at - 1].oldest_ns < waiting->oldest_ns) {
+        if (at < capacity)
+            list[at] = list[at - 1];
+        at--;
+    }
+    if (at < capacity)
+        list[at] = *waiting;
+}
+
+uint32_t binadei_epochs_survey(const struct binadei_streams *streams,
+                               struct binadei_waiting *out, uint32_t capacity)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
+        const struct binadei_waiting waiting =
+            survey(binadei_slot_at(streams, i));
+        if (waiting.epoch_count)
+            insert(out, capacity, found++, &waiting);
+    }
+    return found;
+}
+
+void binadei_epoch_finish(struct binadei_slot *slot)
+{
+    if (!slot->maps)
+        return;
+    (void)binadei_maps_drain(slot->maps, BINADEI_AGEING);
+    (void)binadei_maps_drain(slot->maps, BINADEI_FRESH);
+}

@@ -1,0 +1,104 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Edge GU: a guard counts itself and then looks for recorders; a recorder
+ * counts itself and then looks for guards. Both are sequentially consistent, so
+ * at least one of two that meet sees the other.
+ */
+#include "pool/stream/guard.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "pool/base/failure.h"
+#include "pool/stream/epoch.h"
+
+/* One for the process: guards begin and end, and pools come and go. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct binadei_streams *all_streams; /* by next_guarded */
+
+static atomic_uint guards;    /* GU */
+static atomic_uint recorders; /* GU */
+
+bool binadei_guard_is_held(void)
+{
+    return atomic_load(&guards) != 0;
+}
+
+void binadei_guard_join(struct binadei_streams *streams)
+{
+    pthread_mutex_lock(&lock);
+    streams->next_guarded = all_streams;
+    all_streams = streams;
+    if (binadei_guard_is_held())
+        streams->hooks.guarded(streams, true);
+    pthread_mutex_unlock(&lock);
+}
+
+void binadei_guard_leave(struct binadei_streams *streams)
+{
+    pthread_mutex_lock(&lock);
+    struct binadei_streams **at = &all_streams;
+    while (*at != streams)
+        at = &(*at)->next_guarded;
+    *at = streams->next_guarded;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Lock held: pools made later ask when they join. */
+static void mark_pools(void)
+{
+    bool is_held = binadei_guard_is_held();
+    for (struct binadei_streams *streams = all_streams; streams;
+         streams = streams->next_guarded)
+        streams->hooks.guarded(streams, is_held);
+}
+
+/* Lock held, so that no pool ends. Recording on a context blocks nobody, and
+ * nobody can block it. */
+static void close_epochs(void)
+{
+    for (struct binadei_streams *streams = all_streams; streams;
+         streams = streams->next_guarded)
+        binadei_epochs_close_before_guard(streams);
+}
+
+void binadei_guard_begin(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!binadei_guard_is_held())
+        close_epochs();
+    atomic_fetch_add(&guards, 1);
+    mark_pools();
+    pthread_mutex_unlock(&lock);
+    while (atomic_load(&recorders) != 0)
+        sched_yield();
+}
+
+binade_status binadei_guard_end(void)
+{
+    binade_status status = BINADE_OK;
+    pthread_mutex_lock(&lock);
+    if (binadei_guard_is_held())
+        atomic_fetch_sub(&guards, 1);
+    else
+        status = binadei_fail(BINADE_E_INVALID, "no capture guard is held");
+    mark_pools();
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+bool binadei_guard_recorder_begin(void)
+{
+    atomic_fetch_add(&recorders, 1);
+    if (!binadei_guard_is_held())
+        return true;
+    binadei_guard_recorder_end();
+    return false;
+}
+
+void binadei_guard_recorder_end(void)
+{
+    atomic_fetch_sub(&recorders, 1);
+}

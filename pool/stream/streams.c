@@ -1,0 +1,89 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The beginning and the end of what a pool knows of streams, and the contexts
+ * that they are of.
+ */
+#include "pool/stream/streams.h"
+
+#include "pool/base/failure.h"
+#include "pool/driver/section.h"
+#include "pool/stream/event.h"
+#include "pool/stream/slot.h"
+
+/* Makes the events of a context ahead: creating one can block. What the driver
+ * refuses is made when it is needed. */
+static void prepare_events(struct binadei_streams *streams, unsigned context)
+{
+    struct binadei_section section;
+    if (binadei_context_enter(streams->home, &section) != BINADE_OK)
+        return;
+    for (unsigned i = 0; i < BINADEI_CONTEXT_EPOCHS; i++)
+        streams->context_epochs.events[i][context] =
+            binadei_event_make(streams, streams->contexts[context]);
+    (void)binadei_section_leave(&section);
+}
+
+bool binadei_streams_init(struct binadei_streams *streams,
+                          struct binadei_maps *any_maps)
+{
+    pthread_mutex_init(&streams->slots_lock, NULL);
+    streams->contexts[0] = streams->home->handle;
+    atomic_init(&streams->context_count, 1);
+    streams->done = binadei_slot_make(streams, BINADEI_SLOT_DONE, NULL);
+    streams->any = binadei_slot_make(streams, BINADEI_SLOT_ANY, any_maps);
+    if (!streams->done || !streams->any) {
+        binadei_streams_fini(streams);
+        return false;
+    }
+    prepare_events(streams, 0);
+    return true;
+}
+
+void binadei_streams_fini(struct binadei_streams *streams)
+{
+    binadei_slots_destroy(streams);
+    for (unsigned i = 0; i < BINADEI_CONTEXT_EPOCHS; i++)
+        for (unsigned j = 0; j < BINADEI_CONTEXTS_MAX; j++)
+            binadei_event_destroy(streams,
+                                  streams->context_epochs.events[i][j]);
+    pthread_mutex_destroy(&streams->slots_lock);
+}
+
+binade_status binadei_streams_add_context(struct binadei_streams *streams,
+                                          CUcontext context)
+{
+    binade_status status = BINADE_OK;
+    pthread_mutex_lock(&streams->slots_lock);
+    /* relaxed: the lock's holder alone writes. */
+    unsigned count =
+        atomic_load_explicit(&streams->context_count, memory_order_relaxed);
+    unsigned at = 0;
+    while (at < count && streams->contexts[at] != context)
+        at++;
+    if (at == BINADEI_CONTEXTS_MAX) {
+        status = binadei_fail(BINADE_E_TOO_LARGE,
+                              "a pool knows %u further contexts at most",
+                              BINADEI_CONTEXTS_MAX - 1);
+    } else if (at == count) {
+        streams->contexts[at] = context;
+        prepare_events(streams, at);
+        /* Release: who sees the count sees the context. */
+        atomic_store_explicit(&streams->context_count, count + 1,
+                              memory_order_release);
+    }
+    pthread_mutex_unlock(&streams->slots_lock);
+    return status;
+}
+
+bool binadei_streams_know_context(const struct binadei_streams *streams,
+                                  CUcontext context)
+{
+    /* Acquire: the contexts that it counts. */
+    unsigned count =
+        atomic_load_explicit(&streams->context_count, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++)
+        if (streams->contexts[i] == context)
+            return true;
+    return false;
+}
