@@ -41,7 +41,7 @@ BINADE_MUST_USE binade_status binadei_conf_take(const char **text,
                                                 struct binadei_conf_entry *out);
 
 /* Whether the key begins with "host_": then the entry is for host arenas, and no
- * pool's; numa/host_conf.c has them. */
+ * pool's; numa/arena/conf.c has them. */
 bool binadei_conf_is_for_hosts(const struct binadei_conf_entry *entry);
 
 /* Whether the key is "expose": then the entry is no pool's, but the process's;

@@ -66,9 +66,10 @@ __attribute__((destructor)) static void remove_at_exit(void)
 
 static binade_status watch_forks(void)
 {
-    binade_status status = binadei_fork_mark();
-    if (status != BINADE_OK || state.is_for_forks)
-        return status;
+    if (!binadei_fork_mark())
+        return binadei_refuse_unmarked();
+    if (state.is_for_forks)
+        return BINADE_OK;
     if (pthread_atfork(NULL, NULL, forget_in_child) != 0)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for a handler of forks");

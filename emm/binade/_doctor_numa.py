@@ -7,7 +7,7 @@ from binade._doctor_finding import LACKING, OK, SLOW, UNKNOWN, Finding
 
 FIRST_SEGMENT_BYTES = 64 << 20
 MIB = 1 << 20
-# As numa/room.c counts: what the kernel drops before it gives up.
+# As numa/pinned/room.c counts: what the kernel drops before it gives up.
 _CLEAN = r"(?:MemFree|Active\(file\)|Inactive\(file\)|SReclaimable):\s+(\d+)"
 
 

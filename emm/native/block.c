@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Block and HostBlock: memory that is freed with the last reference to it, in C,
+ * Life of a Block or HostBlock: memory that is freed with the last reference to it, in C,
  * whichever thread that is. They keep their pool, but not open: what close()
  * took away is dead.
  */
@@ -18,7 +18,7 @@ static bool is_open(const struct native_space *space)
     return atomic_load_explicit(&space->pool, memory_order_acquire) != NULL;
 }
 
-static bool is_live(const struct native_block *block)
+bool native_block_is_live(const struct native_block *block)
 {
     /* relaxed: only says whether a free came first. */
     return atomic_load_explicit(&block->is_live, memory_order_relaxed) &&
@@ -27,7 +27,7 @@ static bool is_live(const struct native_block *block)
 
 int native_block_check(const struct native_block *block)
 {
-    if (is_live(block))
+    if (native_block_is_live(block))
         return 0;
     PyErr_SetString(PyExc_ValueError, "the block was freed");
     return -1;
@@ -103,7 +103,7 @@ static binade_status give_back(struct native_block *block, binade_stream stream)
     return status;
 }
 
-static void block_dealloc(PyObject *self)
+void native_block_dealloc(PyObject *self)
 {
     struct native_block *block = block_of(self);
     PyTypeObject *type = Py_TYPE(self);
@@ -122,224 +122,10 @@ static void block_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* None, or NULL after an error. */
-static PyObject *free_now(PyObject *self, binade_stream stream)
+PyObject *native_block_free(PyObject *self, binade_stream stream)
 {
     binade_status status = give_back(block_of(self), stream);
     if (status != BINADE_OK)
         return native_refuse(native_state_of(self), NULL, status);
     Py_RETURN_NONE;
-}
-
-static PyObject *block_free(PyObject *self, PyObject *arguments,
-                            PyObject *names)
-{
-    static char *keys[] = {"stream", NULL};
-    binade_stream stream = block_of(self)->stream;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:free", keys,
-                                     native_stream_from, &stream))
-        return NULL;
-    return free_now(self, stream);
-}
-
-static PyObject *block_enter(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return Py_NewRef(self);
-}
-
-static PyObject *block_exit(PyObject *self, PyObject *arguments)
-{
-    (void)arguments;
-    return free_now(self, block_of(self)->stream);
-}
-
-static PyObject *block_int(PyObject *self)
-{
-    return PyLong_FromUnsignedLongLong(block_of(self)->address);
-}
-
-static Py_ssize_t block_length(PyObject *self)
-{
-    return (Py_ssize_t)block_of(self)->nbytes;
-}
-
-static PyObject *get_address(PyObject *self, void *closure)
-{
-    (void)closure;
-    return block_int(self);
-}
-
-static PyObject *get_nbytes(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromSize_t(block_of(self)->nbytes);
-}
-
-static PyObject *get_is_live(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyBool_FromLong(is_live(block_of(self)));
-}
-
-static PyObject *get_stream(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromUnsignedLongLong((uintptr_t)block_of(self)->stream);
-}
-
-static int set_stream(PyObject *self, PyObject *value, void *closure)
-{
-    (void)closure;
-    if (value)
-        return native_stream_from(value, &block_of(self)->stream) ? 0 : -1;
-    PyErr_SetString(PyExc_AttributeError, "a block always has a stream");
-    return -1;
-}
-
-static PyObject *get_space(PyObject *self, void *closure)
-{
-    (void)closure;
-    return Py_NewRef((PyObject *)block_of(self)->space);
-}
-
-static PyObject *get_tenant(PyObject *self, void *closure)
-{
-    (void)closure;
-    PyObject *tenant = block_of(self)->tenant;
-    return Py_NewRef(tenant ? tenant : Py_None);
-}
-
-/* Either array interface: bytes, in one dimension. No "stream": nothing that
- * the pool knows of is pending on them. */
-static PyObject *get_array_interface(PyObject *self, void *closure)
-{
-    (void)closure;
-    const struct native_block *block = block_of(self);
-    if (native_block_check(block))
-        return NULL;
-    return Py_BuildValue("{s(n)sss(KO)sOsi}", "shape",
-                         (Py_ssize_t)block->nbytes, "typestr", "|u1", "data",
-                         (unsigned long long)block->address, Py_False,
-                         "strides", Py_None, "version", 3);
-}
-
-static PyObject *get_device_address(PyObject *self, void *closure)
-{
-    (void)closure;
-    struct native_block *block = block_of(self);
-    binade_devptr found = 0;
-    if (native_block_check(block) || !native_enter(block->space))
-        return NULL;
-    binade_status status = binade_host_device_address(
-        block->space->host, (const void *)(uintptr_t)block->address, &found);
-    PyObject *result = status == BINADE_OK
-                           ? PyLong_FromUnsignedLongLong(found)
-                           : native_refuse(native_state_of(self), NULL, status);
-    native_leave(block->space);
-    return result;
-}
-
-static PyMethodDef methods[] = {
-    {"free", NATIVE_METHOD(block_free), METH_VARARGS | METH_KEYWORDS,
-     "free(stream=self.stream)\n\nFrees now; again: nothing happens."},
-    {"__dlpack__", NATIVE_METHOD(native_dlpack), METH_VARARGS | METH_KEYWORDS,
-     "The bytes as a DLPack capsule that keeps the block."},
-    {"__dlpack_device__", native_dlpack_device, METH_NOARGS,
-     "(type of device, ordinal) of DLPack."},
-    {"__enter__", block_enter, METH_NOARGS, NULL},
-    {"__exit__", block_exit, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyGetSetDef properties[] = {
-    {"address", get_address, NULL, "Where it begins.", NULL},
-    {"nbytes", get_nbytes, NULL, "Bytes, as asked for.", NULL},
-    {"is_live", get_is_live, NULL, "False when freed or its pool closed.",
-     NULL},
-    {"tenant", get_tenant, NULL, "The Tenant that took it, or None.", NULL},
-    {"stream", get_stream, set_stream,
-     "The stream that a free names: its queued work uses the block last.",
-     NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyType_Slot slots[] = {
-    {Py_tp_dealloc, block_dealloc},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {Py_nb_int, block_int},
-    {Py_nb_index, block_int},
-    {Py_sq_length, block_length},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "binade._native._Block",
-    .basicsize = sizeof(struct native_block),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
-             Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = slots,
-};
-
-static PyGetSetDef device_properties[] = {
-    {"pool", get_space, NULL, "The pool that it is from.", NULL},
-    {"__cuda_array_interface__", get_array_interface, NULL,
-     "The bytes, for CuPy, numba, torch; ordering is the caller's.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyType_Slot device_slots[] = {
-    {Py_tp_getset, device_properties},
-    {Py_tp_doc, "Device memory of a Pool."},
-    {0, NULL},
-};
-
-static PyType_Spec device_spec = {
-    .name = "binade.Block",
-    .basicsize = sizeof(struct native_block),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = device_slots,
-};
-
-static PyGetSetDef host_properties[] = {
-    {"arena", get_space, NULL, "The arena that it is from.", NULL},
-    {"device_address", get_device_address, NULL,
-     "Where the device has the bytes.", NULL},
-    {"__array_interface__", get_array_interface, NULL,
-     "The bytes, for numpy.asarray().", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyType_Slot host_slots[] = {
-    {Py_tp_getset, host_properties},
-    {Py_tp_doc, "Pinned host memory of a HostArena."},
-    {0, NULL},
-};
-
-static PyType_Spec host_spec = {
-    .name = "binade.HostBlock",
-    .basicsize = sizeof(struct native_block),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .slots = host_slots,
-};
-
-static PyTypeObject *add(PyObject *module, PyType_Spec *of, PyObject *base)
-{
-    PyObject *type = PyType_FromModuleAndSpec(module, of, base);
-    if (type && base && PyModule_AddType(module, (PyTypeObject *)type))
-        Py_CLEAR(type);
-    return (PyTypeObject *)type;
-}
-
-int native_block_types_add(PyObject *module, struct native_state *state)
-{
-    PyObject *base = (PyObject *)add(module, &spec, NULL);
-    if (!base)
-        return -1;
-    state->block_type = add(module, &device_spec, base);
-    state->host_block_type =
-        state->block_type ? add(module, &host_spec, base) : NULL;
-    Py_DECREF(base);
-    return state->host_block_type ? 0 : -1;
 }

@@ -81,24 +81,21 @@ void native_error_restore(struct native_error error);
 /* The report of the calling thread's last failure, or None. */
 PyObject *native_oom_report(binade_pool *pool);
 
-/* stream.c: for PyArg_Parse...(), "O&". */
-int native_stream_from(PyObject *object, void *out);
-
-/* arguments.c: numbers for "O&"; OverflowError for those that do not fit. */
+/* values.c: for "O&" of PyArg_Parse...(). Numbers: OverflowError for those that
+ * do not fit. */
 int native_u64_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);
+int native_stream_from(PyObject *object, void *out);
 /* (number, stream) of a fast call, by position or by name. A stream that is not
  * given stays as it is. */
 int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
                              PyObject *names, const char *number_name,
                              uint64_t *out_number, binade_stream *stream);
-
-/* dicts.c: a dictionary gets one more entry; steals `value`. */
+/* A dictionary gets one more entry; steals `value`. */
 int native_put(PyObject *dictionary, const char *key, PyObject *value);
 int native_put_u64(PyObject *dictionary, const char *key, uint64_t value);
 
-/* space.c: what pools and arenas have in common, as their base type. */
-PyTypeObject *native_space_type_new(PyObject *module);
+/* space.c: life of a pool or an arena. */
 struct native_state *native_state_of(PyObject *object);
 /* The pool, to be used until native_leave(); NULL where it is closed. */
 binade_pool *native_enter_open(struct native_space *space);
@@ -110,6 +107,12 @@ void native_leave(struct native_space *space);
 binade_status native_space_look(struct native_space *space, uint64_t address);
 /* Refuses a second __init__(). */
 int native_space_check_new(struct native_space *space);
+/* Their close() and their end. */
+PyObject *native_space_close(PyObject *self, PyObject *none);
+void native_space_dealloc(PyObject *self);
+
+/* space_type.c: what pools and arenas have in common, as their base type. */
+PyTypeObject *native_space_type_new(PyObject *module);
 
 /* memory.c: the library's calls, with the GIL released where they need it. */
 /* For a tenant of the pool, or 0. */
@@ -123,8 +126,7 @@ binade_status native_give(binade_pool *pool, binade_devptr address,
 bool native_is_over(void);
 int native_watch_exit(PyObject *module);
 
-/* block.c */
-int native_block_types_add(PyObject *module, struct native_state *state);
+/* block.c: life of a block. */
 /* Refuses a block that was freed, or whose pool was closed. */
 int native_block_check(const struct native_block *block);
 /* Takes memory of the space: for a Tenant, which the block keeps, and its
@@ -132,6 +134,13 @@ int native_block_check(const struct native_block *block);
 PyObject *native_block_new(struct native_space *space, PyObject *tenant,
                            binade_tenant handle, size_t nbytes,
                            binade_stream stream);
+bool native_block_is_live(const struct native_block *block);
+/* Frees now; again: nothing happens. None, or NULL after an error. */
+PyObject *native_block_free(PyObject *self, binade_stream stream);
+void native_block_dealloc(PyObject *self);
+
+/* block_type.c */
+int native_block_types_add(PyObject *module, struct native_state *state);
 
 /* dlpack.c */
 PyObject *native_dlpack(PyObject *self, PyObject *arguments, PyObject *names);

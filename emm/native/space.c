@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The base type of Pool and HostArena. close() may be called while other
- * threads are in a call: each call counts itself before it reads the pool, and
+ * Life of a Pool or HostArena. close() may be called while other threads are in
+ * a call: each call counts itself before it reads the pool, and
  * close() takes the pool away before it reads the count, so one of the two sees
  * the other.
  */
@@ -84,7 +84,7 @@ static binade_status destroy(struct native_space *space, binade_pool *pool,
     return status;
 }
 
-static PyObject *space_close(PyObject *self, PyObject *none)
+PyObject *native_space_close(PyObject *self, PyObject *none)
 {
     (void)none;
     bool is_used = false;
@@ -111,7 +111,7 @@ static void unlist(struct native_space *space)
         *at = space->next;
 }
 
-static void space_dealloc(PyObject *self)
+void native_space_dealloc(PyObject *self)
 {
     struct native_space *space = space_of(self);
     PyTypeObject *type = Py_TYPE(self);
@@ -129,72 +129,6 @@ static void space_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *space_alloc(PyObject *self, PyObject *const *arguments,
-                             Py_ssize_t count, PyObject *names)
-{
-    uint64_t nbytes = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
-                                 &stream))
-        return NULL;
-    return native_block_new(space_of(self), NULL, 0, nbytes, stream);
-}
-
-static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
-                                Py_ssize_t count, PyObject *names)
-{
-    uint64_t nbytes = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
-    binade_devptr address = 0;
-    if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
-                                 &stream))
-        return NULL;
-    binade_pool *pool = native_enter(space_of(self));
-    if (!pool)
-        return NULL;
-    binade_status status = native_take(pool, 0, nbytes, stream, &address);
-    PyObject *result = status == BINADE_OK
-                           ? PyLong_FromUnsignedLongLong(address)
-                           : native_refuse(native_state_of(self), pool, status);
-    native_leave(space_of(self));
-    return result;
-}
-
-static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
-                                  Py_ssize_t count, PyObject *names)
-{
-    uint64_t address = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
-    if (native_number_and_stream(arguments, count, names, "address", &address,
-                                 &stream))
-        return NULL;
-    binade_pool *pool = native_enter_open(space_of(self));
-    if (!pool)
-        Py_RETURN_NONE; /* the memory went with it */
-    binade_status status = native_give(pool, address, stream);
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), pool, status);
-    native_leave(space_of(self));
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
-}
-
-static PyObject *space_usable_size(PyObject *self, PyObject *argument)
-{
-    uint64_t address = 0;
-    size_t nbytes = 0;
-    if (!native_u64_from(argument, &address))
-        return NULL;
-    binade_pool *pool = native_enter(space_of(self));
-    if (!pool)
-        return NULL;
-    binade_status status = binade_usable_size(pool, address, &nbytes);
-    PyObject *result = status == BINADE_OK
-                           ? PyLong_FromSize_t(nbytes)
-                           : native_refuse(native_state_of(self), NULL, status);
-    native_leave(space_of(self));
-    return result;
-}
-
 binade_status native_space_look(struct native_space *space, uint64_t address)
 {
     size_t nbytes = 0;
@@ -205,187 +139,4 @@ binade_status native_space_look(struct native_space *space, uint64_t address)
     native_leave(space);
     /* INVALID: it is inside a block, or free. */
     return status == BINADE_E_INVALID ? BINADE_OK : status;
-}
-
-static PyObject *space_owns(PyObject *self, PyObject *argument)
-{
-    uint64_t address = 0;
-    if (!native_u64_from(argument, &address))
-        return NULL;
-    return PyBool_FromLong(native_space_look(space_of(self), address) ==
-                           BINADE_OK);
-}
-
-static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
-                                  Py_ssize_t count, PyObject *names)
-{
-    uint64_t address = 0;
-    binade_stream stream = BINADE_STREAM_ANY;
-    binade_status status;
-    if (native_number_and_stream(arguments, count, names, "address", &address,
-                                 &stream))
-        return NULL;
-    binade_pool *pool = native_enter(space_of(self));
-    if (!pool)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_record_use(pool, address, stream);
-    Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    native_leave(space_of(self));
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
-}
-
-static PyObject *space_trim(PyObject *self, PyObject *arguments,
-                            PyObject *names)
-{
-    static char *keys[] = {"keep_bytes", NULL};
-    uint64_t keep_bytes = 0;
-    uint64_t given_bytes = 0;
-    binade_status status;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:trim", keys,
-                                     native_u64_from, &keep_bytes))
-        return NULL;
-    binade_pool *pool = native_enter(space_of(self));
-    if (!pool)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_trim(pool, keep_bytes, &given_bytes);
-    Py_END_ALLOW_THREADS;
-    PyObject *result = status == BINADE_OK
-                           ? PyLong_FromUnsignedLongLong(given_bytes)
-                           : native_refuse(native_state_of(self), NULL, status);
-    native_leave(space_of(self));
-    return result;
-}
-
-static PyObject *space_tenant(PyObject *self, PyObject *arguments,
-                              PyObject *names)
-{
-    static char *keys[] = {"name", "budget_bytes", NULL};
-    const char *name = "";
-    uint64_t budget_bytes = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|sO&:tenant", keys,
-                                     &name, native_u64_from, &budget_bytes))
-        return NULL;
-    return native_tenant_new(space_of(self), name, budget_bytes);
-}
-
-static PyObject *space_last_oom(PyObject *self, PyObject *none)
-{
-    (void)none;
-    binade_pool *pool = native_enter(space_of(self));
-    if (!pool)
-        return NULL;
-    PyObject *report = native_oom_report(pool);
-    native_leave(space_of(self));
-    return report;
-}
-
-static PyObject *space_context_lost(PyObject *self, PyObject *none)
-{
-    (void)none;
-    binade_status status = BINADE_OK;
-    binade_pool *pool = native_enter_open(space_of(self));
-    if (!pool)
-        Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_context_lost(pool);
-    Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    native_leave(space_of(self));
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
-}
-
-static PyObject *space_enter(PyObject *self, PyObject *none)
-{
-    (void)none;
-    return Py_NewRef(self);
-}
-
-static PyObject *space_exit(PyObject *self, PyObject *arguments)
-{
-    (void)arguments;
-    PyObject *live = space_close(self, NULL);
-    if (!live)
-        return NULL;
-    Py_DECREF(live);
-    Py_RETURN_NONE;
-}
-
-static PyObject *get_is_open(PyObject *self, void *closure)
-{
-    (void)closure;
-    binade_pool *pool = native_enter_open(space_of(self));
-    if (pool)
-        native_leave(space_of(self));
-    return PyBool_FromLong(pool != NULL);
-}
-
-static PyObject *get_device(PyObject *self, void *closure)
-{
-    (void)closure;
-    return PyLong_FromLong(space_of(self)->device);
-}
-
-static PyMethodDef methods[] = {
-    {"alloc", NATIVE_METHOD(space_alloc), METH_FASTCALL | METH_KEYWORDS,
-     "alloc(nbytes, stream=ANY)\n\nTakes memory; it is freed with the object."},
-    {"allocate", NATIVE_METHOD(space_allocate), METH_FASTCALL | METH_KEYWORDS,
-     "allocate(nbytes, stream=ANY)\n\nTakes memory: an address that nobody "
-     "owns, for deallocate()."},
-    {"deallocate", NATIVE_METHOD(space_deallocate),
-     METH_FASTCALL | METH_KEYWORDS,
-     "deallocate(address, stream=ANY)\n\nGives memory back; nothing happens "
-     "when it is closed."},
-    {"usable_size", space_usable_size, METH_O,
-     "usable_size(address)\n\nBytes that the block has."},
-    {"owns", space_owns, METH_O,
-     "owns(address)\n\nWhether it is in this memory, used or not."},
-    {"record_use", NATIVE_METHOD(space_record_use),
-     METH_FASTCALL | METH_KEYWORDS,
-     "record_use(address, stream)\n\nA free will wait for the stream as well."},
-    {"trim", NATIVE_METHOD(space_trim), METH_VARARGS | METH_KEYWORDS,
-     "trim(keep_bytes=0)\n\nGives unused memory back to the driver; bytes."},
-    {"tenant", NATIVE_METHOD(space_tenant), METH_VARARGS | METH_KEYWORDS,
-     "tenant(name='', budget_bytes=0)\n\nA Tenant: a budget for a part of the "
-     "program; 0: any amount."},
-    {"last_oom", space_last_oom, METH_NOARGS,
-     "last_oom()\n\nWhy this thread's last allocation failed, or None."},
-    {"context_lost", space_context_lost, METH_NOARGS,
-     "context_lost()\n\nThe context is gone or about to go: the driver is not "
-     "called any more."},
-    {"close", space_close, METH_NOARGS,
-     "close()\n\nGives all memory back, also what is live: as many blocks as "
-     "are returned."},
-    {"__enter__", space_enter, METH_NOARGS, NULL},
-    {"__exit__", space_exit, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyGetSetDef properties[] = {
-    {"is_open", get_is_open, NULL, "False after close().", NULL},
-    {"device", get_device, NULL, "Ordinal of the device.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-
-static PyType_Slot slots[] = {
-    {Py_tp_dealloc, space_dealloc},
-    {Py_tp_methods, methods},
-    {Py_tp_getset, properties},
-    {0, NULL},
-};
-
-static PyType_Spec spec = {
-    .name = "binade._native._Space",
-    .basicsize = sizeof(struct native_space),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .slots = slots,
-};
-
-PyTypeObject *native_space_type_new(PyObject *module)
-{
-    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }

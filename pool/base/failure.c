@@ -70,6 +70,19 @@ binade_status binadei_fail(binade_status status, const char *format, ...)
     return status;
 }
 
+binade_status binadei_refuse_child(void)
+{
+    return binadei_fail(BINADE_E_FORKED,
+                        "this process was forked from one that used the "
+                        "library; a CUDA driver does not survive a fork");
+}
+
+binade_status binadei_refuse_unmarked(void)
+{
+    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                        "no memory for the page that tells a fork");
+}
+
 const char *binadei_failure_message(void)
 {
     return last_message;

@@ -21,6 +21,11 @@
 binade_status binadei_fail(binade_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* What each part says of a process that binadei_is_forked(): BINADE_E_FORKED;
+ * and where binadei_fork_mark() fails: BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status binadei_refuse_child(void);
+BINADE_MUST_USE binade_status binadei_refuse_unmarked(void);
+
 /* The calling thread's last message, "" if it has none. */
 const char *binadei_failure_message(void);
 

@@ -15,8 +15,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "pool/base/failure.h"
-
 /* Edge FM: binadei_fork_mark (release) -> marked_word (acquire). NULL until the
  * mark is set; written once, and the page is never unmapped after that. There
  * is no lock: a child could inherit it held by a thread that it lacks. */
@@ -55,14 +53,13 @@ static atomic_uint *wiped_page(void)
     return NULL;
 }
 
-binade_status binadei_fork_mark(void)
+bool binadei_fork_mark(void)
 {
     if (marked_word())
-        return BINADE_OK;
+        return true;
     atomic_uint *word = wiped_page();
     if (!word)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory for the page that tells a fork");
+        return false;
     /* relaxed: nobody has the address yet; FM publishes it. */
     atomic_store_explicit(word, 1, memory_order_relaxed);
     atomic_uint *nobody = NULL;
@@ -71,7 +68,7 @@ binade_status binadei_fork_mark(void)
     if (!atomic_compare_exchange_strong_explicit(
             &mark, &nobody, word, memory_order_release, memory_order_relaxed))
         munmap(word, page_bytes());
-    return BINADE_OK;
+    return true;
 }
 
 bool binadei_is_forked(void)
@@ -79,11 +76,4 @@ bool binadei_is_forked(void)
     atomic_uint *word = marked_word();
     /* relaxed: only a fork changes it, and that is no thread of ours. */
     return word && atomic_load_explicit(word, memory_order_relaxed) == 0;
-}
-
-binade_status binadei_refuse_child(void)
-{
-    return binadei_fail(BINADE_E_FORKED,
-                        "this process was forked from one that used the "
-                        "library; a CUDA driver does not survive a fork");
 }

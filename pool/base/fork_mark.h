@@ -14,13 +14,11 @@
 #include "binade/status.h"
 
 /* Sets the mark, the first time it is called in a process tree; any thread.
- * BINADE_OK or BINADE_E_NO_HOST_MEMORY, after which it may be tried again. */
-BINADE_MUST_USE binade_status binadei_fork_mark(void);
+ * False: there is no memory for it; it may be tried again. */
+BINADE_MUST_USE bool binadei_fork_mark(void);
 
 /* True in every descendant of the process that set the mark; false before
  * that. */
 bool binadei_is_forked(void);
-/* Notes why for the calling thread. BINADE_E_FORKED. */
-BINADE_MUST_USE binade_status binadei_refuse_child(void);
 
 #endif

@@ -114,9 +114,8 @@ static binade_status no_memory(void)
 
 static binade_status attach(void)
 {
-    binade_status status = binadei_fork_mark();
-    if (status != BINADE_OK)
-        return status;
+    if (!binadei_fork_mark())
+        return binadei_refuse_unmarked();
     if (pthread_once(&once, get_ready) != 0 || !is_ready)
         return no_memory();
     struct binadei_thread *thread = take_page();

@@ -1,13 +1,12 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Fills the driver table and publishes it. There is no lock, because a lock
+ * Opens the driver and fills its table. There is no lock, because a lock
  * held across dlopen() or cuInit() can meet the loader's: every thread that
  * comes early builds a table of its own, one of them is published, the others
  * are thrown away. All of it is idempotent in the loader and in the driver.
  */
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,16 +17,6 @@
 #include "pool/driver/driver_table.h"
 #include "pool/driver/locate.h"
 #include "pool/driver/resolve.h"
-
-/* Edge DO: publish (release) -> binadei_driver_opened (acquire). NULL until a
- * driver is open, written once, never freed. */
-static _Atomic(const struct binadei_driver *) opened;
-
-const struct binadei_driver *binadei_driver_opened(void)
-{
-    /* DO.acquire: the table behind it must be seen as its maker left it. */
-    return atomic_load_explicit(&opened, memory_order_acquire);
-}
 
 static binade_status refuse_old(const struct binadei_driver *driver,
                                 const char *missing)
@@ -79,14 +68,9 @@ static struct binadei_driver *make(binade_status *out_status)
 }
 
 /* Makes `driver` the process's, or drops it if another thread was faster. */
-static void publish(struct binadei_driver *driver)
+static void publish_or_drop(struct binadei_driver *driver)
 {
-    const struct binadei_driver *nobody = NULL;
-    /* DO.release: publishes the table. On failure the other one is only read
-     * later, through binadei_driver_opened(), so relaxed is enough. */
-    if (atomic_compare_exchange_strong_explicit(&opened, &nobody, driver,
-                                                memory_order_release,
-                                                memory_order_relaxed))
+    if (binadei_driver_publish(driver))
         return;
     /* Gives one reference back; the winner holds another. */
     dlclose(driver->library);
@@ -95,16 +79,16 @@ static void publish(struct binadei_driver *driver)
 
 binade_status binadei_driver_open(const struct binadei_driver **out)
 {
-    binade_status status = binadei_fork_mark();
-    if (status != BINADE_OK)
-        return status;
+    if (!binadei_fork_mark())
+        return binadei_refuse_unmarked();
     if (binadei_is_forked())
         return binadei_refuse_child();
     if (!binadei_driver_opened()) {
+        binade_status status;
         int cancel_state = binadei_cancel_hold();
         struct binadei_driver *driver = make(&status);
         if (driver)
-            publish(driver);
+            publish_or_drop(driver);
         binadei_cancel_restore(cancel_state);
         if (!driver)
             return status;

@@ -43,6 +43,9 @@ binadei_driver_open(const struct binadei_driver **out);
 
 /* The driver if it is open, or NULL; never opens it. Wait-free. */
 const struct binadei_driver *binadei_driver_opened(void);
+/* Makes a filled table of an initialised driver the process's, for driver.c.
+ * False: another thread was first, and this one is still the caller's. */
+bool binadei_driver_publish(const struct binadei_driver *driver);
 
 /* Calls an entry and turns what it returns into a status, with the error noted
  * for binade_last_driver_error() unless it is CUDA_SUCCESS. */

@@ -7,6 +7,7 @@
  */
 #include "pool/driver/section.h"
 
+#include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 
 static CUresult restore_mode(const struct binadei_driver *driver,

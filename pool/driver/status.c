@@ -55,7 +55,10 @@ static const char *known_name(CUresult code)
     return NULL;
 }
 
-const char *binadei_driver_code_name(CUresult code)
+/* The driver's own name for an error; asks the open driver about codes that are
+ * newer than this library. "CUDA_ERROR_UNKNOWN" if it does not know either;
+ * never NULL. */
+static const char *code_name(CUresult code)
 {
     const char *name = known_name(code);
     const struct binadei_driver *driver = binadei_driver_opened();
@@ -106,7 +109,7 @@ binade_status binadei_driver_status(enum binadei_entry entry, CUresult code)
     if (code == CUDA_SUCCESS)
         return BINADE_OK;
     last_error.code = code;
-    last_error.name = binadei_driver_code_name(code);
+    last_error.name = code_name(code);
     last_error.entry = entries[entry].name;
     return binadei_fail(status_of(entry, code), "%s: %s (%d)", last_error.entry,
                         last_error.name, (int)code);

@@ -24,11 +24,6 @@ enum binadei_entry {
  * CUDA_ERROR_NOT_READY of a query: compare those first. */
 binade_status binadei_driver_status(enum binadei_entry entry, CUresult code);
 
-/* The driver's own name for an error; asks the open driver about codes that are
- * newer than this library. "CUDA_ERROR_UNKNOWN" if it does not know either;
- * never NULL. */
-const char *binadei_driver_code_name(CUresult code);
-
 /* The calling thread's last driver error; struct_size is 0. */
 binade_driver_error binadei_driver_last_error(void);
 

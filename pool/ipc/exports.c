@@ -2,7 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Beginning and end of a pool's exports, and the segments among them: sorted by
- * address, so that an export finds its own among many.
+ * address, so that an export finds its own among many. And the short-cut: who
+ * imports what this very process exported gets the address itself, since the
+ * driver would refuse to open such a handle.
  */
 #include "pool/ipc/exports.h"
 
@@ -13,6 +15,30 @@
 #include "pool/driver/section.h"
 #include "pool/ipc/process.h"
 #include "pool/ipc/state.h"
+
+/* The process's exporting pools. The lock is taken before any exports' own. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct binadei_exports *all;
+static uint64_t last_serial;
+
+static void enrol(struct binadei_exports *exports)
+{
+    pthread_mutex_lock(&registry_lock);
+    exports->serial = ++last_serial;
+    exports->next = all;
+    all = exports;
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void strike(struct binadei_exports *exports)
+{
+    pthread_mutex_lock(&registry_lock);
+    struct binadei_exports **at = &all;
+    while (*at != exports)
+        at = &(*at)->next;
+    *at = exports->next;
+    pthread_mutex_unlock(&registry_lock);
+}
 
 static binade_status ask_uuid(const struct binadei_exports_options *options,
                               CUuuid *out)
@@ -67,7 +93,7 @@ binadei_exports_create(const struct binadei_exports_options *options,
     }
     exports->options = *options;
     pthread_mutex_init(&exports->lock, NULL);
-    binadei_exports_enrol(exports);
+    enrol(exports);
     *out = exports;
     return BINADE_OK;
 }
@@ -93,7 +119,7 @@ void binadei_exports_destroy(struct binadei_exports *exports)
 {
     if (!exports)
         return;
-    binadei_exports_strike(exports);
+    strike(exports);
     binadei_held_fini(&exports->blocks);
     pthread_mutex_destroy(&exports->lock);
     free(exports->segments);
@@ -174,4 +200,75 @@ void binadei_export_remove(struct binadei_exports *exports, size_t index)
     exports->segment_count--;
     memmove(&exports->segments[index], &exports->segments[index + 1],
             (exports->segment_count - index) * sizeof(*exports->segments));
+}
+
+/* --- Imports by this very process ------------------------------------ */
+
+/* The export that a handle is of, or NULL. The lock of its pool held. */
+static struct binadei_export *find_handle(const struct binadei_exports *exports,
+                                          const binade_ipc_handle *handle)
+{
+    for (size_t i = 0; i < exports->segment_count; i++) {
+        struct binadei_export *export = &exports->segments[i];
+        if (export->common.segment_id == handle->segment_id &&
+            export->common.generation == handle->generation)
+            return export;
+    }
+    return NULL;
+}
+
+static bool open_of(struct binadei_exports *exports,
+                    const binade_ipc_handle *handle, binade_devptr *out)
+{
+    pthread_mutex_lock(&exports->lock);
+    struct binadei_export *export = find_handle(exports, handle);
+    if (export) {
+        export->import_count++;
+        *out = export->info.memory + handle->offset_bytes;
+    }
+    pthread_mutex_unlock(&exports->lock);
+    return export != NULL;
+}
+
+binade_status binadei_exports_open(const binade_ipc_handle *handle,
+                                   binade_devptr *out)
+{
+    bool is_found = false;
+    pthread_mutex_lock(&registry_lock);
+    for (struct binadei_exports *exports = all; exports && !is_found;
+         exports = exports->next)
+        is_found = open_of(exports, handle, out);
+    pthread_mutex_unlock(&registry_lock);
+    return is_found ? BINADE_OK
+                    : binadei_fail(BINADE_E_STALE,
+                                   "the handle is of this process, which has "
+                                   "released that export");
+}
+
+/* BINADE_E_FOREIGN: it is not of these. */
+static binade_status close_of(struct binadei_exports *exports,
+                              binade_devptr address)
+{
+    binade_status status = BINADE_E_FOREIGN;
+    pthread_mutex_lock(&exports->lock);
+    struct binadei_export *export = binadei_export_at(exports, address);
+    if (export && export->import_count) {
+        export->import_count--;
+        status = BINADE_OK;
+    } else if (export) {
+        status = BINADE_E_INVALID;
+    }
+    pthread_mutex_unlock(&exports->lock);
+    return status;
+}
+
+binade_status binadei_exports_close(binade_devptr address)
+{
+    binade_status status = BINADE_E_FOREIGN;
+    pthread_mutex_lock(&registry_lock);
+    for (struct binadei_exports *exports = all;
+         exports && status == BINADE_E_FOREIGN; exports = exports->next)
+        status = close_of(exports, address);
+    pthread_mutex_unlock(&registry_lock);
+    return status;
 }

@@ -35,10 +35,6 @@ struct binadei_exports {
     struct binadei_held_table blocks;
 };
 
-/* registry.c: the process's exporting pools. */
-void binadei_exports_enrol(struct binadei_exports *exports);
-void binadei_exports_strike(struct binadei_exports *exports);
-
 /* exports.c; lock held. The segment that has `address`, or NULL. */
 struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
                                          binade_devptr address);

@@ -155,13 +155,6 @@ binadei_segments_lookup(const struct binadei_segments *segments)
     return &segments->lookup;
 }
 
-uint64_t
-binadei_segments_reserved_bytes(const struct binadei_segments *segments)
-{
-    /* relaxed: a sum. */
-    return binadei_load_relaxed(&segments->reserved_bytes);
-}
-
 bool binadei_segments_are_growing(struct binadei_segments *segments)
 {
     pthread_mutex_lock(&segments->lock);

@@ -17,6 +17,13 @@ binade_status binadei_supply_exhausted(const struct binadei_segments *segments)
                : BINADE_E_NO_DEVICE_MEMORY;
 }
 
+uint64_t
+binadei_segments_reserved_bytes(const struct binadei_segments *segments)
+{
+    /* relaxed: a sum. */
+    return binadei_load_relaxed(&segments->reserved_bytes);
+}
+
 static void count_reserved(struct binadei_segments *segments, uint64_t bytes)
 {
     /* relaxed: a sum. */

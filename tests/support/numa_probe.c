@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "numa/policy.h"
-#include "numa/topology.h"
+#include "numa/topology/policy.h"
+#include "numa/topology/topology.h"
 #include "pool/base/failure.h"
 
 static const struct binadei_topology *real(const struct numa_probe *topology)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Lets tests in C++ ask numa/topology.h and numa/policy.h, whose headers are C
+ * Lets tests in C++ ask numa/topology/topology.h and numa/topology/policy.h, whose headers are C
  * only; sets of nodes are texts, "0-3,6" or "none". Calls and reads; asserts
  * nothing.
  */

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "numa/pinned_source.h"
+#include "numa/pinned/source.h"
 
 struct pinned_probe {
     struct binadei_context home;

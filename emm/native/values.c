@@ -1,0 +1,175 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Between Python's values and C's: numbers and streams from arguments, and
+ * entries of dictionaries. A stream is a number, or the object of a framework.
+ */
+#include "emm/native/native.h"
+
+int native_u64_from(PyObject *object, void *out)
+{
+    PyObject *number = PyNumber_Index(object);
+    if (!number)
+        return 0;
+    unsigned long long value = PyLong_AsUnsignedLongLong(number);
+    Py_DECREF(number);
+    if (value == (unsigned long long)-1 && PyErr_Occurred())
+        return 0;
+    *(uint64_t *)out = value;
+    return 1;
+}
+
+int native_u32_from(PyObject *object, void *out)
+{
+    uint64_t value = 0;
+    if (!native_u64_from(object, &value))
+        return 0;
+    if (value > UINT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the number is above 2**32 - 1");
+        return 0;
+    }
+    *(uint32_t *)out = (uint32_t)value;
+    return 1;
+}
+
+/* A new reference, NULL without an error where there is no such attribute. */
+static PyObject *attribute_of(PyObject *object, const char *name)
+{
+    PyObject *found = PyObject_GetAttrString(object, name);
+    if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_Clear();
+    return found;
+}
+
+/* cuda.core's protocol: (version, handle). */
+static PyObject *handle_of_protocol(PyObject *object)
+{
+    PyObject *method = attribute_of(object, "__cuda_stream__");
+    PyObject *pair = method ? PyObject_CallObject(method, NULL) : NULL;
+    PyObject *handle = pair ? PySequence_GetItem(pair, 1) : NULL;
+    Py_XDECREF(method);
+    Py_XDECREF(pair);
+    return handle;
+}
+
+/* What a framework's stream has its handle in: a new reference. */
+static PyObject *handle_of(PyObject *object)
+{
+    static const char *const names[] = {
+        "ptr",         /* CuPy */
+        "cuda_stream", /* torch */
+        "handle",      /* numba, cuda.core */
+    };
+    PyObject *handle = handle_of_protocol(object);
+    for (size_t i = 0;
+         !handle && !PyErr_Occurred() && i < sizeof names / sizeof *names; i++)
+        handle = attribute_of(object, names[i]);
+    if (!handle && !PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "%R is no stream", object);
+    return handle;
+}
+
+/* Handles are integers, objects that convert to one, or ctypes pointers, which
+ * have a .value that is None for 0. */
+static int number_of(PyObject *handle, uint64_t *out)
+{
+    PyObject *value = attribute_of(handle, "value");
+    PyObject *number = NULL;
+    if (value == Py_None)
+        number = PyLong_FromLong(0);
+    else if (!PyErr_Occurred())
+        number = PyNumber_Long(value ? value : handle);
+    int is_number = number && native_u64_from(number, out);
+    Py_XDECREF(value);
+    Py_XDECREF(number);
+    return is_number;
+}
+
+int native_stream_from(PyObject *object, void *out)
+{
+    uint64_t number = (uintptr_t)BINADE_STREAM_ANY;
+    if (object != Py_None && PyIndex_Check(object)) {
+        if (!native_u64_from(object, &number))
+            return 0;
+    } else if (object != Py_None) {
+        PyObject *handle = handle_of(object);
+        int is_number = handle && number_of(handle, &number);
+        Py_XDECREF(handle);
+        if (!is_number)
+            return 0;
+    }
+    *(binade_stream *)out = (binade_stream)(uintptr_t)number;
+    return 1;
+}
+
+/* The arguments of one fast call, the number first. */
+struct pair {
+    PyObject *number;
+    PyObject *stream;
+};
+
+static int set_once(PyObject **slot, PyObject *value, const char *name)
+{
+    if (*slot)
+        PyErr_Format(PyExc_TypeError, "%s is given twice", name);
+    else
+        *slot = value;
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static int set_named(struct pair *pair, PyObject *name, PyObject *value,
+                     const char *number_name)
+{
+    if (PyUnicode_CompareWithASCIIString(name, "stream") == 0)
+        return set_once(&pair->stream, value, "stream");
+    if (PyUnicode_CompareWithASCIIString(name, number_name) == 0)
+        return set_once(&pair->number, value, number_name);
+    PyErr_Format(PyExc_TypeError, "there is no argument %R", name);
+    return -1;
+}
+
+static int set_all(struct pair *pair, PyObject *const *arguments,
+                   Py_ssize_t count, PyObject *names, const char *number_name)
+{
+    Py_ssize_t name_count = names ? PyTuple_Size(names) : 0;
+    if (count > 2) {
+        PyErr_Format(PyExc_TypeError, "takes %s and stream, not %zd arguments",
+                     number_name, count);
+        return -1;
+    }
+    pair->number = count > 0 ? arguments[0] : NULL;
+    pair->stream = count > 1 ? arguments[1] : NULL;
+    for (Py_ssize_t i = 0; i < name_count; i++)
+        if (set_named(pair, PyTuple_GetItem(names, i), arguments[count + i],
+                      number_name))
+            return -1;
+    return 0;
+}
+
+int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
+                             PyObject *names, const char *number_name,
+                             uint64_t *out_number, binade_stream *stream)
+{
+    struct pair pair = {NULL, NULL};
+    if (set_all(&pair, arguments, count, names, number_name))
+        return -1;
+    if (!pair.number) {
+        PyErr_Format(PyExc_TypeError, "%s is missing", number_name);
+        return -1;
+    }
+    if (!native_u64_from(pair.number, out_number))
+        return -1;
+    return pair.stream && !native_stream_from(pair.stream, stream) ? -1 : 0;
+}
+
+int native_put(PyObject *dictionary, const char *key, PyObject *value)
+{
+    int error = value ? PyDict_SetItemString(dictionary, key, value) : -1;
+    Py_XDECREF(value);
+    return error;
+}
+
+int native_put_u64(PyObject *dictionary, const char *key, uint64_t value)
+{
+    return native_put(dictionary, key, PyLong_FromUnsignedLongLong(value));
+}

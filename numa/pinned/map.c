@@ -1,0 +1,182 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "numa/pinned/map.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pool/base/failure.h"
+
+#define SEGMENT_ALIGNMENT_BYTES ((size_t)2 << 20)
+/* log2 of the page size, where mmap() looks for it. */
+#define HUGE_SHIFT 26
+#define HUGE_2MIB (MAP_HUGETLB | 21 << HUGE_SHIFT)
+#define HUGE_1GIB (MAP_HUGETLB | 30 << HUGE_SHIFT)
+
+size_t binadei_page_bytes(enum binadei_pages pages)
+{
+    switch (pages) {
+    case BINADEI_PAGES_1GIB:
+        return (size_t)1 << 30;
+    case BINADEI_PAGES_2MIB:
+        return (size_t)2 << 20;
+    default:
+        return (size_t)sysconf(_SC_PAGESIZE);
+    }
+}
+
+static void *map_anonymous(size_t size_bytes, int flags)
+{
+    void *base = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return base == MAP_FAILED ? NULL : base;
+}
+
+/* The kernel has these pages set aside, and aligns them itself. */
+static binade_status map_huge(struct binadei_region *region)
+{
+    bool is_large = region->pages == BINADEI_PAGES_1GIB;
+    region->base =
+        map_anonymous(region->size_bytes, is_large ? HUGE_1GIB : HUGE_2MIB);
+    if (region->base)
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_NO_PINNED_MEMORY,
+                        "mmap of %zu bytes of huge pages of %s: %s",
+                        region->size_bytes, is_large ? "1 GiB" : "2 MiB",
+                        binadei_error_text(errno).text);
+}
+
+/* Cuts what sticks out of `size_bytes` at an aligned address. munmap() of ends
+ * can fail for want of map entries: then they stay, as address space only. */
+static void *cut(char *from, size_t size_bytes, size_t slack_bytes)
+{
+    size_t before = (size_t)(-(uintptr_t)from & (SEGMENT_ALIGNMENT_BYTES - 1));
+    if (before)
+        (void)munmap(from, before);
+    if (before < slack_bytes)
+        (void)munmap(from + before + size_bytes, slack_bytes - before);
+    return from + before;
+}
+
+/* Nobody holds transparent pages back, so that they are no more than a wish. */
+static void wish_for_huge_pages(struct binadei_region *region)
+{
+    if (region->pages == BINADEI_PAGES_TRANSPARENT &&
+        madvise(region->base, region->size_bytes, MADV_HUGEPAGE) != 0)
+        region->pages = BINADEI_PAGES_SMALL;
+}
+
+static binade_status map_aligned(struct binadei_region *region)
+{
+    const size_t slack_bytes = SEGMENT_ALIGNMENT_BYTES;
+    char *from = NULL;
+    if (region->size_bytes <= SIZE_MAX - slack_bytes)
+        from = map_anonymous(region->size_bytes + slack_bytes, MAP_NORESERVE);
+    if (!from)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "mmap of %zu bytes: %s",
+                            region->size_bytes, binadei_error_text(errno).text);
+    region->base = cut(from, region->size_bytes, slack_bytes);
+    wish_for_huge_pages(region);
+    return BINADE_OK;
+}
+
+binade_status binadei_map(struct binadei_region *region)
+{
+    return binadei_pages_are_set_aside(region->pages) ? map_huge(region)
+                                                      : map_aligned(region);
+}
+
+void binadei_unmap(struct binadei_region *region)
+{
+    if (region->base)
+        (void)munmap(region->base, region->size_bytes);
+    region->base = NULL;
+}
+
+struct binadei_nodes_text binadei_nodes_text(const struct binadei_place *place)
+{
+    struct binadei_nodes_text out;
+    (void)hwloc_bitmap_list_snprintf(out.text, sizeof(out.text), place->nodes);
+    return out;
+}
+
+struct binadei_error_text binadei_error_text(int code)
+{
+    struct binadei_error_text out;
+    const char *text = strerror_r(code, out.text, sizeof(out.text));
+    if (text != out.text)
+        (void)snprintf(out.text, sizeof(out.text), "%s", text);
+    return out;
+}
+
+/* Not exact, the policy is MPOL_PREFERRED(_MANY): other nodes serve when these
+ * are full, without the kernel's killing anybody. */
+static int flags_of(bool is_exact)
+{
+    return HWLOC_MEMBIND_BYNODESET | (is_exact ? HWLOC_MEMBIND_STRICT : 0);
+}
+
+static hwloc_membind_policy_t policy_of(const struct binadei_place *place)
+{
+    return place->is_interleaved ? HWLOC_MEMBIND_INTERLEAVE
+                                 : HWLOC_MEMBIND_BIND;
+}
+
+static binade_status refuse_binding(const struct binadei_place *place)
+{
+    int code = errno;
+    return binadei_fail(
+        BINADE_E_UNSUPPORTED, "binding memory to node %s: %s%s",
+        binadei_nodes_text(place).text, binadei_error_text(code).text,
+        code == EPERM ? "; a container may forbid mbind() and set_mempolicy()"
+                      : "");
+}
+
+binade_status binadei_bind(const struct binadei_region *region,
+                           const struct binadei_place *place, bool is_exact)
+{
+    if (hwloc_set_area_membind(place->topology, region->base,
+                               region->size_bytes, place->nodes,
+                               policy_of(place), flags_of(is_exact)) == 0)
+        return BINADE_OK;
+    return refuse_binding(place);
+}
+
+binade_status binadei_bind_thread(const struct binadei_place *place,
+                                  struct binadei_thread_binding *out)
+{
+    const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET;
+    out->nodes = hwloc_bitmap_alloc();
+    if (!out->nodes)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a nodeset");
+    if (hwloc_get_membind(place->topology, out->nodes, &out->policy, flags) ==
+            0 &&
+        hwloc_set_membind(place->topology, place->nodes, policy_of(place),
+                          HWLOC_MEMBIND_THREAD | flags_of(place->is_strict)) ==
+            0)
+        return BINADE_OK;
+    binade_status status = refuse_binding(place);
+    hwloc_bitmap_free(out->nodes);
+    out->nodes = NULL;
+    return status;
+}
+
+void binadei_unbind_thread(const struct binadei_place *place,
+                           struct binadei_thread_binding *binding)
+{
+    if (!binding->nodes)
+        return;
+    /* Linux has no first-touch policy of its own: hwloc's name for default. */
+    bool is_default = binding->policy == HWLOC_MEMBIND_FIRSTTOUCH ||
+                      binding->policy == HWLOC_MEMBIND_MIXED;
+    (void)hwloc_set_membind(place->topology, binding->nodes,
+                            is_default ? HWLOC_MEMBIND_DEFAULT
+                                       : binding->policy,
+                            HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET);
+    hwloc_bitmap_free(binding->nodes);
+    binding->nodes = NULL;
+}

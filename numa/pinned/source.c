@@ -1,0 +1,362 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of the source, and the records of what it gave. No lock is held
+ * while the kernel or the driver works.
+ */
+#include "numa/pinned/source.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "numa/pinned/making.h"
+#include "numa/pinned/map.h"
+#include "numa/pinned/register.h"
+#include "pool/base/failure.h"
+#include "pool/segment/segment.h"
+
+#define THREADS_BY_ITSELF 16U
+
+struct record {
+    struct record *next;
+    struct binadei_region region;
+};
+
+struct binadei_pinned {
+    /* Constant. */
+    struct binadei_context *home;
+    struct binadei_place place;
+    uint32_t flags;
+    uint32_t thread_max;
+    bool is_foreign;
+    size_t granularity_bytes;
+
+    pthread_mutex_t lock;
+    /* Under the lock. */
+    struct record *live;
+    struct record *refused; /* the pool never had them, the driver keeps them */
+    binade_host_stats stats;
+    char reason[BINADEI_REASON_BYTES];
+};
+
+static _Thread_local struct binadei_progress *progress;
+
+void binadei_pinned_report_to(struct binadei_progress *to)
+{
+    progress = to;
+}
+
+/* Lock held. `sign` is 1 for a region that came, and -1 (mod 2^64) for one that
+ * went. */
+static void count(binade_host_stats *stats, const struct binadei_region *region,
+                  uint64_t sign)
+{
+    size_t page_bytes = binadei_page_bytes(BINADEI_PAGES_SMALL);
+    stats->pinned_bytes += sign * region->size_bytes;
+    stats->region_count += sign;
+    stats->pages_asked += sign * (region->size_bytes / page_bytes);
+    stats->pages_near += sign * region->pages_near;
+    stats->pages_elsewhere += sign * region->pages_elsewhere;
+    stats->page_kind_bytes[region->pages] += sign * region->size_bytes;
+}
+
+static void push(struct record **list, struct record *record)
+{
+    record->next = *list;
+    *list = record;
+}
+
+static void publish(struct binadei_pinned *pinned, struct record *record)
+{
+    binade_host_stats *stats = &pinned->stats;
+    const struct binadei_region *region = &record->region;
+    pthread_mutex_lock(&pinned->lock);
+    push(&pinned->live, record);
+    count(stats, region, 1);
+    for (int i = 0; i < BINADE_HOST_STAGE_COUNT; i++)
+        stats->stage_ns[i] += region->stage_ns[i];
+    if (region->thread_count > stats->touch_threads)
+        stats->touch_threads = region->thread_count;
+    pthread_mutex_unlock(&pinned->lock);
+    if (progress)
+        progress->done_bytes += region->size_bytes;
+}
+
+/* Unregistered, or gone with its process or driver. */
+static bool is_gone(binade_status status)
+{
+    return status == BINADE_OK || status == BINADE_E_FORKED ||
+           status == BINADE_E_DEINITIALIZED;
+}
+
+/* What became of it until it failed goes away again; what the driver does not
+ * take back now, it may later. */
+static void abandon(struct binadei_pinned *pinned, struct record *record)
+{
+    /* The message stays the failure's. */
+    char message[BINADEI_MESSAGE_BYTES];
+    (void)snprintf(message, sizeof(message), "%s", binadei_failure_message());
+    binade_status status = binadei_unregister(pinned->home, &record->region);
+    if (is_gone(status)) {
+        free(record);
+        return;
+    }
+    pthread_mutex_lock(&pinned->lock);
+    push(&pinned->refused, record);
+    pinned->stats.unreleased_count++;
+    pthread_mutex_unlock(&pinned->lock);
+    (void)binadei_fail(status, "%s", message);
+}
+
+static void retry_refused(struct binadei_pinned *pinned)
+{
+    pthread_mutex_lock(&pinned->lock);
+    struct record *refused = pinned->refused;
+    pinned->refused = NULL;
+    pinned->stats.unreleased_count = 0;
+    pthread_mutex_unlock(&pinned->lock);
+    while (refused) {
+        struct record *record = refused;
+        refused = record->next;
+        abandon(pinned, record);
+    }
+}
+
+/* Also of a region that came to nothing. */
+static void note_fallbacks(struct binadei_pinned *pinned,
+                           const struct binadei_region *region)
+{
+    if (!region->fallbacks)
+        return;
+    pthread_mutex_lock(&pinned->lock);
+    pinned->stats.fallbacks |= region->fallbacks;
+    memcpy(pinned->reason, region->reason, sizeof(pinned->reason));
+    pthread_mutex_unlock(&pinned->lock);
+}
+
+/* hwloc's bindings succeeded, and did nothing. */
+static void note_foreign(struct binadei_region *region)
+{
+    region->fallbacks |= BINADE_HOST_FELL_TO_UNBOUND;
+    (void)snprintf(region->reason, sizeof(region->reason),
+                   "the topology is not this machine's");
+}
+
+static binade_status make(struct binadei_pinned *pinned,
+                          struct binadei_region *region)
+{
+    const struct binadei_making making = {
+        .home = pinned->home,
+        .place = &pinned->place,
+        .flags = pinned->flags,
+        .thread_max = progress && progress->thread_count
+                          ? progress->thread_count
+                          : pinned->thread_max,
+        .progress = progress,
+    };
+    binade_status status = binadei_make_region(&making, region);
+    if (pinned->is_foreign)
+        note_foreign(region);
+    note_fallbacks(pinned, region);
+    return status;
+}
+
+static enum binadei_pages first_pages(uint32_t flags)
+{
+    if (flags & BINADE_HOST_WRITE_COMBINED)
+        return BINADEI_PAGES_DRIVER;
+    if (flags & BINADE_HOST_HUGE_1GIB)
+        return BINADEI_PAGES_1GIB;
+    return flags & BINADE_HOST_HUGE_2MIB ? BINADEI_PAGES_2MIB
+                                         : BINADEI_PAGES_TRANSPARENT;
+}
+
+static binade_status reserve(void *context, size_t size_bytes,
+                             binade_devptr *out)
+{
+    struct binadei_pinned *pinned = context;
+    struct record *record = calloc(1, sizeof(*record));
+    if (!record)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for the record of pinned memory");
+    retry_refused(pinned);
+    record->region.size_bytes = size_bytes;
+    record->region.pages = first_pages(pinned->flags);
+    binade_status status = make(pinned, &record->region);
+    if (status != BINADE_OK) {
+        abandon(pinned, record);
+        return status;
+    }
+    *out = (binade_devptr)(uintptr_t)record->region.base;
+    publish(pinned, record);
+    return BINADE_OK;
+}
+
+/* Lock held. */
+static struct record **find(struct binadei_pinned *pinned, uintptr_t address)
+{
+    struct record **at = &pinned->live;
+    while (*at &&
+           address - (uintptr_t)(*at)->region.base >= (*at)->region.size_bytes)
+        at = &(*at)->next;
+    return at;
+}
+
+static struct record *withdraw(struct binadei_pinned *pinned,
+                               binade_devptr address)
+{
+    pthread_mutex_lock(&pinned->lock);
+    struct record **at = find(pinned, (uintptr_t)address);
+    struct record *record = *at;
+    if (record) {
+        *at = record->next;
+        count(&pinned->stats, &record->region, UINT64_MAX);
+    }
+    pthread_mutex_unlock(&pinned->lock);
+    return record;
+}
+
+static binade_status release(void *context, binade_devptr address,
+                             size_t size_bytes)
+{
+    struct binadei_pinned *pinned = context;
+    struct record *record = withdraw(pinned, address);
+    if (!record)
+        return binadei_fail(BINADE_E_FOREIGN,
+                            "0x%llx, %zu bytes: not memory of this source",
+                            address, size_bytes);
+    binade_status status = binadei_unregister(pinned->home, &record->region);
+    if (is_gone(status)) {
+        free(record);
+        return status;
+    }
+    pthread_mutex_lock(&pinned->lock);
+    push(&pinned->live, record);
+    count(&pinned->stats, &record->region, 1);
+    pthread_mutex_unlock(&pinned->lock);
+    return status;
+}
+
+binade_source binadei_pinned_source(struct binadei_pinned *pinned)
+{
+    return (binade_source){
+        .struct_size = sizeof(binade_source),
+        .flags = BINADE_SOURCE_PINNED | BINADEI_SOURCE_EXPLAINS,
+        .name = "pinned host memory",
+        .context = pinned,
+        .reserve = reserve,
+        .release = release,
+        .granularity_bytes = pinned->granularity_bytes,
+    };
+}
+
+static bool make_place(struct binadei_place *place,
+                       const struct binadei_pinned_options *options)
+{
+    place->topology = options->topology;
+    place->is_interleaved = options->is_interleaved;
+    place->is_strict = (options->flags & BINADE_HOST_STRICT) != 0;
+    place->nodes = hwloc_bitmap_alloc();
+    place->cpus = hwloc_bitmap_alloc();
+    if (!place->nodes || !place->cpus)
+        return false;
+    for (unsigned node = 0; node < BINADEI_NODES_MAX; node++)
+        if (binadei_nodeset_has(&options->nodes, node) &&
+            hwloc_bitmap_set(place->nodes, node) != 0)
+            return false;
+    hwloc_cpuset_from_nodeset(place->topology, place->cpus, place->nodes);
+    return hwloc_bitmap_and(
+               place->cpus, place->cpus,
+               hwloc_topology_get_allowed_cpuset(place->topology)) == 0;
+}
+
+/* Of nodes without CPUs, any serves. */
+static uint32_t count_threads(const struct binadei_place *place)
+{
+    int cpus = hwloc_bitmap_weight(
+        hwloc_bitmap_iszero(place->cpus)
+            ? hwloc_topology_get_allowed_cpuset(place->topology)
+            : place->cpus);
+    if (cpus < 1)
+        return 1;
+    return (unsigned)cpus < THREADS_BY_ITSELF ? (uint32_t)cpus
+                                              : THREADS_BY_ITSELF;
+}
+
+binade_status
+binadei_pinned_create(const struct binadei_pinned_options *options,
+                      struct binadei_pinned **out)
+{
+    struct binadei_pinned *pinned = calloc(1, sizeof(*pinned));
+    if (!pinned || !make_place(&pinned->place, options) ||
+        pthread_mutex_init(&pinned->lock, NULL) != 0) {
+        if (pinned) {
+            hwloc_bitmap_free(pinned->place.nodes);
+            hwloc_bitmap_free(pinned->place.cpus);
+        }
+        free(pinned);
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for a source of pinned memory");
+    }
+    pinned->home = options->home;
+    pinned->flags = options->flags;
+    pinned->is_foreign = options->is_foreign;
+    pinned->thread_max = options->thread_max ? options->thread_max
+                                             : count_threads(&pinned->place);
+    if (options->flags & BINADE_HOST_HUGE_1GIB)
+        pinned->granularity_bytes = (size_t)1 << 30;
+    memcpy(pinned->stats.nodes, options->nodes.words,
+           sizeof(pinned->stats.nodes));
+    *out = pinned;
+    return BINADE_OK;
+}
+
+void binadei_pinned_destroy(struct binadei_pinned *pinned)
+{
+    if (!pinned)
+        return;
+    retry_refused(pinned);
+    (void)pthread_mutex_destroy(&pinned->lock);
+    hwloc_bitmap_free(pinned->place.nodes);
+    hwloc_bitmap_free(pinned->place.cpus);
+    while (pinned->refused) {
+        struct record *lost = pinned->refused;
+        pinned->refused = lost->next;
+        free(lost);
+    }
+    free(pinned);
+}
+
+void binadei_pinned_stats(struct binadei_pinned *pinned, binade_host_stats *out)
+{
+    pthread_mutex_lock(&pinned->lock);
+    *out = pinned->stats;
+    pthread_mutex_unlock(&pinned->lock);
+    out->struct_size = sizeof(*out);
+}
+
+binade_status binadei_pinned_device_address(struct binadei_pinned *pinned,
+                                            const void *address,
+                                            binade_devptr *out)
+{
+    uintptr_t at = (uintptr_t)address;
+    pthread_mutex_lock(&pinned->lock);
+    const struct record *record = *find(pinned, at);
+    if (record)
+        *out = record->region.device_address +
+               (at - (uintptr_t)record->region.base);
+    pthread_mutex_unlock(&pinned->lock);
+    return record ? BINADE_OK
+                  : binadei_fail(BINADE_E_FOREIGN,
+                                 "%p: not memory of this arena", address);
+}
+
+void binadei_pinned_reason(struct binadei_pinned *pinned, char *out,
+                           size_t size_bytes)
+{
+    pthread_mutex_lock(&pinned->lock);
+    (void)snprintf(out, size_bytes, "%s", pinned->reason);
+    pthread_mutex_unlock(&pinned->lock);
+}

@@ -1,0 +1,221 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Loads topologies, and keeps the process's. Devices of the operating system
+ * and CPUID are left out: for the first, hwloc's plugins would open CUDA and
+ * NVML behind the one door to the driver; for the second, it would move the
+ * calling thread over all CPUs.
+ */
+#define _GNU_SOURCE
+#include "numa/topology/topology.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "numa/topology/state.h"
+#include "pool/base/cancel.h"
+#include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+
+#if HWLOC_API_VERSION < 0x00020300
+#error "hwloc 2.3 or newer is needed"
+#endif
+
+/* Edge NT: publish (release) -> loaded (acquire). NULL until a topology is
+ * loaded, written once, never freed. */
+static _Atomic(const struct binadei_topology *) kept;
+
+static const struct binadei_topology *loaded(void)
+{
+    /* NT.acquire: all of it must be seen as its maker left it. */
+    return atomic_load_explicit(&kept, memory_order_acquire);
+}
+
+/* hwloc would fall back to this machine where the variable is of no use. */
+static binade_status choose_source(struct binadei_topology *topology)
+{
+    const char *xml = getenv("HWLOC_XMLFILE");
+    const char *synthetic = getenv("HWLOC_SYNTHETIC");
+    int result = 0;
+    if (xml && *xml) {
+        (void)snprintf(topology->source, sizeof(topology->source),
+                       "HWLOC_XMLFILE=%s", xml);
+        result = hwloc_topology_set_xml(topology->hwloc, xml);
+    } else if (synthetic && *synthetic) {
+        (void)snprintf(topology->source, sizeof(topology->source),
+                       "HWLOC_SYNTHETIC=%s", synthetic);
+        result = hwloc_topology_set_synthetic(topology->hwloc, synthetic);
+    } else {
+        (void)snprintf(topology->source, sizeof(topology->source),
+                       "this machine");
+    }
+    if (result == 0)
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_INVALID, "%s: hwloc does not accept it: %s",
+                        topology->source, strerrordesc_np(errno));
+}
+
+static bool configure(hwloc_topology_t hwloc)
+{
+    /* Nodes outside the cpuset are to be there, so that a message can tell them
+     * from those that do not exist. All PCI devices: a GPU in a virtual machine
+     * need not look like one. */
+    bool is_done =
+        hwloc_topology_set_flags(hwloc,
+                                 HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) == 0 &&
+        hwloc_topology_set_io_types_filter(hwloc, HWLOC_TYPE_FILTER_KEEP_ALL) ==
+            0 &&
+        hwloc_topology_set_type_filter(hwloc, HWLOC_OBJ_OS_DEVICE,
+                                       HWLOC_TYPE_FILTER_KEEP_NONE) == 0;
+    /* A build of hwloc without it has nothing to leave out. */
+    (void)hwloc_topology_set_components(
+        hwloc, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+    return is_done;
+}
+
+static binade_status load(struct binadei_topology *topology)
+{
+    if (hwloc_topology_init(&topology->hwloc) != 0)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for a topology");
+    if (hwloc_topology_abi_check(topology->hwloc) != 0 ||
+        !configure(topology->hwloc)) {
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "hwloc's version is %#x: 2.3 or newer of the same "
+                            "major version is needed",
+                            hwloc_get_api_version());
+    }
+    binade_status status = choose_source(topology);
+    if (status != BINADE_OK)
+        return status;
+    if (hwloc_topology_load(topology->hwloc) != 0) {
+        return binadei_fail(strncmp(topology->source, "HWLOC", 5) == 0
+                                ? BINADE_E_INVALID
+                                : BINADE_E_UNSUPPORTED,
+                            "%s: hwloc cannot load the topology: %s",
+                            topology->source, strerrordesc_np(errno));
+    }
+    topology->is_this_system =
+        hwloc_topology_is_thissystem(topology->hwloc) == 1;
+    return binadei_topology_read(topology);
+}
+
+binade_status binadei_topology_load(struct binadei_topology **out)
+{
+    struct binadei_topology *topology = calloc(1, sizeof(*topology));
+    if (!topology)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for a topology");
+    binade_status status = load(topology);
+    if (status == BINADE_OK)
+        *out = topology;
+    else
+        binadei_topology_unload(topology);
+    return status;
+}
+
+void binadei_topology_unload(struct binadei_topology *topology)
+{
+    if (!topology)
+        return;
+    if (topology->hwloc)
+        hwloc_topology_destroy(topology->hwloc);
+    free(topology->distances);
+    free(topology);
+}
+
+/* Makes `topology` the process's, or drops it if another thread was faster. */
+static void publish(struct binadei_topology *topology)
+{
+    const struct binadei_topology *nobody = NULL;
+    /* NT.release: publishes all of it. On failure the other one is only read
+     * later, through loaded(), so relaxed is enough. */
+    if (!atomic_compare_exchange_strong_explicit(&kept, &nobody, topology,
+                                                 memory_order_release,
+                                                 memory_order_relaxed))
+        binadei_topology_unload(topology);
+}
+
+binade_status binadei_topology_get(const struct binadei_topology **out)
+{
+    if (!loaded()) {
+        struct binadei_topology *topology = NULL;
+        /* A thread of the parent may have been inside hwloc, with its lock. */
+        if (binadei_is_forked())
+            return binadei_refuse_child();
+        int cancel_state = binadei_cancel_hold();
+        binade_status status = binadei_topology_load(&topology);
+        binadei_cancel_restore(cancel_state);
+        if (status != BINADE_OK)
+            return status;
+        publish(topology);
+    }
+    *out = loaded();
+    return BINADE_OK;
+}
+
+hwloc_topology_t binadei_topology_hwloc(const struct binadei_topology *topology)
+{
+    return topology->hwloc;
+}
+
+bool binadei_topology_is_this_system(const struct binadei_topology *topology)
+{
+    return topology->is_this_system;
+}
+
+const char *binadei_topology_source(const struct binadei_topology *topology)
+{
+    return topology->source;
+}
+
+const binadei_nodeset *
+binadei_topology_nodes(const struct binadei_topology *topology)
+{
+    return &topology->nodes;
+}
+
+const binadei_nodeset *
+binadei_topology_allowed(const struct binadei_topology *topology)
+{
+    return &topology->allowed;
+}
+
+const struct binadei_node *
+binadei_topology_node(const struct binadei_topology *topology, unsigned node)
+{
+    return binadei_topology_has_node(topology, node) ? &topology->node[node]
+                                                     : NULL;
+}
+
+bool binadei_topology_has_node(const struct binadei_topology *topology,
+                               unsigned node)
+{
+    return binadei_nodeset_has(&topology->nodes, node);
+}
+
+bool binadei_topology_is_allowed(const struct binadei_topology *topology,
+                                 unsigned node)
+{
+    return binadei_nodeset_has(&topology->allowed, node);
+}
+
+uint64_t binadei_topology_node_bytes(const struct binadei_topology *topology,
+                                     unsigned node)
+{
+    return binadei_topology_has_node(topology, node)
+               ? topology->node[node].bytes
+               : 0;
+}
+
+uint64_t binadei_topology_distance(const struct binadei_topology *topology,
+                                   unsigned from, unsigned to)
+{
+    if (!topology->distances || from >= BINADEI_NODES_MAX ||
+        to >= BINADEI_NODES_MAX)
+        return 0;
+    return topology->distances[(size_t)from * BINADEI_NODES_MAX + to];
+}

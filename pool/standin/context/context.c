@@ -1,0 +1,224 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Contexts and the stack of current ones that each thread has.
+ */
+#include "pool/standin/context/context.h"
+
+#include <stdlib.h>
+
+#include "pool/standin/entries/core_api.h"
+#include "pool/standin/memory/memory.h"
+#include "pool/standin/streams/engine.h"
+
+#define STACK_MAX 64
+#define API_VERSION_CURRENT 3020
+
+static struct CUctx_st *contexts; /* all ever made, newest first */
+static uint64_t next_context_id = 1;
+
+/* The calling thread's stack; [depth - 1] is current. */
+static _Thread_local struct CUctx_st *stack[STACK_MAX];
+static _Thread_local int depth;
+
+struct CUctx_st *context_first(void)
+{
+    return contexts;
+}
+
+CUresult context_check(CUcontext handle)
+{
+    for (struct CUctx_st *c = contexts; c; c = c->next)
+        if (c == handle)
+            return c->is_alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+struct CUctx_st *context_top(void)
+{
+    return depth ? stack[depth - 1] : NULL;
+}
+
+CUresult context_unknown_address(void)
+{
+    const struct CUctx_st *context = context_top();
+    return context && !context->is_alive ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                         : CUDA_ERROR_INVALID_VALUE;
+}
+
+struct CUctx_st *context_current(CUresult *why)
+{
+    struct CUctx_st *context = context_top();
+    *why = CUDA_SUCCESS;
+    if (!context)
+        *why = CUDA_ERROR_INVALID_CONTEXT;
+    else if (!context->is_alive)
+        *why = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return *why == CUDA_SUCCESS ? context : NULL;
+}
+
+CUresult context_make(struct device *device, unsigned flags,
+                      struct CUctx_st **out)
+{
+    struct CUctx_st *context = calloc(1, sizeof(*context));
+    if (!context)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    context->device = device;
+    context->api_version = API_VERSION_CURRENT;
+    CUresult code = context_revive(context, flags);
+    if (code != CUDA_SUCCESS) {
+        free(context);
+        return code;
+    }
+    context->next = contexts;
+    contexts = context;
+    *out = context;
+    return CUDA_SUCCESS;
+}
+
+CUresult context_revive(struct CUctx_st *context, unsigned flags)
+{
+    CUresult code = engine_context_init(context);
+    if (code != CUDA_SUCCESS)
+        return code;
+    context->flags = flags;
+    context->id = next_context_id++;
+    context->peer_mask = 0;
+    context->is_alive = true;
+    return CUDA_SUCCESS;
+}
+
+void context_kill(struct CUctx_st *context)
+{
+    context->is_alive = false;
+    context->is_dying = true;
+    engine_context_fini(context);
+    memory_context_fini(context);
+    context->is_dying = false;
+    standin_notify();
+}
+
+static bool push(struct CUctx_st *context)
+{
+    if (depth == STACK_MAX)
+        return false;
+    stack[depth++] = context;
+    return true;
+}
+
+bool context_flags_are_good(unsigned flags)
+{
+    unsigned schedule = flags & 7U;
+    return (flags & ~(unsigned)CU_CTX_FLAGS_MASK) == 0 && schedule != 3U &&
+           schedule <= CU_CTX_SCHED_BLOCKING_SYNC;
+}
+
+static CUresult create(CUcontext *out, unsigned flags, CUdevice id)
+{
+    if (!out || !context_flags_are_good(flags))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct device *device = device_at(id);
+    if (!device)
+        return CUDA_ERROR_INVALID_DEVICE;
+    standin_lock();
+    if (depth == STACK_MAX)
+        return standin_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    struct CUctx_st *context;
+    CUresult code = context_make(device, flags, &context);
+    if (code == CUDA_SUCCESS) {
+        push(context);
+        *out = context;
+    }
+    return standin_leave(code);
+}
+
+STANDIN_EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags,
+                                       CUdevice id)
+{
+    ENTER(cuCtxCreate_v2, NEEDS_INIT);
+    return create(out, flags, id);
+}
+
+STANDIN_EXPORT CUresult cuCtxCreate_v3(CUcontext *out,
+                                       CUexecAffinityParam *affinity, int count,
+                                       unsigned flags, CUdevice id)
+{
+    ENTER(cuCtxCreate_v3, NEEDS_INIT);
+    if (affinity || count)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return create(out, flags, id);
+}
+
+STANDIN_EXPORT CUresult cuCtxCreate_v4(CUcontext *out,
+                                       CUctxCreateParams *parameters,
+                                       unsigned flags, CUdevice id)
+{
+    ENTER(cuCtxCreate_v4, NEEDS_INIT);
+    if (parameters && (parameters->execAffinityParams || parameters->cigParams))
+        return CUDA_ERROR_NOT_SUPPORTED;
+    return create(out, flags, id);
+}
+
+STANDIN_EXPORT CUresult cuCtxDestroy_v2(CUcontext context)
+{
+    ENTER(cuCtxDestroy_v2, NEEDS_INIT);
+    if (!context)
+        return CUDA_ERROR_INVALID_VALUE;
+    standin_lock();
+    CUresult code = context_check(context);
+    if (code == CUDA_SUCCESS && context->is_primary)
+        code = CUDA_ERROR_INVALID_CONTEXT;
+    if (code != CUDA_SUCCESS)
+        return standin_leave(code);
+    context_kill(context);
+    if (depth && stack[depth - 1] == context)
+        depth--;
+    return standin_leave(CUDA_SUCCESS);
+}
+
+STANDIN_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context)
+{
+    ENTER(cuCtxPushCurrent_v2, NEEDS_INIT);
+    if (!context)
+        return CUDA_ERROR_INVALID_VALUE;
+    standin_lock();
+    CUresult code = context_check(context);
+    if (code == CUDA_SUCCESS && !push(context))
+        code = CUDA_ERROR_OUT_OF_MEMORY;
+    return standin_leave(code);
+}
+
+STANDIN_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out)
+{
+    ENTER(cuCtxPopCurrent_v2, NEEDS_INIT);
+    if (depth == 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    depth--;
+    if (out)
+        *out = stack[depth];
+    return CUDA_SUCCESS;
+}
+
+/* Replaces the top of the stack; NULL pops it. */
+STANDIN_EXPORT CUresult cuCtxSetCurrent(CUcontext context)
+{
+    ENTER(cuCtxSetCurrent, NEEDS_INIT);
+    standin_lock();
+    CUresult code = context ? context_check(context) : CUDA_SUCCESS;
+    if (code != CUDA_SUCCESS)
+        return standin_leave(code);
+    if (depth)
+        depth--;
+    if (context)
+        push(context);
+    return standin_leave(CUDA_SUCCESS);
+}
+
+STANDIN_EXPORT CUresult cuCtxGetCurrent(CUcontext *out)
+{
+    ENTER(cuCtxGetCurrent, NEEDS_INIT);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = context_top();
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,73 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What every entry of the stand-in does first: is the process still able to
+ * call the driver, was it initialised, does the fault plan want this call to
+ * fail, what does the call cost, and does it break a capture under way.
+ *
+ * An entry that no file defines is a weak stub (names.c) that counts the call
+ * and returns CUDA_ERROR_NOT_SUPPORTED; defining the symbol replaces it.
+ */
+#ifndef BINADE_POOL_STANDIN_ENTRIES_ENTRY_H_
+#define BINADE_POOL_STANDIN_ENTRIES_ENTRY_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pool/driver/cuda_abi.h"
+
+#define STANDIN_EXPORT __attribute__((visibility("default")))
+
+enum standin_entry {
+#define ENTRY(symbol, base, version, flavour) ENTRY_##symbol,
+#include "pool/standin/entries.inc"
+    ENTRY_COUNT
+};
+
+/* What an entry asks of the process before it runs; or-ed. */
+enum standin_needs {
+    NEEDS_NOTHING = 0,
+    NEEDS_INIT = 1,     /* cuInit has succeeded */
+    BREAKS_CAPTURE = 2, /* may not be called while a capture is under way,
+                           unless the caller's mode allows it */
+};
+
+/* Takes no lock that the caller may hold; call before standin_lock(). */
+CUresult standin_enter(enum standin_entry entry, unsigned needs);
+
+/* First statement of every entry. */
+#define ENTER(symbol, needs)                                                   \
+    do {                                                                       \
+        CUresult entered_ = standin_enter(ENTRY_##symbol, (needs));            \
+        if (entered_ != CUDA_SUCCESS)                                          \
+            return entered_;                                                   \
+    } while (0)
+
+/* The one lock over all state of the stand-in. Nothing that runs a user's
+ * function or sleeps holds it, except standin_wait(), which releases it. */
+void standin_lock(void);
+void standin_unlock(void);
+/* Waits, lock held, until some state changed: woken by standin_notify(). */
+void standin_wait(void);
+/* The same, for at most `timeout_ns`. */
+void standin_wait_for(long timeout_ns);
+/* Wakes all waiters; lock held. */
+void standin_notify(void);
+
+/* True in the child of a fork and after the library was torn down: state may
+ * be half-made, touch nothing. */
+bool standin_is_dead(void);
+
+/* cuInit has succeeded in this process. */
+bool standin_is_initialised(void);
+void standin_mark_initialised(void);
+
+/* Returns `code` and releases the lock: `return standin_leave(code);` */
+CUresult standin_leave(CUresult code);
+
+/* Counts the calls of every entry. Any thread, no lock needed. */
+void calls_count(enum standin_entry entry);
+void calls_reset(void);
+uint64_t calls_of(enum standin_entry entry);
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Event objects: made, asked, waited for and destroyed. An event is a name for
+ * one operation; recording it again gives the name to another one.
+ */
+#include <stdlib.h>
+
+#include "pool/standin/entries/engine_api.h"
+#include "pool/standin/graphs/capture.h"
+#include "pool/standin/graphs/graph.h"
+#include "pool/standin/streams/engine_internal.h"
+#include "pool/standin/streams/handle.h"
+
+#define FLAGS_ALL                                                              \
+    ((unsigned)CU_EVENT_BLOCKING_SYNC | (unsigned)CU_EVENT_DISABLE_TIMING |    \
+     (unsigned)CU_EVENT_INTERPROCESS)
+#define NS_PER_MS 1e6
+
+static bool flags_are_good(unsigned flags)
+{
+    return !(flags & ~FLAGS_ALL) && (!(flags & CU_EVENT_INTERPROCESS) ||
+                                     (flags & CU_EVENT_DISABLE_TIMING));
+}
+
+static CUresult create(CUevent *out, unsigned flags)
+{
+    CUresult why;
+    if (!out || !flags_are_good(flags))
+        return CUDA_ERROR_INVALID_VALUE;
+    struct CUctx_st *context = engine_await_launchers(&why);
+    if (!context)
+        return why;
+    struct CUevent_st *event = calloc(1, sizeof(*event));
+    if (!event)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    event->context = context;
+    event->flags = flags;
+    event->handle = handle_make(HANDLE_EVENT, event);
+    if (!event->handle) {
+        free(event);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = event->handle;
+    return CUDA_SUCCESS;
+}
+
+STANDIN_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
+{
+    ENTER(cuEventCreate, NEEDS_INIT);
+    standin_lock();
+    return standin_leave(create(out, flags));
+}
+
+static void event_free(struct CUevent_st *event)
+{
+    op_unref(event->op);
+    node_set_free(&event->capture_tail);
+    free(event);
+}
+
+void event_end_all(const struct CUctx_st *context)
+{
+    struct CUevent_st *event;
+    for (uint32_t cursor = 0; (event = handle_next(HANDLE_EVENT, &cursor));) {
+        if (event->context != context)
+            continue;
+        handle_orphan(HANDLE_EVENT, event->handle);
+        event_free(event);
+    }
+}
+
+static CUresult destroy(CUevent handle)
+{
+    CUresult why;
+    struct CUevent_st *event = handle_object(HANDLE_EVENT, handle, &why);
+    if (!event)
+        return why;
+    handle_free(HANDLE_EVENT, handle);
+    event_free(event);
+    return CUDA_SUCCESS;
+}
+
+STANDIN_EXPORT CUresult cuEventDestroy(CUevent event)
+{
+    ENTER(cuEventDestroy, NEEDS_INIT);
+    standin_lock();
+    return standin_leave(destroy(event));
+}
+
+STANDIN_EXPORT CUresult cuEventDestroy_v2(CUevent event)
+{
+    ENTER(cuEventDestroy_v2, NEEDS_INIT);
+    standin_lock();
+    return standin_leave(destroy(event));
+}
+
+/* The event behind `handle`, if it may be asked and its context is sound. */
+static struct CUevent_st *find(CUevent handle, CUresult *why)
+{
+    struct CUevent_st *event = handle_object(HANDLE_EVENT, handle, why);
+    if (!event)
+        return NULL;
+    *why = event->capture_id ? CUDA_ERROR_CAPTURED_EVENT
+                             : event->context->engine->error;
+    return *why == CUDA_SUCCESS ? event : NULL;
+}
+
+static CUresult query(CUevent handle)
+{
+    CUresult why;
+    const struct CUevent_st *event = find(handle, &why);
+    if (why == CUDA_ERROR_CAPTURED_EVENT)
+        return capture_query(handle_object(HANDLE_EVENT, handle, &why));
+    return event && !op_is_done(event->op) ? CUDA_ERROR_NOT_READY : why;
+}
+
+STANDIN_EXPORT CUresult cuEventQuery(CUevent handle)
+{
+    ENTER(cuEventQuery, NEEDS_INIT | BREAKS_CAPTURE);
+    standin_lock();
+    return standin_leave(query(handle));
+}
+
+STANDIN_EXPORT CUresult cuEventSynchronize(CUevent handle)
+{
+    ENTER(cuEventSynchronize, NEEDS_INIT | BREAKS_CAPTURE);
+    CUresult why;
+    standin_lock();
+    const struct CUevent_st *event = find(handle, &why);
+    if (why == CUDA_ERROR_CAPTURED_EVENT)
+        why = CUDA_ERROR_INVALID_VALUE; /* unlike a query */
+    if (event && event->op) {
+        event->op->references++;
+        why = engine_wait_for(event->context, event->op);
+    }
+    return standin_leave(why);
+}
+
+static bool has_time(const struct CUevent_st *event)
+{
+    return event->op && !(event->flags & CU_EVENT_DISABLE_TIMING);
+}
+
+static CUresult elapsed(float *out_ms, CUevent from, CUevent to)
+{
+    CUresult why;
+    if (!out_ms)
+        return CUDA_ERROR_INVALID_HANDLE; /* as the driver says it */
+    const struct CUevent_st *first = find(from, &why);
+    const struct CUevent_st *last = first ? find(to, &why) : NULL;
+    if (!last)
+        return why;
+    if (!has_time(first) || !has_time(last))
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!op_is_done(first->op) || !op_is_done(last->op))
+        return CUDA_ERROR_NOT_READY;
+    int64_t ns = (int64_t)(last->op->done_ns - first->op->done_ns);
+    *out_ms = (float)((double)ns / NS_PER_MS);
+    return CUDA_SUCCESS;
+}
+
+STANDIN_EXPORT CUresult cuEventElapsedTime(float *out_ms, CUevent from,
+                                           CUevent to)
+{
+    ENTER(cuEventElapsedTime, NEEDS_INIT);
+    standin_lock();
+    return standin_leave(elapsed(out_ms, from, to));
+}
+
+STANDIN_EXPORT CUresult cuEventElapsedTime_v2(float *out_ms, CUevent from,
+                                              CUevent to)
+{
+    ENTER(cuEventElapsedTime_v2, NEEDS_INIT);
+    standin_lock();
+    return standin_leave(elapsed(out_ms, from, to));
+}

@@ -1,0 +1,385 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * cuMemCreate, the handles it gives, and such memory between processes: its
+ * file's descriptor is what is passed on, and the file says by itself what it
+ * is.
+ */
+#include "pool/standin/vmm/vmm.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pool/standin/entries/entry.h"
+#include "pool/standin/entries/memory_api.h"
+#include "pool/standin/memory/numa_node.h"
+
+#define MAGIC "binade vmm file"
+/* The trailer has the file's last page to itself: no mapping shows it. */
+#define TRAILER_ROOM_BYTES ((size_t)4096)
+
+struct trailer {
+    char magic[sizeof(MAGIC)];
+    uint64_t size_bytes; /* of the memory, which comes first in the file */
+    CUmemAllocationProp properties;
+};
+
+static struct physical **physicals; /* sorted by handle */
+static size_t physical_count;
+static size_t physical_capacity;
+static CUmemGenericAllocationHandle next_handle = 1;
+
+static size_t index_of(CUmemGenericAllocationHandle handle)
+{
+    size_t low = 0;
+    size_t high = physical_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (physicals[middle]->handle < handle)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct physical *physical_find(CUmemGenericAllocationHandle handle)
+{
+    size_t index = index_of(handle);
+    if (index == physical_count || physicals[index]->handle != handle ||
+        physicals[index]->handle_count == 0)
+        return NULL;
+    return physicals[index];
+}
+
+/* The one whose own file this is; NULL when none. */
+static struct physical *find_file(ino_t inode)
+{
+    for (size_t i = 0; i < physical_count; i++)
+        if (physicals[i]->has_own_file && physicals[i]->inode == inode)
+            return physicals[i];
+    return NULL;
+}
+
+size_t physical_live(void)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < physical_count; i++)
+        count += physicals[i]->handle_count > 0;
+    return count;
+}
+
+static bool make_room(void)
+{
+    if (physical_count < physical_capacity)
+        return true;
+    size_t capacity = physical_capacity ? 2 * physical_capacity : 64;
+    struct physical **larger =
+        realloc(physicals, capacity * sizeof(struct physical *));
+    if (!larger)
+        return false;
+    physicals = larger;
+    physical_capacity = capacity;
+    return true;
+}
+
+/* Notes a copy of `physical` under a fresh handle with one reference. NULL
+ * when host memory ran out. */
+static struct physical *note(const struct physical *physical)
+{
+    struct physical *copy = malloc(sizeof(*copy));
+    if (!copy || !make_room()) {
+        free(copy);
+        return NULL;
+    }
+    *copy = *physical;
+    copy->handle = next_handle++;
+    copy->handle_count = 1;
+    physicals[physical_count++] = copy; /* handles only grow: still sorted */
+    return copy;
+}
+
+/* Gives back the memory, not the entry. */
+static void free_memory(const struct physical *physical)
+{
+    if (physical->has_own_file) {
+        close(physical->fd);
+        if (physical->is_charged)
+            device_memory_uncharge(physical->device, physical->size_bytes);
+    } else {
+        device_memory_give_physical(
+            physical->device, (uint64_t)physical->offset, physical->size_bytes);
+    }
+}
+
+void physical_drop_unused(struct physical *physical)
+{
+    if (physical->handle_count || physical->mapping_count)
+        return;
+    free_memory(physical);
+    size_t index = index_of(physical->handle);
+    memmove(&physicals[index], &physicals[index + 1],
+            (physical_count - index - 1) * sizeof(struct physical *));
+    physical_count--;
+    free(physical);
+}
+
+static CUresult check_location(const CUmemAllocationProp *properties)
+{
+    switch (properties->location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE:
+        return device_at(properties->location.id) ? CUDA_SUCCESS
+                                                  : CUDA_ERROR_INVALID_DEVICE;
+    case CU_MEM_LOCATION_TYPE_HOST:
+        return properties->requestedHandleTypes ? CUDA_ERROR_INVALID_VALUE
+                                                : CUDA_SUCCESS;
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        return numa_node_exists(properties->location.id)
+                   ? CUDA_SUCCESS
+                   : CUDA_ERROR_INVALID_VALUE;
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+static CUresult check_properties(const CUmemAllocationProp *properties)
+{
+    const unsigned foreign =
+        CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT;
+    unsigned wanted = (unsigned)properties->requestedHandleTypes;
+    if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || (wanted & foreign))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult code = check_location(properties);
+    if (code == CUDA_SUCCESS && (wanted & CU_MEM_HANDLE_TYPE_FABRIC))
+        return CUDA_ERROR_NOT_PERMITTED; /* there is no fabric here */
+    return code;
+}
+
+static bool write_trailer(int fd, size_t size_bytes,
+                          const CUmemAllocationProp *properties)
+{
+    struct trailer trailer = {
+        .magic = MAGIC, .size_bytes = size_bytes, .properties = *properties};
+    if (size_bytes > (size_t)INT64_MAX - TRAILER_ROOM_BYTES ||
+        ftruncate(fd, (off_t)(size_bytes + TRAILER_ROOM_BYTES)) != 0)
+        return false;
+    ssize_t written = pwrite(fd, &trailer, sizeof(trailer), (off_t)size_bytes);
+    return written == (ssize_t)sizeof(trailer);
+}
+
+/* Memory in a file of its own. */
+static CUresult make_file(struct physical *physical)
+{
+    struct stat status;
+    size_t pages = (size_t)sysconf(_SC_PHYS_PAGES);
+    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    if (physical->size_bytes / page_bytes > pages)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    physical->fd = memfd_create("binade_standin_vmm", MFD_CLOEXEC);
+    if (physical->fd < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    if (!write_trailer(physical->fd, physical->size_bytes,
+                       &physical->properties) ||
+        fstat(physical->fd, &status) != 0) {
+        close(physical->fd);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    physical->inode = status.st_ino;
+    return CUDA_SUCCESS;
+}
+
+static CUresult make_memory(struct physical *physical)
+{
+    uint64_t offset = 0;
+    CUresult code;
+    physical->has_own_file =
+        !physical->device || physical->properties.requestedHandleTypes;
+    if (!physical->has_own_file) {
+        code = device_memory_take_physical(physical->device,
+                                           physical->size_bytes, &offset);
+        physical->fd = physical->device->memory->fd;
+        physical->offset = (off_t)offset;
+        return code;
+    }
+    physical->is_charged = physical->device;
+    if (physical->device &&
+        !device_memory_charge(physical->device, physical->size_bytes))
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    code = make_file(physical);
+    if (code != CUDA_SUCCESS && physical->device)
+        device_memory_uncharge(physical->device, physical->size_bytes);
+    return code;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size_bytes,
+                     const CUmemAllocationProp *properties,
+                     unsigned long long flags)
+{
+    ENTER(cuMemCreate, NEEDS_INIT);
+    if (!out || !properties || flags || size_bytes == 0 ||
+        size_bytes % GRANULE_BYTES)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult code = check_properties(properties);
+    if (code != CUDA_SUCCESS)
+        return code;
+    struct physical physical = {.size_bytes = size_bytes,
+                                .properties = *properties};
+    if (properties->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
+        physical.device = device_at(properties->location.id);
+    standin_lock();
+    code = make_memory(&physical);
+    if (code != CUDA_SUCCESS)
+        return standin_leave(code);
+    const struct physical *made = note(&physical);
+    if (!made) {
+        free_memory(&physical);
+        return standin_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    *out = made->handle;
+    return standin_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    ENTER(cuMemRelease, NEEDS_INIT);
+    standin_lock();
+    struct physical *physical = physical_find(handle);
+    if (!physical)
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
+    physical->handle_count--;
+    physical_drop_unused(physical);
+    return standin_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out,
+                                     void *address)
+{
+    ENTER(cuMemRetainAllocationHandle, NEEDS_INIT);
+    if (!out)
+        return CUDA_ERROR_INVALID_VALUE;
+    standin_lock();
+    const struct address_range *range =
+        address_find(&address_live, (uintptr_t)address);
+    if (!range || range->kind != ADDRESS_MAPPING)
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
+    range->physical->handle_count++;
+    *out = range->physical->handle;
+    return standin_leave(CUDA_SUCCESS);
+}
+
+CUresult cuMemGetAllocationGranularity(size_t *out,
+                                       const CUmemAllocationProp *properties,
+                                       CUmemAllocationGranularity_flags option)
+{
+    ENTER(cuMemGetAllocationGranularity, NEEDS_INIT);
+    if (!out || !properties ||
+        (option != CU_MEM_ALLOC_GRANULARITY_MINIMUM &&
+         option != CU_MEM_ALLOC_GRANULARITY_RECOMMENDED))
+        return CUDA_ERROR_INVALID_VALUE;
+    *out = GRANULE_BYTES; /* whatever the properties say */
+    return CUDA_SUCCESS;
+}
+
+CUresult
+cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
+                                       CUmemGenericAllocationHandle handle)
+{
+    ENTER(cuMemGetAllocationPropertiesFromHandle, NEEDS_INIT);
+    standin_lock();
+    const struct physical *physical = physical_find(handle);
+    if (!out || !physical)
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
+    *out = physical->properties;
+    return standin_leave(CUDA_SUCCESS);
+}
+
+/* False for any file that is not one of ours. */
+static bool read_trailer(int fd, struct stat *status, struct trailer *out)
+{
+    if (fstat(fd, status) != 0 || !S_ISREG(status->st_mode) ||
+        status->st_size <= (off_t)TRAILER_ROOM_BYTES)
+        return false;
+    size_t size_bytes = (size_t)status->st_size - TRAILER_ROOM_BYTES;
+    ssize_t got = pread(fd, out, sizeof(*out), (off_t)size_bytes);
+    return got == (ssize_t)sizeof(*out) &&
+           memcmp(out->magic, MAGIC, sizeof(MAGIC)) == 0 &&
+           out->size_bytes == size_bytes && size_bytes % GRANULE_BYTES == 0;
+}
+
+CUresult cuMemExportToShareableHandle(void *out,
+                                      CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type,
+                                      unsigned long long flags)
+{
+    ENTER(cuMemExportToShareableHandle, NEEDS_INIT);
+    if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    standin_lock();
+    const struct physical *physical = physical_find(handle);
+    if (!physical ||
+        !((unsigned)physical->properties.requestedHandleTypes & type))
+        return standin_leave(CUDA_ERROR_INVALID_VALUE);
+    int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return standin_leave(CUDA_ERROR_OPERATING_SYSTEM);
+    *(int *)out = fd;
+    return standin_leave(CUDA_SUCCESS);
+}
+
+static CUresult import_file(int fd, const struct stat *status,
+                            const struct trailer *trailer,
+                            CUmemGenericAllocationHandle *out)
+{
+    struct physical physical = {
+        .size_bytes = trailer->size_bytes,
+        .properties = trailer->properties,
+        .has_own_file = true,
+        .inode = status->st_ino,
+    };
+    /* An importer cannot pass it on. */
+    physical.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+    CUmemLocation location = trailer->properties.location;
+    if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+        physical.device = device_at(location.id);
+        if (!physical.device)
+            return CUDA_ERROR_INVALID_DEVICE;
+    }
+    /* The caller keeps its own descriptor, as with the driver. */
+    physical.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (physical.fd < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    const struct physical *made = note(&physical);
+    if (!made) {
+        close(physical.fd);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    *out = made->handle;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out,
+                                        void *shared,
+                                        CUmemAllocationHandleType type)
+{
+    ENTER(cuMemImportFromShareableHandle, NEEDS_INIT);
+    struct trailer trailer;
+    struct stat status;
+    int fd = (int)(intptr_t)shared;
+    if (out && type == CU_MEM_HANDLE_TYPE_FABRIC)
+        return CUDA_ERROR_NOT_PERMITTED; /* there is no fabric here */
+    if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!read_trailer(fd, &status, &trailer))
+        return CUDA_ERROR_UNKNOWN; /* what the driver says of a strange file */
+    standin_lock();
+    struct physical *known = find_file(status.st_ino);
+    if (!known)
+        return standin_leave(import_file(fd, &status, &trailer, out));
+    known->handle_count++;
+    *out = known->handle;
+    return standin_leave(CUDA_SUCCESS);
+}
