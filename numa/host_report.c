@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "numa/host.h"
-#include "pool/arena.h"
+#include "pool/api/arena.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 
