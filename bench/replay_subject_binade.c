@@ -13,7 +13,7 @@
 #include "bench/replay_pool.h"
 #include "bench/replay_streams.h"
 #include "bench/replay_subject.h"
-#include "pool/body.h"
+#include "pool/core/body.h"
 
 static binade_pool *pool;
 static char reason[1024];

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "numa/arena/place.h"
-#include "pool/arena.h"
+#include "pool/api/arena.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"

@@ -7,7 +7,7 @@
 
 #include "numa/topology/policy.h"
 #include "pool/base/failure.h"
-#include "pool/conf.h"
+#include "pool/config/conf.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)

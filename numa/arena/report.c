@@ -11,7 +11,7 @@
 
 #include "numa/arena/arena.h"
 #include "numa/topology/report.h"
-#include "pool/arena.h"
+#include "pool/api/arena.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 

@@ -4,7 +4,7 @@
  * What threads did with a pool last: a ring for each member, which its thread
  * writes and anybody reads. A pool without a history has no rings, and its
  * members have none. Of a pool with one the attention word is never 0 in its
- * flags, so that no hit is plain: see pool/recorded.h.
+ * flags, so that no hit is plain: see pool/core/recorded.h.
  *
  * Edge HE. An entry is six words. Its writer first sets the sequence to 0, then
  * writes the others, each with release, and then the sequence. A reader loads

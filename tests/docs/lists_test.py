@@ -23,7 +23,7 @@ def unlike(page, pattern, names):
 
 
 def keys():
-    options = (CHECKOUT / "pool/options.c").read_text()
+    options = (CHECKOUT / "pool/config/options.c").read_text()
     hosts = (CHECKOUT / "numa/arena/conf.c").read_text()
     found = re.findall(r'\.key = "(\w+)"', options)
     found += re.findall(r'{"(host_\w+)", set_', hosts)

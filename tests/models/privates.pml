@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A private arena's place (pool/privates.c, private_take.c, private_give.c)
+ * A private arena's place (pool/graph/privates.c, private_take.c, private_give.c)
  * over two pages of two blocks. What is free in the arena is under its lock.
  * These are not: pages on their way from the pool or back, the look at whose a
  * block's page is before the lock is taken for its free, and the question

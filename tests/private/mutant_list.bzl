@@ -10,100 +10,100 @@ _CAPTURES = "Blocks/InACaptureOfAnArena."
 MUTANTS = {
     # Outside of captures.
     "arenas_streams_are_one": (
-        "pool/private_half.c",
+        "pool/graph/private_half.c",
         "s/return one->note == other->note \\&\\& /return /",
         _PLAIN + "WhatAStreamFreedServesAnotherOnlyWhenDone/Few",
     ),
     "arenas_wait_for_no_event": (
-        "pool/privates.c",
+        "pool/graph/privates.c",
         "s/if \\(!wait.number \\|\\| !is_over\\(call, \\&wait, may_wait\\)\\)/if (!wait.number)/",
         _PLAIN + "WhatAStreamFreedServesAnotherOnlyWhenDone/Run",
     ),
     "what_is_fresh_in_an_arena_is_done": (
-        "pool/private_half.c",
+        "pool/graph/private_half.c",
         "/^void binadei_half_drain/,/^}/" +
         "s/binadei_maps_drain\\(own->maps, BINADEI_AGEING\\)/" +
         "(binadei_maps_drain(own->maps, BINADEI_AGEING) + binadei_maps_drain(own->maps, BINADEI_FRESH))/",
         "Blocks/InAnArenaOfSeveral.WhatIsFreedLaterWaitsForALaterEvent/Few",
     ),
     "arenas_forget_uses": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "s/if \\(is_plain \\&\\& !event \\&\\& !is_used\\)/if (is_plain \\&\\& !event)/",
         _PLAIN + "WhatHasRecordedUsesWaitsForThem/Few",
     ),
     "arenas_forget_events": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "s/freed->is_done = status == BINADE_OK \\&\\& !wait.number/freed->is_done = status == BINADE_OK \\&\\& (event || !wait.number)/",
         _PLAIN + "WhatIsFreedAfterAnEventWaitsForIt/Few",
     ),
     "any_is_a_stream_of_arenas": (
-        "pool/privates.c",
+        "pool/graph/privates.c",
         "s/return slot->kind >= BINADEI_SLOT_STREAM \\? slot->note : 0/return slot->note/",
         _PLAIN + "WhatIsFreedWithoutAStreamWaitsForAll/Few",
     ),
     "released_arenas_are_done": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "/^static void to_any/,/^}/s/streams.any/streams.done/",
         _PLAIN + "IsReleasedBehindAllWork/Few",
     ),
     "arenas_keep_no_limit": (
-        "pool/privates.c",
+        "pool/graph/privates.c",
         "s/if \\(arena->reserved_bytes > arena->limit_bytes - bytes\\)/if (0)/",
         _PLAIN + "ServesNobodyElseOfThePool/Few",
     ),
     "claims_take_what_is_done_only": (
-        "pool/private_half.c",
+        "pool/graph/private_half.c",
         "/^static uint64_t free_from/,/^}/s/if \\(grains\\)/if (1)/",
         _PLAIN + "WhatWasInUseCanBeClaimedAgain/Few",
     ),
     # In captures.
     "captures_streams_are_one": (
-        "pool/private_half.c",
+        "pool/graph/private_half.c",
         "s/return one->note == other->note \\&\\& /return /",
         _CAPTURES + "WhatItFreesServesNoOtherStreamOfIt/Few",
     ),
     "captures_of_arenas_have_no_end": (
-        "pool/private_half.c",
+        "pool/graph/private_half.c",
         "/^void binadei_half_end_scope/,/^}/s/own->key.scope != scope/own/",
         _CAPTURES + "WhatItFreedServesTheNextCapture/Few",
     ),
     "graphs_lend_their_pages": (
-        "pool/privates.c",
+        "pool/graph/privates.c",
         "s/return side == BINADEI_PRIVATE_PLAIN \\|\\| !arena->graph_count/return true/",
         _CAPTURES + "WhatItFreedServesNobodyOutsideBeforeTheRelease/Few",
     ),
     "released_graphs_are_over": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "s/if \\(--arena->graph_count == 0\\)/arena->graph_count--; if (0)/",
         _CAPTURES + "WhatItFreedServesNobodyOutsideBeforeTheRelease/Few",
     ),
     "what_outlives_a_capture_is_done": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "s/if \\(freed->is_done\\)/if (freed->is_done || !freed->key.note)/",
         _CAPTURES + "WhatOutlivedItServesCapturesOnlyWhenDone/Few",
     ),
     "scopes_of_arenas_begin_without_an_event": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "s/\\(void\\)binadei_private_poll\\(call, ref->arena, false\\);/(void)call;/",
         _CAPTURES + "WhatWaitedBeforeItServesItInTheEnd/Few",
     ),
     "captures_reuse_what_is_from_outside": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "s/if \\(mark != binadei_private_mark_of\\(arena, BINADEI_PRIVATE_GRAPHS\\) \\|\\|/if (/",
         _CAPTURES + "WhatWasAllocatedOutsideIsKeptForTheGraph/Few",
     ),
     "captures_reuse_what_others_use": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "/^static bool is_captures_own/,/^}/s/binadei_is_used\\(call->engine, address\\) \\|\\|//",
         _CAPTURES + "ABlockWithARecordedUseIsNotReused/Few",
     ),
     "captures_share_with_others": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "s/binadei_scope_home\\(scopes, scope\\) != arena \\|\\|//",
         _CAPTURES + "WhatACaptureOutsideFreesIsKeptForBoth/Few",
     ),
     "captures_take_what_waits": (
-        "pool/private_take.c",
+        "pool/graph/private_take.c",
         "s/\\.key = \\{binadei_private_note_of\\(call\\), scope\\}/.key = {binadei_private_note_of(call), 0}/; " +
         "s/= scope \\? BINADEI_PRIVATE_GRAPHS/= !call ? BINADEI_PRIVATE_GRAPHS/",
         _CAPTURES + "WhatWasFreedOutsideServesItOnlyWhenDone/Few",
@@ -113,17 +113,17 @@ MUTANTS = {
 # Between two looks under an arena's lock.
 STEP_MUTANTS = {
     "late_frees_go_to_the_arena": (
-        "pool/private_give.c",
+        "pool/graph/private_give.c",
         "s/bool is_its = binadei_private_mark_at\\(privates, page\\) == mark;/bool is_its = true;/",
         "PrivateStep.AFreeIsOvertakenByTheRelease",
     ),
     "late_drains_take_the_next_closing": (
-        "pool/privates.c",
+        "pool/graph/privates.c",
         "s/half->number \\&\\& half->closings == closings/half->number/",
         "PrivateStep.ADrainIsOvertakenByTheNextClosing",
     ),
     "late_pages_are_nobodys": (
-        "pool/private_take.c",
+        "pool/graph/private_take.c",
         "s/if \\(!take_new\\(want, first, page_count, out, \\&status\\)\\)/if (!take_new(want, first, page_count, out, \\&status) \\&\\& status == BINADE_OK)/",
         "PrivateStep.GrowingIsOvertakenByTheRelease",
     ),

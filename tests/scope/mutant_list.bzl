@@ -8,74 +8,74 @@ _ROWS = "Blocks/InACaptureScope."
 
 MUTANTS = {
     "scopes_keep_nothing": (
-        "pool/scope_blocks.c",
+        "pool/graph/scope_blocks.c",
         "s/note_free\\(note, call, number, is_used_by_others\\);/" +
         "binadei_give_block(call->member, address);/",
         "Replay.WritesIntoNothingThatOthersGot",
     ),
     "what_is_freed_later_is_not_kept": (
-        "pool/scope_blocks.c",
+        "pool/graph/scope_blocks.c",
         "s/if \\(may_be_kept &&/if (is_captured \\&\\&/",
         _ROWS + "WhatIsFreedAfterTheCaptureIsKeptToo/Few",
     ),
     "blocks_of_scopes_are_not_marked": (
-        "pool/scope_blocks.c",
+        "pool/graph/scope_blocks.c",
         "s/block->byte \\| BINADEI_BYTE_SPECIAL/block->byte/",
         _ROWS + "WhatIsFreedDoneIsKeptToo/Few",
     ),
     "scopes_reuse_nothing": (
-        "pool/scope_blocks.c",
+        "pool/graph/scope_blocks.c",
         "s/= reuse\\(call, number, request\\)/= 0/",
         _ROWS + "WhatTheCaptureFreesServesTheSameStreamAtOnce/Few",
     ),
     "streams_of_a_capture_are_one": (
-        "pool/scope_blocks.c",
+        "pool/graph/scope_blocks.c",
         "s/binadei_scope_stream_is\\(&block->freed_on, stream\\)/true/",
         _ROWS + "WhatTheCaptureFreesServesNoOtherStreamOfIt/Few",
     ),
     "what_others_use_is_reused": (
-        "pool/scope_blocks.c",
+        "pool/graph/scope_blocks.c",
         "s/return binadei_is_used\\(call->engine, address\\)/return false/",
         _ROWS + "ABlockWithARecordedUseIsNotReused/Few",
     ),
     "what_is_adopted_is_reused": (
-        "pool/scope_blocks.c",
+        "pool/graph/scope_blocks.c",
         "s/note_free\\(note, call, number, true\\)/" +
         "note_free(note, call, number, false)/",
         _ROWS + "AnOrdinaryBlockThatTheCaptureFreesIsKept/Few",
     ),
     "ordinary_blocks_are_not_adopted": (
-        "pool/scope_blocks.c",
+        "pool/graph/scope_blocks.c",
         "s/return number \\? adopt\\(.*$/call->is_capturing = false; return status;/",
         "Replay.KeepsWhatWasAllocatedBeforeTheCaptureAndFreedInIt",
     ),
     "the_second_capture_is_forgotten": (
-        "pool/scope_release.c",
+        "pool/graph/scope_release.c",
         "s/block->also \\? binadei_scope_find\\(scopes, block->also\\) : NULL/NULL/",
         _ROWS + "WhatAnotherCaptureFreesWaitsForBothReleases/Few",
     ),
     "released_blocks_are_done": (
-        "pool/scope.c",
+        "pool/graph/scope.c",
         "/^binade_status binade_scope_release\\(/,/^}/s/STREAM_ANY/STREAM_DONE/",
         _ROWS + "WhatIsReleasedWaitsForAllStreams/Few",
     ),
     "scopes_do_not_end_with_the_capture": (
-        "pool/scopes.c",
+        "pool/graph/scopes.c",
         "s/scope->capture_id == call->capture.id/true/",
         "ScopeHandle.IsNotForASecondCapture",
     ),
     "joined_streams_have_no_scope": (
-        "pool/scopes.c",
+        "pool/graph/scopes.c",
         "s/while \\(ask_next\\(scopes, call, &at\\)\\)/while (0)/",
         _ROWS + "StreamsThatJoinTheCaptureAreServed/Few",
     ),
     "scopes_hold_no_guard": (
-        "pool/scope.c",
+        "pool/graph/scope.c",
         "s/binadei_guard_begin\\(\\);/(void)0;/;s/status = binadei_guard_end\\(\\);/(void)0;/",
         "Calls/CaptureInAScope.IsNotBrokenBy/FreeWithoutAStreamGlobalNonBlocking",
     ),
     "numbers_are_used_again": (
-        "pool/scope_names.c",
+        "pool/graph/scope_names.c",
         "s/memory_order_relaxed\\) \\+ 1/memory_order_relaxed) * 0 + 1/",
         "ScopeHandle.IsNotThatOfALaterOne",
     ),

@@ -55,7 +55,7 @@ MUTANTS = {
         "Blocks/FreedOwn.IsThatOfTheLastAllocation/Few",
     ),
     "hits_note_nothing": (
-        "pool/free.c",
+        "pool/api/free.c",
         "/^static inline bool give_by/,/^}/s/hit_free_noted/hit_free_block/",
         "Blocks/FreedOwn.IsThatOfTheLastAllocation/Many",
     ),
@@ -91,7 +91,7 @@ MUTANTS = {
         "Blocks/HandOverOfSeveral.ServesOnlyStreamsThatWait/Few",
     ),
     "hand_over_without_permission": (
-        "pool/ladder.c",
+        "pool/oom/ladder.c",
         "s/\\(climb->body->options.flags \\& BINADE_POOL_REUSE_DEPENDENCIES\\) != 0/true/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
     ),

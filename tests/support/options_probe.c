@@ -4,7 +4,7 @@
 #include "tests/support/options_probe.h"
 
 #include "pool/base/failure.h"
-#include "pool/options.h"
+#include "pool/config/options.h"
 
 binade_status options_probe_resolve(const binade_pool_options *given,
                                     const char *conf, binade_pool_options *out)

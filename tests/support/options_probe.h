@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Lets tests in C++ ask what pool/options.c makes of options and a text.
+ * Lets tests in C++ ask what pool/config/options.c makes of options and a text.
  */
 #ifndef BINADE_TESTS_SUPPORT_OPTIONS_PROBE_H_
 #define BINADE_TESTS_SUPPORT_OPTIONS_PROBE_H_

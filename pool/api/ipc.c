@@ -1,0 +1,178 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The public side of sharing between processes: arguments.
+ */
+#include "binade/ipc.h"
+
+#include "pool/base/cancel.h"
+#include "pool/base/failure.h"
+#include "pool/core/body.h"
+#include "pool/core/recorded.h"
+#include "pool/graph/privates.h"
+#include "pool/ipc/exports.h"
+#include "pool/ipc/handle.h"
+#include "pool/ipc/import.h"
+
+/* `ticks`: its moment, or 0. */
+static void note(const struct binadei_call *call, binade_history_kind kind,
+                 uint64_t ticks, binade_status status, binade_devptr address)
+{
+    const struct binadei_note note = {
+        .kind = kind, .status = status, .ticks = ticks, .address = address};
+    binadei_note(call, &note);
+}
+
+static bool is_private(const struct binadei_call *call, binade_devptr address)
+{
+    binadei_grain grain;
+    return binadei_grain_of(call->engine->lookup, address, &grain) &&
+           binadei_privates_owner(call->pool->body->privates, grain);
+}
+
+binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
+                                binade_ipc_handle *out)
+{
+    struct binadei_call call;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID, "binade_ipc_export: out is NULL");
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_exports *exports = pool->body->exports;
+    if (!exports) {
+        status = binadei_fail(BINADE_E_UNSUPPORTED,
+                              "the pool is not exportable: it was made "
+                              "without BINADE_POOL_EXPORTABLE");
+    } else if (binadei_is_lost(pool)) {
+        status = binadei_context_refuse(call.engine->home);
+    } else if (is_private(&call, address)) {
+        status =
+            binadei_fail(BINADE_E_UNSUPPORTED,
+                         "the block at 0x%llx is of a private arena", address);
+    } else {
+        status = binadei_export(exports, call.engine, address, out);
+    }
+    note(&call, BINADE_HISTORY_EXPORT, 0, status, address);
+    binadei_call_end(&call);
+    return status;
+}
+
+binade_status binade_ipc_release_exports(binade_pool *pool,
+                                         binade_devptr address)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_ANY, &call);
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_exports *exports = pool->body->exports;
+    uint64_t ticks = binadei_ticks_before(&call);
+    if (exports)
+        status = binadei_exports_release(exports, &call, address);
+    note(&call, BINADE_HISTORY_RELEASE, ticks, status, address);
+    binadei_call_end(&call);
+    return status;
+}
+
+/* A call that is of no pool. */
+struct visit {
+    struct binadei_thread *thread;
+    const struct binadei_driver *driver;
+    int cancel_state; /* the thread's, held meanwhile */
+};
+
+static void end(const struct visit *visit)
+{
+    binadei_thread_leave(visit->thread);
+    binadei_cancel_restore(visit->cancel_state);
+}
+
+static binade_status begin(struct visit *out)
+{
+    binade_status status = binadei_thread_enter(&out->thread);
+    if (status != BINADE_OK)
+        return status;
+    out->cancel_state = binadei_cancel_hold();
+    status = binadei_driver_open(&out->driver);
+    if (status != BINADE_OK)
+        end(out);
+    return status;
+}
+
+binade_status binade_ipc_import(const void *handle, size_t handle_bytes,
+                                binade_context context, binade_devptr *out)
+{
+    struct visit visit;
+    binade_ipc_handle own;
+    if (!handle || !out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_ipc_import: handle or out is NULL");
+    binade_status status = binadei_handle_read(handle, handle_bytes, &own);
+    if (status == BINADE_OK)
+        status = begin(&visit);
+    if (status != BINADE_OK)
+        return status;
+    if (context)
+        status = binadei_context_check(visit.driver, context);
+    if (status == BINADE_OK)
+        status = binadei_import(visit.driver, &own, context, out);
+    end(&visit);
+    return status;
+}
+
+static binade_status close_any(const struct binadei_driver *driver,
+                               binade_devptr address, binade_stream stream,
+                               uint64_t *out_closing)
+{
+    binade_status status =
+        binadei_import_close(driver, address, stream, out_closing);
+    if (status != BINADE_E_FOREIGN)
+        return status;
+    status = binadei_exports_close(address);
+    if (status == BINADE_OK && out_closing)
+        *out_closing = 0;
+    if (status != BINADE_OK)
+        return binadei_fail(status, "address 0x%llx is of no open import",
+                            address);
+    return status;
+}
+
+binade_status binade_ipc_close(binade_devptr address, binade_stream stream,
+                               uint64_t *out_closing)
+{
+    struct visit visit;
+    binade_status status = begin(&visit);
+    if (status != BINADE_OK)
+        return status;
+    if (address)
+        status = close_any(visit.driver, address, stream, out_closing);
+    else if (out_closing)
+        *out_closing = 0;
+    end(&visit);
+    return status;
+}
+
+binade_status binade_ipc_wait(uint64_t closing, uint32_t timeout_ms)
+{
+    struct visit visit;
+    binade_status status = begin(&visit);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_import_wait(visit.driver, closing, timeout_ms);
+    end(&visit);
+    return status;
+}
+
+binade_status binade_ipc_trim(uint32_t keep_count, uint32_t *out_open)
+{
+    struct visit visit;
+    uint32_t open_count = 0;
+    binade_status status = begin(&visit);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_import_trim(visit.driver, keep_count, &open_count);
+    end(&visit);
+    if (out_open)
+        *out_open = open_count;
+    return status;
+}

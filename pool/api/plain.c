@@ -1,0 +1,276 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A plain pool's calls that are no hits. Whatever else is noted of a block (a
+ * scope, an arena, an export, a tenant) is behind the SPECIAL bit, and is asked
+ * in this order before the caches take the block.
+ */
+#include "pool/api/plain.h"
+
+#include "pool/base/failure.h"
+#include "pool/core/body.h"
+#include "pool/core/recorded.h"
+#include "pool/graph/privates.h"
+#include "pool/graph/scopes.h"
+#include "pool/ipc/exports.h"
+#include "pool/oom/ladder.h"
+
+/* Only pools that have no hits ask. */
+static binade_status recognise(struct binadei_call *call, binade_stream stream)
+{
+    (void)call;
+    (void)stream;
+    return BINADE_OK;
+}
+
+/* What other processes map begins on a page where it is larger than half of one,
+ * so that they find it as they would an allocation of the driver's. */
+static uint32_t alignment_grains(const struct binadei_call *call,
+                                 const struct binadei_wish *wish)
+{
+    if (call->pool->body->exports && wish->size_bytes > BINADEI_PAGE_BYTES / 2)
+        return BINADEI_PAGE_GRAINS;
+    return wish->alignment_bytes > BINADEI_GRAIN_BYTES
+               ? (uint32_t)(wish->alignment_bytes / BINADEI_GRAIN_BYTES)
+               : 1;
+}
+
+static binade_status alloc(struct binadei_call *call,
+                           const struct binadei_wish *wish, binade_devptr *out)
+{
+    const struct binadei_request request = {
+        wish->is_exact ? binadei_full_size_of_bytes(wish->size_bytes)
+                       : binadei_size_of_bytes(wish->size_bytes),
+        wish->size_bytes, alignment_grains(call, wish), wish->is_exact};
+    binade_status status =
+        call->capture.kind >= BINADEI_CAPTURE_BROKEN
+            ? binadei_scopes_alloc(call, &request, wish->may_wait, out)
+            : binadei_climb(call, &request, wish->may_wait, out);
+    if (status == BINADE_OK)
+        binadei_note_stream(call, *out);
+    return status;
+}
+
+static binade_status alloc_private(struct binadei_call *call,
+                                   const struct binadei_private_ref *home,
+                                   binade_scope number, size_t size_bytes,
+                                   binade_devptr *out)
+{
+    const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
+                                            size_bytes, 1, true};
+    return binadei_private_take(call, home, number, &request, true, out);
+}
+
+/* A size that the caller claims; 0: none. */
+static binade_status check_size(const struct binadei_block *block,
+                                size_t size_bytes)
+{
+    uint64_t held_bytes = block->grains * BINADEI_GRAIN_BYTES;
+    if (!size_bytes)
+        return BINADE_OK;
+    if (binadei_block_may_have(block, size_bytes))
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_INVALID, "size %zu: the block has %llu bytes",
+                        size_bytes, (unsigned long long)held_bytes);
+}
+
+/* A block that was exported stays where it is until its exports are released:
+ * peers may use it. */
+static binade_status put_shared(struct binadei_call *call,
+                                const struct binadei_block *block,
+                                binade_devptr address)
+{
+    struct binadei_exports *exports = call->pool->body->exports;
+    enum binadei_export_free found =
+        exports && block->byte & BINADEI_BYTE_SPECIAL &&
+                !binadei_is_lost(call->pool)
+            ? binadei_exports_free(exports, address)
+            : BINADEI_EXPORT_NONE;
+    if (found == BINADEI_EXPORT_NONE)
+        return binadei_put(call, block, address);
+    if (found == BINADEI_EXPORT_KEPT)
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_INVALID,
+                        "the block at 0x%llx was freed before", address);
+}
+
+/* What a graph may use is kept for it, by its scope or by its scope's arena; and
+ * what is an arena's, by that. */
+static binade_status put(struct binadei_call *call,
+                         const struct binadei_block *block,
+                         binade_devptr address)
+{
+    bool is_special = (block->byte & BINADEI_BYTE_SPECIAL) != 0;
+    bool is_kept = false;
+    binade_status status = BINADE_OK;
+    if (is_special && call->is_capturing)
+        status = binadei_privates_free(call, block, address, NULL, &is_kept);
+    if (status == BINADE_OK && !is_kept && (is_special || call->is_capturing))
+        status = binadei_scopes_free(call, block, address, &is_kept);
+    if (status == BINADE_OK && !is_kept && is_special && !call->is_capturing)
+        status = binadei_privates_free(call, block, address, NULL, &is_kept);
+    return status == BINADE_OK && !is_kept ? put_shared(call, block, address)
+                                           : status;
+}
+
+static binade_status free_block(struct binadei_call *call,
+                                binade_devptr address, size_t size_bytes,
+                                uint64_t *out_bytes)
+{
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    if (status != BINADE_OK)
+        return status;
+    *out_bytes = block.grains * BINADEI_GRAIN_BYTES;
+    status = check_size(&block, size_bytes);
+    return status == BINADE_OK ? put(call, &block, address) : status;
+}
+
+static binade_status free_after(struct binadei_call *call,
+                                binade_devptr address, binade_event event)
+{
+    struct binadei_exports *exports = call->pool->body->exports;
+    binade_status status =
+        binadei_scopes_check_after(call->pool->body->scopes, address);
+    if (status != BINADE_OK)
+        return status;
+    if (exports && !binadei_is_lost(call->pool) &&
+        binadei_exports_has(exports, address)) {
+        return binadei_fail(BINADE_E_BUSY,
+                            "the block at 0x%llx is exported: free it on a "
+                            "stream, or release its exports first",
+                            address);
+    }
+    struct binadei_block block;
+    bool is_private = false;
+    status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK && block.byte & BINADEI_BYTE_SPECIAL)
+        status =
+            binadei_privates_free(call, &block, address, event, &is_private);
+    return status == BINADE_OK && !is_private
+               ? binadei_put_after(call, address, event)
+               : status;
+}
+
+static binade_status release(struct binadei_call *call, binade_devptr address)
+{
+    struct binadei_exports *exports = call->pool->body->exports;
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    bool is_private = false;
+    if (status == BINADE_OK)
+        status = binadei_privates_free(call, &block, address, NULL,
+                                       &is_private);
+    if (status != BINADE_OK || is_private)
+        return status;
+    /* Peers may use it, until its exports are released. */
+    if (exports &&
+        binadei_exports_free(exports, address) != BINADEI_EXPORT_NONE)
+        return BINADE_OK;
+    if (!binadei_is_used(call->engine, address) &&
+        !binadei_tag_of(binadei_tags(call->engine), block.start)) {
+        block.byte &= (uint8_t)~BINADEI_BYTE_SPECIAL;
+        binadei_buddy_set_class(call->engine->buddy, block.start, block.byte);
+    }
+    return binadei_put(call, &block, address);
+}
+
+/* An address that is no block's is for the free to refuse. */
+static binade_status turn(struct binadei_call *call, binade_devptr address)
+{
+    struct binadei_block block;
+    if (binadei_block_at(call->engine, address, &block) != BINADE_OK)
+        return BINADE_OK;
+    binade_status status = binadei_call_turn(
+        call, binadei_note_at(call->engine->notes, block.start));
+    return status == BINADE_OK ? binadei_call_look(call) : status;
+}
+
+/* On no stream is anything pending on memory that went with its context. */
+static binade_status use_if_there(struct binadei_call *call,
+                         const struct binadei_block *block,
+                         binade_devptr address, binade_stream stream)
+{
+    if (binadei_is_lost(call->pool))
+        return BINADE_OK;
+    binade_status status = binadei_use(call, block, address, stream);
+    return binadei_is_lost(call->pool) ? BINADE_OK : status;
+}
+
+static void note_use(const struct binadei_call *call, binade_status status,
+                     const struct binadei_block *block, binade_devptr address,
+                     binade_stream stream)
+{
+    const struct binadei_note note = {
+        .kind = BINADE_HISTORY_RECORD_USE,
+        .status = status,
+        .address = address,
+        .size_bytes = block->grains * BINADEI_GRAIN_BYTES,
+        .stream = stream,
+    };
+    binadei_note(call, &note);
+}
+
+static binade_status use(struct binadei_call *call, binade_devptr address,
+                         binade_stream stream)
+{
+    struct binadei_block block = {.grains = 0};
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK)
+        status = use_if_there(call, &block, address, stream);
+    note_use(call, status, &block, address, stream);
+    return status;
+}
+
+static binade_status usable_size(struct binadei_call *call,
+                                 binade_devptr address, size_t *out)
+{
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK)
+        *out = block.grains * BINADEI_GRAIN_BYTES;
+    return status;
+}
+
+static void forget(struct binadei_call *call, binade_stream stream)
+{
+    (void)call;
+    (void)stream;
+}
+
+static uint64_t sweep(struct binadei_call *call)
+{
+    (void)call;
+    return 0;
+}
+
+static void fill(struct binadei_call *call, binade_stats *stats)
+{
+    (void)call;
+    (void)stats;
+}
+
+static void end(struct binadei_pool_body *body, bool is_at_rest,
+                binade_leaks *leaks)
+{
+    (void)is_at_rest;
+    binadei_scopes_drain(body->scopes, body->engine);
+    binadei_leaks_find(body, leaks);
+}
+
+const struct binadei_pool_ops binadei_plain_ops = {
+    .has_records = false,
+    .recognise = recognise,
+    .alloc = alloc,
+    .alloc_private = alloc_private,
+    .free = free_block,
+    .free_after = free_after,
+    .release = release,
+    .turn = turn,
+    .use = use,
+    .usable_size = usable_size,
+    .forget = forget,
+    .sweep = sweep,
+    .fill = fill,
+    .end = end,
+};

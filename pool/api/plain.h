@@ -1,0 +1,12 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef BINADE_POOL_API_PLAIN_H_
+#define BINADE_POOL_API_PLAIN_H_
+
+#include "pool/core/ops.h"
+
+/* Of an ordinary pool. */
+extern const struct binadei_pool_ops binadei_plain_ops;
+
+#endif

@@ -1,0 +1,240 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The public side of tenants. An allocation is charged first, so that a budget
+ * holds at every moment, and then is one like any other; what makes it a
+ * tenant's is the tag, which the way back looks at: pool/cache/put.c.
+ */
+#include "binade/tenant.h"
+
+#include <string.h>
+
+#include "pool/api/alloc.h"
+#include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+#include "pool/cache/hit.h"
+#include "pool/config/options.h"
+#include "pool/core/body.h"
+#include "pool/core/ops.h"
+#include "pool/core/wish.h"
+#include "pool/tenant/directory.h"
+
+static binade_status no_tenant(void)
+{
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    return binadei_fail(BINADE_E_INVALID, "there is no such tenant");
+}
+
+static binade_status check_budget(uint64_t budget_bytes)
+{
+    return budget_bytes < BINADEI_BUDGET_NONE
+               ? BINADE_OK
+               : binadei_fail(BINADE_E_INVALID,
+                              "a budget of %llu bytes; accepted are 0 and less "
+                              "than 2^62",
+                              (unsigned long long)budget_bytes);
+}
+
+static binade_status check_new(const char *name, uint64_t budget_bytes,
+                               const binade_tenant *out)
+{
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_tenant_create: out is NULL");
+    if (strlen(name) >= BINADE_TENANT_NAME_BYTES)
+        return binadei_fail(BINADE_E_INVALID,
+                            "a tenant's name has %u bytes at most",
+                            BINADE_TENANT_NAME_BYTES - 1);
+    return check_budget(budget_bytes);
+}
+
+/* As the account has it. */
+static uint64_t or_none(uint64_t budget_bytes)
+{
+    return budget_bytes ? budget_bytes : BINADEI_BUDGET_NONE;
+}
+
+/* A pool that is checked or passes all through knows its blocks one by one. */
+static binade_status make_tags(const struct binadei_call *call)
+{
+    if (call->pool->body->ops->has_records)
+        return BINADE_OK;
+    return binadei_engine_make_tags(
+        call->engine, (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES));
+}
+
+binade_status binade_tenant_create(binade_pool *pool, const char *name,
+                                   uint64_t budget_bytes, binade_tenant *out)
+{
+    struct binadei_call call;
+    const char *known_as = name ? name : "";
+    binade_status status = check_new(known_as, budget_bytes, out);
+    if (status == BINADE_OK)
+        status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    status = make_tags(&call);
+    if (status == BINADE_OK)
+        status =
+            binadei_tenant_enter(pool, known_as, or_none(budget_bytes), out);
+    binadei_call_leave(&call);
+    return status;
+}
+
+binade_status binade_tenant_destroy(binade_tenant tenant)
+{
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    return tenant ? binadei_tenant_leave(tenant) : BINADE_OK;
+}
+
+static binade_status refuse(struct binadei_tenant *tenant, size_t size_bytes)
+{
+    struct binadei_account *account = &tenant->account;
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    return binadei_fail(
+        BINADE_E_BUDGET, "%zu bytes: tenant '%s' has %llu of a budget of %llu",
+        size_bytes, tenant->name,
+        (unsigned long long)binadei_account_live_bytes(account),
+        (unsigned long long)binadei_account_budget_bytes(account));
+}
+
+/* From the thread's cache, if a size alone is wished for, or as others. */
+static binade_status take(binade_pool *pool, const struct binadei_wish *wish,
+                          binade_stream stream, binade_devptr *out)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    binade_devptr address = 0;
+    if (wish->alignment_bytes == 1 && binadei_hit_begin(thread)) {
+        const struct binadei_route *route =
+            binadei_hit_find(thread, pool, stream);
+        if (route)
+            address = binadei_hit_alloc_full(route, wish->size_bytes);
+        binadei_thread_leave(thread);
+    }
+    if (!address)
+        return binadei_alloc(pool, wish, stream, out);
+    *out = address;
+    return BINADE_OK;
+}
+
+/* The caller holds the block. */
+static void put_tag(const struct binadei_tenant *tenant, binade_devptr address)
+{
+    struct binadei_engine *engine = tenant->pool->engine;
+    binadei_grain start;
+    if (tenant->pool->body->ops->has_records ||
+        !binadei_grain_of(engine->lookup, address, &start))
+        return;
+    uint8_t byte = binadei_buddy_class(engine->buddy, start);
+    /* Of a block in a capture scope more is noted already. */
+    binadei_tag tag = byte & BINADEI_BYTE_SPECIAL
+                          ? tenant->tag | BINADEI_TAG_FURTHER
+                          : tenant->tag;
+    binadei_tag_set(binadei_tags(engine), start, tag);
+    binadei_buddy_set_class(engine->buddy, start, byte | BINADEI_BYTE_SPECIAL);
+}
+
+static binade_status charge_and_take(struct binadei_tenant *tenant,
+                                     const struct binadei_wish *wish,
+                                     binade_stream stream, binade_devptr *out)
+{
+    uint64_t bytes = binadei_tenant_bytes(wish->size_bytes);
+    uint32_t number = binadei_thread_self->number;
+    struct binadei_wish charged = *wish;
+    if (!binadei_account_charge(&tenant->account, number, bytes))
+        return refuse(tenant, wish->size_bytes);
+    charged.tenant = tenant;
+    binade_status status = take(tenant->pool, &charged, stream, out);
+    if (status != BINADE_OK) {
+        binadei_account_release(&tenant->account, number, bytes);
+        return status;
+    }
+    put_tag(tenant, *out);
+    binadei_account_count(&tenant->account, number);
+    return BINADE_OK;
+}
+
+static binade_status alloc_for(binade_tenant handle,
+                               const struct binadei_wish *wish,
+                               binade_stream stream, binade_devptr *out)
+{
+    struct binadei_tenant *tenant = binadei_tenant_find(handle);
+    if (!tenant)
+        return no_tenant();
+    /* What is not to be had at all, and nothing, is the pool's to answer. */
+    if (!out || !wish->size_bytes ||
+        wish->size_bytes > BINADEI_CAPACITY_BYTES || !wish->alignment_bytes)
+        return binadei_alloc(tenant->pool, wish, stream, out);
+    return charge_and_take(tenant, wish, stream, out);
+}
+
+binade_status binade_tenant_alloc(binade_tenant tenant, size_t size_bytes,
+                                  binade_stream stream, binade_devptr *out)
+{
+    const struct binadei_wish wish = {size_bytes, 1, true, true, NULL};
+    return alloc_for(tenant, &wish, stream, out);
+}
+
+binade_status binade_tenant_alloc_aligned(binade_tenant tenant,
+                                          size_t size_bytes,
+                                          size_t alignment_bytes,
+                                          binade_stream stream,
+                                          binade_devptr *out)
+{
+    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, true,
+                                      NULL};
+    return alloc_for(tenant, &wish, stream, out);
+}
+
+binade_status binade_tenant_try_alloc(binade_tenant tenant, size_t size_bytes,
+                                      binade_stream stream, binade_devptr *out)
+{
+    const struct binadei_wish wish = {size_bytes, 1, false, true, NULL};
+    return alloc_for(tenant, &wish, stream, out);
+}
+
+binade_status binade_tenant_set_budget(binade_tenant tenant,
+                                       uint64_t budget_bytes)
+{
+    struct binadei_tenant *found = binadei_tenant_find(tenant);
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    if (!found)
+        return no_tenant();
+    binade_status status = check_budget(budget_bytes);
+    if (status == BINADE_OK)
+        binadei_account_set_budget(&found->account, or_none(budget_bytes));
+    return status;
+}
+
+static binade_tenant_info info_of(struct binadei_tenant *tenant)
+{
+    uint64_t budget_bytes = binadei_account_budget_bytes(&tenant->account);
+    binade_tenant_info info = {
+        .struct_size = (uint32_t)sizeof(info),
+        .budget_bytes = budget_bytes == BINADEI_BUDGET_NONE ? 0 : budget_bytes,
+    };
+    memcpy(info.name, tenant->name, sizeof(info.name));
+    binadei_account_sum(&tenant->account, &info);
+    return info;
+}
+
+binade_status binade_tenant_stats(binade_tenant tenant, binade_tenant_info *out)
+{
+    struct binadei_tenant *found = binadei_tenant_find(tenant);
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    if (!found)
+        return no_tenant();
+    if (!out || out->struct_size < sizeof(*out)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_tenant_stats: out is NULL or its "
+                            "struct_size below %zu",
+                            sizeof(*out));
+    }
+    *out = info_of(found);
+    return BINADE_OK;
+}

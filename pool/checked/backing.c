@@ -1,0 +1,217 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a checked pool's memory comes from: the caches and the buddy, like any
+ * pool's, or the source for each block alone. What goes back has nothing
+ * pending, so it serves any stream.
+ */
+#include <stdlib.h>
+
+#include "pool/base/failure.h"
+#include "pool/cache/gate.h"
+#include "pool/checked/state.h"
+#include "pool/oom/ladder.h"
+
+static binade_status take_of_pool(struct binadei_call *call,
+                                  struct binadei_watch *watch,
+                                  size_t alignment_bytes)
+{
+    struct binadei_request request = {
+        binadei_size_of_bytes(watch->base_bytes), watch->base_bytes,
+        alignment_bytes > BINADEI_GRAIN_BYTES
+            ? (uint32_t)(alignment_bytes / BINADEI_GRAIN_BYTES)
+            : 1,
+        false};
+    return binadei_climb(call, &request, false, &watch->base);
+}
+
+static binade_status give_to_pool(struct binadei_call *call, binade_devptr base)
+{
+    struct binadei_call done = *call;
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, base, &block);
+    done.push = call->member->done;
+    done.is_capturing = false;
+    return status == BINADE_OK ? binadei_put(&done, &block, base) : status;
+}
+
+/* Asks a source of the program's for what such a source may be asked for. */
+static uint64_t rounded(const struct binadei_checked *checked, uint64_t bytes)
+{
+    uint64_t unit = checked->source.granularity_bytes;
+    if (checked->is_own_device)
+        return bytes;
+    if (unit < BINADEI_PAGE_BYTES)
+        unit = BINADEI_PAGE_BYTES;
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* The limit is counted before the source is asked. */
+static bool reserve_limit(struct binadei_checked *checked, uint64_t bytes)
+{
+    pthread_mutex_lock(&checked->lock);
+    bool is_there =
+        checked->body->limit_bytes - checked->reserved_bytes >= bytes;
+    if (is_there)
+        checked->reserved_bytes += bytes;
+    if (checked->peak_bytes < checked->reserved_bytes)
+        checked->peak_bytes = checked->reserved_bytes;
+    checked->reserve_count += is_there;
+    pthread_mutex_unlock(&checked->lock);
+    return is_there;
+}
+
+static void release_limit(struct binadei_checked *checked, uint64_t bytes,
+                          bool was_there)
+{
+    pthread_mutex_lock(&checked->lock);
+    checked->reserved_bytes -= bytes;
+    if (was_there)
+        checked->release_count++;
+    else
+        checked->reserve_count--;
+    pthread_mutex_unlock(&checked->lock);
+}
+
+/* A source of the program's is asked for one thing at a time: waits while
+ * another thread asks, without the lock. */
+static void begin_turn(struct binadei_checked *checked)
+{
+    if (checked->is_own_device)
+        return;
+    pthread_mutex_lock(&checked->lock);
+    while (checked->is_asked)
+        pthread_cond_wait(&checked->answered, &checked->lock);
+    checked->is_asked = true;
+    pthread_mutex_unlock(&checked->lock);
+}
+
+static void end_turn(struct binadei_checked *checked)
+{
+    if (checked->is_own_device)
+        return;
+    pthread_mutex_lock(&checked->lock);
+    checked->is_asked = false;
+    pthread_cond_signal(&checked->answered);
+    pthread_mutex_unlock(&checked->lock);
+}
+
+static binade_status reserve(struct binadei_call *call,
+                             struct binadei_watch *watch)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    uint64_t bytes = watch->base_bytes;
+    if (!reserve_limit(checked, bytes)) {
+        return binadei_fail(checked->source.flags & BINADE_SOURCE_PINNED
+                                ? BINADE_E_NO_PINNED_MEMORY
+                                : BINADE_E_NO_DEVICE_MEMORY,
+                            "%llu bytes: above the pool's limit of %llu",
+                            (unsigned long long)bytes,
+                            (unsigned long long)checked->body->limit_bytes);
+    }
+    binadei_operation_end(call->member);
+    begin_turn(checked);
+    binade_status status =
+        checked->source.reserve(checked->source.context, bytes, &watch->base);
+    end_turn(checked);
+    binadei_operation_begin(call->member);
+    if (status != BINADE_OK)
+        release_limit(checked, bytes, false);
+    return status;
+}
+
+static binade_status release(struct binadei_checked *checked,
+                             const struct binadei_watch *watch)
+{
+    binade_status status = checked->source.release(
+        checked->source.context, watch->base, watch->base_bytes);
+    /* The memory is gone without it. */
+    if (status == BINADE_E_DEINITIALIZED ||
+        status == BINADE_E_CONTEXT_DESTROYED || status == BINADE_E_FORKED)
+        status = BINADE_OK;
+    if (status == BINADE_OK)
+        release_limit(checked, watch->base_bytes, true);
+    return status;
+}
+
+static binade_status release_in_call(struct binadei_checked *checked,
+                                     struct binadei_call *call,
+                                     const struct binadei_watch *watch)
+{
+    binadei_operation_end(call->member);
+    binade_status status = release(checked, watch);
+    binadei_operation_begin(call->member);
+    return status;
+}
+
+/* What is refused is tried once more: there is no later. */
+static binade_status release_at_the_end(struct binadei_checked *checked,
+                                        const struct binadei_watch *watch)
+{
+    binade_status status = release(checked, watch);
+    return status == BINADE_OK ? status : release(checked, watch);
+}
+
+static uint64_t misfit(binade_devptr base, size_t alignment_bytes)
+{
+    return base & (alignment_bytes - 1);
+}
+
+/* A reservation that does not fit goes back like a block that was freed: the
+ * source may refuse to take it just now. */
+static void set_aside(struct binadei_checked *checked,
+                      struct binadei_watch *stray,
+                      const struct binadei_watch *watch)
+{
+    stray->base = watch->base;
+    stray->base_bytes = watch->base_bytes;
+    stray->is_stray = true;
+    stray->is_looked_at = true;
+    binadei_shelf_add_stray(checked, stray);
+}
+
+/* Once as it is; if that is not aligned, with room to be. */
+static binade_status take_of_source(struct binadei_call *call,
+                                    struct binadei_watch *watch,
+                                    size_t alignment_bytes)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    struct binadei_watch *stray = calloc(1, sizeof(*stray));
+    uint64_t bytes = watch->base_bytes;
+    if (!stray)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory to note a block in");
+    watch->base_bytes = rounded(checked, bytes);
+    binade_status status = reserve(call, watch);
+    if (status == BINADE_OK && misfit(watch->base, alignment_bytes)) {
+        set_aside(checked, stray, watch);
+        watch->base_bytes = rounded(checked, bytes + alignment_bytes);
+        return reserve(call, watch);
+    }
+    free(stray);
+    return status;
+}
+
+binade_status binadei_backing_take(struct binadei_call *call,
+                                   struct binadei_watch *watch,
+                                   size_t alignment_bytes)
+{
+    uint64_t wanted_bytes = watch->base_bytes;
+    if (!call->pool->body->checked->is_passing)
+        return take_of_pool(call, watch, alignment_bytes);
+    binade_status status = take_of_source(call, watch, alignment_bytes);
+    if (status != BINADE_OK)
+        watch->base_bytes = wanted_bytes;
+    return status;
+}
+
+binade_status binadei_backing_give(struct binadei_checked *checked,
+                                   struct binadei_call *call,
+                                   const struct binadei_watch *watch)
+{
+    if (checked->is_passing)
+        return call ? release_in_call(checked, call, watch)
+                    : release_at_the_end(checked, watch);
+    /* At the end all goes with the segments. */
+    return call ? give_to_pool(call, watch->base) : BINADE_OK;
+}

@@ -1,0 +1,252 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Checked pools: their beginning and end, the list of all, and what was found.
+ */
+#include "pool/checked/checked.h"
+
+#include <execinfo.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/cache/cache.h"
+#include "pool/checked/state.h"
+#include "pool/driver/section.h"
+
+/* How long a look at all waits for events that it recorded itself, which are over
+ * at once where no work is left: longer than a device takes to say so. */
+#define SETTLE_NS UINT64_C(20000000)
+#define NAP_NS 10000L
+#define NAP_MOST_NS 2000000L
+
+/* All of them, for the names of foreign blocks' owners. Taken before a pool's
+ * own lock. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct binadei_checked *all;
+
+static void enlist(struct binadei_checked *checked)
+{
+    pthread_mutex_lock(&all_lock);
+    checked->next = all;
+    all = checked;
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void delist(struct binadei_checked *checked)
+{
+    pthread_mutex_lock(&all_lock);
+    struct binadei_checked **at = &all;
+    while (*at && *at != checked)
+        at = &(*at)->next;
+    if (*at)
+        *at = checked->next;
+    pthread_mutex_unlock(&all_lock);
+}
+
+static bool has(struct binadei_checked *checked, binade_devptr address)
+{
+    pthread_mutex_lock(&checked->lock);
+    const struct binadei_watch *watch = binadei_watch_around(checked, address);
+    bool is_its = watch && watch->state != BINADEI_WATCH_GONE;
+    pthread_mutex_unlock(&checked->lock);
+    return is_its;
+}
+
+const void *binadei_checked_owner(const struct binadei_checked *except,
+                                  binade_devptr address)
+{
+    const void *found = NULL;
+    pthread_mutex_lock(&all_lock);
+    for (struct binadei_checked *at = all; at && !found; at = at->next)
+        if (at != except && has(at, address))
+            found = at->body->pool;
+    pthread_mutex_unlock(&all_lock);
+    return found;
+}
+
+static binade_status make_stream(struct binadei_checked *checked)
+{
+    struct binadei_pool_body *body = checked->body;
+    struct binadei_section section;
+    binade_status status = binadei_context_enter(&body->home, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = BINADEI_CALL(body->driver, cuStreamCreate,
+                          (&checked->stream, CU_STREAM_NON_BLOCKING));
+    (void)binadei_section_leave(&section);
+    return status;
+}
+
+/* What is refused is tried once more; what went with the context is not. No
+ * context need be current. */
+static void end_stream(struct binadei_checked *checked)
+{
+    const struct binadei_driver *driver = checked->body->driver;
+    if (checked->stream && !binadei_context_is_lost(&checked->body->home) &&
+        driver->cuStreamDestroy(checked->stream) != CUDA_SUCCESS)
+        (void)driver->cuStreamDestroy(checked->stream);
+}
+
+/* So that no finding has to load what backtrace() needs. */
+static void load_backtrace(void)
+{
+    void *frame;
+    (void)backtrace(&frame, 1);
+}
+
+binade_status binadei_checked_create(struct binadei_pool_body *body,
+                                     const binade_source *source)
+{
+    struct binadei_checked *checked = calloc(1, sizeof(*checked));
+    if (!checked)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
+    checked->body = body;
+    checked->source = *source;
+    checked->is_checked = (body->options.flags & BINADE_POOL_CHECKED) != 0;
+    checked->is_passing = (body->options.flags & BINADE_POOL_PASS_THROUGH) != 0;
+    checked->is_own_device = !body->options.source;
+    pthread_mutex_init(&checked->lock, NULL);
+    pthread_cond_init(&checked->answered, NULL);
+    body->checked = checked;
+    enlist(checked);
+    if (!checked->is_checked)
+        return BINADE_OK;
+    load_backtrace();
+    return make_stream(checked);
+}
+
+/* A block that the program never freed. */
+static void end_live(struct binadei_checked *checked,
+                     struct binadei_watch *watch, bool is_at_rest,
+                     binade_leaks *leaks)
+{
+    uint32_t room = sizeof(leaks->addresses) / sizeof(leaks->addresses[0]);
+    leaks->block_count++;
+    leaks->bytes += watch->size_bytes;
+    if (leaks->address_count < room)
+        leaks->addresses[leaks->address_count++] = watch->address;
+    binadei_finding_leak(checked, watch);
+    if (is_at_rest && checked->is_checked)
+        binadei_watch_look(checked, watch);
+    binade_status status = binadei_backing_give(checked, NULL, watch);
+    if (checked->end_status == BINADE_OK)
+        checked->end_status = status;
+}
+
+static void end_all(struct binadei_checked *checked, bool is_at_rest,
+                    binade_leaks *leaks)
+{
+    checked->end_status = binadei_shelf_end(checked, is_at_rest);
+    for (unsigned i = 0; i < BINADEI_WATCH_BUCKETS; i++) {
+        struct binadei_watch *watch = checked->buckets[i];
+        for (; watch; watch = watch->next_in_bucket)
+            if (watch->state == BINADEI_WATCH_LIVE)
+                end_live(checked, watch, is_at_rest, leaks);
+    }
+}
+
+void binadei_checked_end(struct binadei_pool_body *body, bool is_at_rest,
+                         binade_leaks *leaks)
+{
+    struct binadei_checked *checked = body->checked;
+    struct binadei_section section;
+    bool has_section =
+        binadei_context_enter(&body->home, &section) == BINADE_OK;
+    end_all(checked, is_at_rest && has_section, leaks);
+    if (has_section)
+        (void)binadei_section_leave(&section);
+}
+
+binade_status binadei_checked_destroy(struct binadei_checked *checked)
+{
+    if (!checked)
+        return BINADE_OK;
+    binade_status status = checked->end_status;
+    delist(checked);
+    end_stream(checked);
+    binadei_watch_clear(checked);
+    binadei_streams_clear(checked);
+    pthread_cond_destroy(&checked->answered);
+    pthread_mutex_destroy(&checked->lock);
+    free(checked);
+    return status;
+}
+
+uint64_t binadei_checked_sweep(struct binadei_call *call)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    long nap_ns = NAP_NS;
+    binadei_shelf_synchronise(call);
+    uint64_t bytes = binadei_shelf_release(call, UINT64_MAX);
+    uint64_t end_ns = binadei_now_ns() + SETTLE_NS;
+    while (binadei_shelf_is_any(checked) && binadei_now_ns() < end_ns) {
+        binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
+        bytes += binadei_shelf_release(call, UINT64_MAX);
+    }
+    return checked->is_passing ? bytes : 0;
+}
+
+void binadei_checked_fill(struct binadei_call *call, binade_stats *stats)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    pthread_mutex_lock(&checked->lock);
+    stats->allocation_allocated = checked->alloc_count;
+    stats->allocation_freed = checked->free_count;
+    stats->allocation_current = checked->alloc_count - checked->free_count;
+    stats->allocated_bytes_allocated = checked->alloc_bytes;
+    stats->allocated_bytes_freed = checked->free_bytes;
+    stats->allocated_bytes_current = checked->alloc_bytes - checked->free_bytes;
+    stats->requested_bytes_allocated = checked->alloc_bytes;
+    stats->cache_hits = 0;
+    stats->cache_misses = checked->alloc_count;
+    stats->retiring_bytes += checked->held.bytes + checked->waiting.bytes;
+    if (checked->is_passing) {
+        stats->segment_allocated = checked->reserve_count;
+        stats->segment_freed = checked->release_count;
+        stats->segment_current =
+            (uint32_t)(checked->reserve_count - checked->release_count);
+        stats->reserved_bytes_current = checked->reserved_bytes;
+        stats->reserved_bytes_peak = checked->peak_bytes;
+    }
+    pthread_mutex_unlock(&checked->lock);
+}
+
+static void read_counts(struct binadei_checked *checked,
+                        binade_checked_counts *out)
+{
+    pthread_mutex_lock(&checked->lock);
+    checked->counts.struct_size = sizeof(*out);
+    checked->counts.held_blocks = checked->held.count + checked->waiting.count +
+                                  checked->kept.count + checked->moving_count;
+    checked->counts.held_bytes =
+        checked->held.bytes + checked->waiting.bytes + checked->kept.bytes;
+    *out = checked->counts;
+    pthread_mutex_unlock(&checked->lock);
+}
+
+binade_status binade_pool_check(binade_pool *pool, binade_checked_counts *out)
+{
+    struct binadei_call call;
+    if (out && out->struct_size < sizeof(*out)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_pool_check: struct_size is %u, must be %zu "
+                            "or more",
+                            (unsigned)out->struct_size, sizeof(*out));
+    }
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_checked *checked = pool->body->checked;
+    if (!checked || !checked->is_checked) {
+        binadei_call_leave(&call);
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the pool was made without BINADE_POOL_CHECKED");
+    }
+    (void)binadei_checked_sweep(&call);
+    if (out)
+        read_counts(checked, out);
+    binadei_call_end(&call);
+    return BINADE_OK;
+}

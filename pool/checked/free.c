@@ -1,0 +1,234 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Frees in a checked pool, and what else takes a block's address. A block is
+ * marked as moving under the lock before anything is done with it, so of two
+ * threads that free it one is told.
+ */
+#include "pool/base/failure.h"
+#include "pool/cache/wait.h"
+#include "pool/checked/state.h"
+#include "pool/graph/scopes.h"
+
+/* A mistake that is a status too: counted, printed, and the message. `shown`
+ * is a copy. */
+static binade_status refuse(struct binadei_checked *checked, uint64_t *counter,
+                            binade_status status,
+                            const struct binadei_text *text,
+                            const struct binadei_watch *shown)
+{
+    pthread_mutex_lock(&checked->lock);
+    (*counter)++;
+    pthread_mutex_unlock(&checked->lock);
+    binadei_finding(checked, text, shown);
+    return binadei_fail(status, "%s", text->bytes);
+}
+
+static void add_place(struct binadei_text *text,
+                      const struct binadei_watch *watch, binade_devptr address)
+{
+    if (address < watch->address)
+        binadei_text_add(text, "%llu bytes before a block",
+                         watch->address - address);
+    else if (address - watch->address >= watch->size_bytes)
+        binadei_text_add(text, "%llu bytes past the end of a block",
+                         address - watch->address - watch->size_bytes);
+    else
+        binadei_text_add(text, "inside a block, at offset %llu",
+                         address - watch->address);
+    if (watch->is_freed)
+        binadei_text_add(text, " that was freed");
+}
+
+/* No block was given out there. */
+static binade_status refuse_stranger(struct binadei_checked *checked,
+                                     binade_devptr address)
+{
+    struct binadei_text text = {0};
+    const void *owner = binadei_checked_owner(checked, address);
+    binadei_grain start;
+    bool is_own =
+        !checked->is_passing &&
+        binadei_grain_of(checked->body->engine->lookup, address, &start);
+    binadei_text_add(&text, "0x%llx ", address);
+    if (owner)
+        binadei_text_add(&text, "is of another pool, %p", owner);
+    else if (is_own)
+        binadei_text_add(&text, "was never given out");
+    else
+        binadei_text_add(&text, "is not of this pool");
+    return refuse(checked, &checked->counts.foreign_frees,
+                  is_own ? BINADE_E_INVALID : BINADE_E_FOREIGN, &text, NULL);
+}
+
+/* The address is no live block's: says what it is instead. */
+static binade_status refuse_address(struct binadei_checked *checked,
+                                    binade_devptr address)
+{
+    struct binadei_text text = {0};
+    struct binadei_watch shown = {0};
+    pthread_mutex_lock(&checked->lock);
+    const struct binadei_watch *watch = binadei_watch_find(checked, address);
+    bool is_start = watch != NULL;
+    if (!watch)
+        watch = binadei_watch_around(checked, address);
+    bool is_known = watch != NULL;
+    if (is_known)
+        binadei_watch_show(watch, &shown);
+    pthread_mutex_unlock(&checked->lock);
+    if (!is_known)
+        return refuse_stranger(checked, address);
+    binadei_text_add(&text, "0x%llx ", address);
+    if (is_start) {
+        binadei_text_add(&text, "was freed before");
+    } else {
+        binadei_text_add(&text, "is ");
+        add_place(&text, &shown, address);
+    }
+    binadei_text_block(&text, &shown);
+    return refuse(checked,
+                  is_start ? &checked->counts.double_frees
+                           : &checked->counts.interior_frees,
+                  BINADE_E_INVALID, &text, &shown);
+}
+
+static binade_status refuse_size(struct binadei_checked *checked,
+                                 const struct binadei_watch *shown,
+                                 size_t size_bytes)
+{
+    struct binadei_text text = {0};
+    binadei_text_add(&text, "0x%llx was freed with size %zu", shown->address,
+                     size_bytes);
+    binadei_text_block(&text, shown);
+    return refuse(checked, &checked->counts.wrong_sizes, BINADE_E_INVALID,
+                  &text, shown);
+}
+
+/* Takes a live block for this thread alone. */
+static binade_status begin_move(struct binadei_checked *checked,
+                                binade_devptr address, size_t size_bytes,
+                                struct binadei_watch **out)
+{
+    struct binadei_watch shown = {0};
+    pthread_mutex_lock(&checked->lock);
+    struct binadei_watch *watch = binadei_watch_find(checked, address);
+    bool is_live = watch && watch->state == BINADEI_WATCH_LIVE;
+    bool is_right = is_live && (!size_bytes || size_bytes == watch->size_bytes);
+    if (is_right)
+        watch->state = BINADEI_WATCH_MOVING;
+    else if (is_live)
+        binadei_watch_show(watch, &shown);
+    pthread_mutex_unlock(&checked->lock);
+    *out = watch;
+    if (is_right)
+        return BINADE_OK;
+    return is_live ? refuse_size(checked, &shown, size_bytes)
+                   : refuse_address(checked, address);
+}
+
+static void end_move(struct binadei_checked *checked,
+                     struct binadei_watch *watch, bool is_freed,
+                     const struct binadei_site *site)
+{
+    pthread_mutex_lock(&checked->lock);
+    if (is_freed) {
+        binadei_watch_set_freed(checked, watch, site);
+        binadei_watch_count_free(checked, watch);
+    } else {
+        watch->state = BINADEI_WATCH_LIVE;
+    }
+    pthread_mutex_unlock(&checked->lock);
+}
+
+binade_status binadei_checked_free(struct binadei_call *call,
+                                   binade_devptr address, size_t size_bytes,
+                                   CUevent event)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    struct binadei_watch *watch;
+    struct binadei_site site = {0};
+    binade_status status = binadei_checked_stranger(call);
+    if (status == BINADE_OK)
+        status = begin_move(checked, address, size_bytes, &watch);
+    if (status != BINADE_OK)
+        return status;
+    binadei_site_set(checked, &site, call->stream);
+    bool is_kept = false;
+    status =
+        event ? binadei_scopes_check_after(call->pool->body->scopes, address)
+              : binadei_watch_keep(call, watch, &site, &is_kept);
+    if (is_kept)
+        return BINADE_OK;
+    if (status == BINADE_OK)
+        status = binadei_watch_leave(call, watch, event);
+    end_move(checked, watch, status == BINADE_OK, &site);
+    if (status == BINADE_OK) {
+        binadei_watch_discharge(call, watch);
+        binadei_shelf_add(call, watch);
+    }
+    return status;
+}
+
+/* The note of a live block; 0: none is there. */
+static uint32_t note_of(struct binadei_checked *checked, binade_devptr address)
+{
+    pthread_mutex_lock(&checked->lock);
+    const struct binadei_watch *watch = binadei_watch_find(checked, address);
+    bool is_live = watch && watch->state == BINADEI_WATCH_LIVE;
+    uint32_t note = is_live ? watch->note : 0;
+    pthread_mutex_unlock(&checked->lock);
+    return note;
+}
+
+binade_status binadei_checked_turn(struct binadei_call *call,
+                                   binade_devptr address)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    uint32_t note = note_of(checked, address);
+    binade_status status = BINADE_OK;
+    if (note)
+        status = binadei_call_turn(call, note);
+    if (note && status == BINADE_OK)
+        status = binadei_checked_stream(checked, call->stream);
+    return note && status == BINADE_OK ? binadei_call_look(call) : status;
+}
+
+/* Whether it is a live block; if so, and `is_shared`, others use it from now
+ * on. */
+static bool note_live(struct binadei_checked *checked, binade_devptr address,
+                      bool is_shared, size_t *out_bytes)
+{
+    pthread_mutex_lock(&checked->lock);
+    struct binadei_watch *watch = binadei_watch_find(checked, address);
+    bool is_live = watch && watch->state == BINADEI_WATCH_LIVE;
+    if (is_live) {
+        watch->is_shared |= is_shared;
+        *out_bytes = watch->size_bytes;
+    }
+    pthread_mutex_unlock(&checked->lock);
+    return is_live;
+}
+
+binade_status binadei_checked_use(struct binadei_call *call,
+                                  binade_devptr address, binade_stream stream)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    size_t size_bytes;
+    binade_status status = binadei_checked_stream(checked, stream);
+    if (status != BINADE_OK)
+        return status;
+    if (!note_live(checked, address, true, &size_bytes))
+        return refuse_address(checked, address);
+    if (!binadei_is_lost(call->pool))
+        status = binadei_wait_note(call, address, stream);
+    return binadei_is_lost(call->pool) ? BINADE_OK : status;
+}
+
+binade_status binadei_checked_size(struct binadei_call *call,
+                                   binade_devptr address, size_t *out)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    return note_live(checked, address, false, out)
+               ? BINADE_OK
+               : refuse_address(checked, address);
+}

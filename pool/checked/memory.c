@@ -1,0 +1,193 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Patterns in a block's memory. All but the fill of what was freed goes over a
+ * stream of the pool's own and is waited for: nothing is pending on the memory
+ * then, so that waits for nobody's work, and no stream of the program's nor
+ * graph that it captures gets anything that it did not ask for.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/checked/state.h"
+#include "pool/driver/section.h"
+
+/* Copied to the host at a time. */
+#define CHUNK_BYTES ((size_t)256 << 10)
+
+static binade_devptr end_of(const struct binadei_watch *watch)
+{
+    return watch->address + watch->size_bytes;
+}
+
+static binade_status set_bounds(const struct binadei_checked *checked,
+                                const struct binadei_watch *watch)
+{
+    const struct binadei_driver *driver = checked->body->driver;
+    binade_status status =
+        BINADEI_CALL(driver, cuMemsetD8Async,
+                     (watch->address - BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE,
+                      BINADEI_BOUND_BYTES, checked->stream));
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuMemsetD8Async,
+                              (end_of(watch), BINADEI_BOUND_BYTE,
+                               BINADEI_BOUND_BYTES, checked->stream));
+    if (status == BINADE_OK &&
+        checked->body->options.flags & BINADE_POOL_CHECKED_FILL)
+        status = BINADEI_CALL(driver, cuMemsetD8Async,
+                              (watch->address, BINADEI_FRESH_BYTE,
+                               watch->size_bytes, checked->stream));
+    /* Also after a refusal: nothing stays under way. */
+    binade_status waited =
+        BINADEI_CALL(driver, cuStreamSynchronize, (checked->stream));
+    return status == BINADE_OK ? waited : status;
+}
+
+binade_status binadei_watch_bound(struct binadei_checked *checked,
+                                  const struct binadei_watch *watch)
+{
+    struct binadei_section section;
+    if (!checked->is_checked)
+        return BINADE_OK;
+    binade_status status =
+        binadei_context_enter(&checked->body->home, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = set_bounds(checked, watch);
+    (void)binadei_section_leave(&section);
+    return status;
+}
+
+bool binadei_watch_fill(const struct binadei_checked *checked,
+                        const struct binadei_watch *watch, CUstream stream)
+{
+    return checked->body->driver->cuMemsetD8Async(
+               watch->address, BINADEI_FREED_BYTE, watch->size_bytes, stream) ==
+           CUDA_SUCCESS;
+}
+
+/* What was found wrong in a range. */
+struct wrong {
+    uint64_t count;
+    uint64_t first_offset; /* of the range */
+    uint64_t last_offset;
+    unsigned char first_byte;
+};
+
+static void compare(const unsigned char *bytes, size_t count, uint64_t offset,
+                    unsigned char expected, struct wrong *wrong)
+{
+    /* All alike, as nearly always. */
+    if (bytes[0] == expected && !memcmp(bytes, bytes + 1, count - 1))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] == expected)
+            continue;
+        if (!wrong->count++) {
+            wrong->first_offset = offset + i;
+            wrong->first_byte = bytes[i];
+        }
+        wrong->last_offset = offset + i;
+    }
+}
+
+/* Whether the whole range could be read. */
+static bool look_at(const struct binadei_checked *checked,
+                    unsigned char *buffer, binade_devptr address,
+                    uint64_t size_bytes, unsigned char expected,
+                    struct wrong *wrong)
+{
+    const struct binadei_driver *driver = checked->body->driver;
+    *wrong = (struct wrong){0};
+    for (uint64_t offset = 0; offset < size_bytes; offset += CHUNK_BYTES) {
+        uint64_t rest_bytes = size_bytes - offset;
+        size_t bytes = rest_bytes < CHUNK_BYTES ? rest_bytes : CHUNK_BYTES;
+        CUresult code = driver->cuMemcpyDtoHAsync(buffer, address + offset,
+                                                  bytes, checked->stream);
+        CUresult waited = driver->cuStreamSynchronize(checked->stream);
+        if (code != CUDA_SUCCESS || waited != CUDA_SUCCESS)
+            return false;
+        compare(buffer, bytes, offset, expected, wrong);
+    }
+    return true;
+}
+
+static void report_bounds(struct binadei_checked *checked,
+                          const struct binadei_watch *watch,
+                          const struct wrong *before, const struct wrong *after)
+{
+    struct binadei_text text = {0};
+    if (!before->count && !after->count)
+        return;
+    pthread_mutex_lock(&checked->lock);
+    checked->counts.writes_out_of_bounds++;
+    pthread_mutex_unlock(&checked->lock);
+    if (before->count) {
+        binadei_text_add(
+            &text,
+            "%llu bytes before the block were written, the last of them %llu "
+            "before its beginning (0x%02x where 0x%02x was)",
+            (unsigned long long)before->count,
+            (unsigned long long)(BINADEI_BOUND_BYTES - before->last_offset),
+            before->first_byte, BINADEI_BOUND_BYTE);
+    }
+    if (after->count) {
+        binadei_text_add(&text,
+                         "%s%llu bytes after the block were written, the first "
+                         "of them %llu past its end (0x%02x where 0x%02x was)",
+                         before->count ? "; " : "",
+                         (unsigned long long)after->count,
+                         (unsigned long long)after->first_offset,
+                         after->first_byte, BINADEI_BOUND_BYTE);
+    }
+    binadei_text_block(&text, watch);
+    binadei_finding(checked, &text, watch);
+}
+
+static void report_write(struct binadei_checked *checked,
+                         const struct binadei_watch *watch,
+                         const struct wrong *wrong)
+{
+    struct binadei_text text = {0};
+    if (!wrong->count)
+        return;
+    pthread_mutex_lock(&checked->lock);
+    checked->counts.writes_after_free++;
+    pthread_mutex_unlock(&checked->lock);
+    binadei_text_add(&text,
+                     "%llu bytes of a freed block were written, the first at "
+                     "offset %llu, the last at %llu (0x%02x where 0x%02x was)",
+                     (unsigned long long)wrong->count,
+                     (unsigned long long)wrong->first_offset,
+                     (unsigned long long)wrong->last_offset, wrong->first_byte,
+                     BINADEI_FREED_BYTE);
+    binadei_text_block(&text, watch);
+    binadei_finding(checked, &text, watch);
+}
+
+void binadei_watch_look(struct binadei_checked *checked,
+                        const struct binadei_watch *watch)
+{
+    struct wrong before = {0};
+    struct wrong after = {0};
+    struct wrong inside = {0};
+    unsigned char *buffer = malloc(CHUNK_BYTES);
+    bool is_whole =
+        buffer &&
+        look_at(checked, buffer, watch->address - BINADEI_BOUND_BYTES,
+                BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE, &before) &&
+        look_at(checked, buffer, end_of(watch), BINADEI_BOUND_BYTES,
+                BINADEI_BOUND_BYTE, &after) &&
+        (!watch->is_filled ||
+         look_at(checked, buffer, watch->address, watch->size_bytes,
+                 BINADEI_FREED_BYTE, &inside));
+    free(buffer);
+    pthread_mutex_lock(&checked->lock);
+    if (watch->is_freed && is_whole && watch->is_filled)
+        checked->counts.verified_blocks++;
+    else if (watch->is_freed)
+        checked->counts.unverified_blocks++;
+    pthread_mutex_unlock(&checked->lock);
+    report_bounds(checked, watch, &before, &after);
+    report_write(checked, watch, &inside);
+}

@@ -1,0 +1,70 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of operations of a pool that is checked or passes all through.
+ */
+#include "pool/checked/state.h"
+
+static binade_status recognise(struct binadei_call *call, binade_stream stream)
+{
+    return binadei_checked_stream(call->pool->body->checked, stream);
+}
+
+static binade_status alloc(struct binadei_call *call,
+                           const struct binadei_wish *wish, binade_devptr *out)
+{
+    binade_status status = binadei_checked_stranger(call);
+    if (status != BINADE_OK)
+        return status;
+    return call->capture.kind >= BINADEI_CAPTURE_BROKEN
+               ? binadei_watch_alloc_captured(call, wish, out)
+               : binadei_watch_alloc(call, wish, 0, NULL, out);
+}
+
+/* In a capture the scope says which arena is charged. */
+static binade_status alloc_private(struct binadei_call *call,
+                                   const struct binadei_private_ref *home,
+                                   binade_scope number, size_t size_bytes,
+                                   binade_devptr *out)
+{
+    const struct binadei_wish wish = {size_bytes, 1, true, true, NULL};
+    binade_status status = binadei_checked_stranger(call);
+    (void)number;
+    if (status != BINADE_OK)
+        return status;
+    return call->capture.kind >= BINADEI_CAPTURE_BROKEN
+               ? binadei_watch_alloc_captured(call, &wish, out)
+               : binadei_watch_alloc_for(call, 0, home, &wish, out);
+}
+
+/* Frees of checked pools are noted without the size of their blocks. */
+static binade_status free_block(struct binadei_call *call,
+                                binade_devptr address, size_t size_bytes,
+                                uint64_t *out_bytes)
+{
+    (void)out_bytes;
+    return binadei_checked_free(call, address, size_bytes, NULL);
+}
+
+static binade_status free_after(struct binadei_call *call,
+                                binade_devptr address, binade_event event)
+{
+    return binadei_checked_free(call, address, 0, event);
+}
+
+const struct binadei_pool_ops binadei_checked_ops = {
+    .has_records = true,
+    .recognise = recognise,
+    .alloc = alloc,
+    .alloc_private = alloc_private,
+    .free = free_block,
+    .free_after = free_after,
+    .release = binadei_checked_release,
+    .turn = binadei_checked_turn,
+    .use = binadei_checked_use,
+    .usable_size = binadei_checked_size,
+    .forget = binadei_checked_forget,
+    .sweep = binadei_checked_sweep,
+    .fill = binadei_checked_fill,
+    .end = binadei_checked_end,
+};

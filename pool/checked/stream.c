@@ -1,0 +1,198 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Streams by their identity: a handle may come back as that of another stream,
+ * its number (cuStreamGetId) does not. A pool that is told of a stream's end
+ * forgets the number.
+ */
+#include <stdlib.h>
+
+#include "pool/base/failure.h"
+#include "pool/cache/wait.h"
+#include "pool/checked/state.h"
+#include "pool/driver/section.h"
+
+static bool is_created(binade_stream stream)
+{
+    return stream && stream != BINADE_STREAM_LEGACY &&
+           stream != BINADE_STREAM_PER_THREAD && stream != BINADE_STREAM_ANY &&
+           stream != BINADE_STREAM_DONE;
+}
+
+static struct binadei_stream_name **find(struct binadei_checked *checked,
+                                         CUstream stream)
+{
+    uint64_t mixed = ((uintptr_t)stream >> 3) * UINT64_C(0x9E3779B97F4A7C15);
+    struct binadei_stream_name **at =
+        &checked->streams[(mixed >> 32) % BINADEI_STREAM_BUCKETS];
+    while (*at && (*at)->stream != stream)
+        at = &(*at)->next;
+    return at;
+}
+
+/* What is known of a stream. */
+enum known { KNOWN_SAME, KNOWN_OTHER, KNOWN_NOT };
+
+static enum known look_up(struct binadei_checked *checked, CUstream stream,
+                          unsigned long long id)
+{
+    pthread_mutex_lock(&checked->lock);
+    const struct binadei_stream_name *name = *find(checked, stream);
+    enum known known = KNOWN_NOT;
+    if (name)
+        known = name->id == id ? KNOWN_SAME : KNOWN_OTHER;
+    pthread_mutex_unlock(&checked->lock);
+    return known;
+}
+
+/* Without memory it stays unknown. */
+static void learn(struct binadei_checked *checked, CUstream stream,
+                  unsigned long long id)
+{
+    struct binadei_stream_name *name = malloc(sizeof(*name));
+    if (!name)
+        return;
+    *name = (struct binadei_stream_name){NULL, stream, id};
+    pthread_mutex_lock(&checked->lock);
+    struct binadei_stream_name **at = find(checked, stream);
+    if (*at)
+        free(name);
+    else
+        *at = name;
+    pthread_mutex_unlock(&checked->lock);
+}
+
+/* Not while it captures, or may: to be asked for its number breaks a capture. */
+static CUresult ask_calm(const struct binadei_driver *driver, CUstream stream,
+                         unsigned long long *out_id)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult code = driver->cuStreamIsCapturing(stream, &capture);
+    if (code != CUDA_SUCCESS)
+        return code;
+    return capture == CU_STREAM_CAPTURE_STATUS_NONE
+               ? driver->cuStreamGetId(stream, out_id)
+               : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+static CUresult ask(const struct binadei_checked *checked, CUstream stream,
+                    unsigned long long *out_id)
+{
+    const struct binadei_driver *driver = checked->body->driver;
+    struct binadei_section section;
+    if (!driver->cuStreamGetId ||
+        binadei_context_enter(&checked->body->home, &section) != BINADE_OK)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult code = ask_calm(driver, stream, out_id);
+    (void)binadei_section_leave(&section);
+    return code;
+}
+
+static bool is_dead(CUresult code)
+{
+    return code == CUDA_ERROR_INVALID_HANDLE ||
+           code == CUDA_ERROR_INVALID_CONTEXT ||
+           code == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static binade_status report_dead(struct binadei_checked *checked,
+                                 CUstream stream, bool is_other)
+{
+    struct binadei_text text = {0};
+    pthread_mutex_lock(&checked->lock);
+    checked->counts.dead_streams++;
+    pthread_mutex_unlock(&checked->lock);
+    binadei_text_add(&text,
+                     "stream 0x%llx was destroyed without "
+                     "binade_stream_retire()%s",
+                     (unsigned long long)(uintptr_t)stream,
+                     is_other ? ", and its handle is another stream's now"
+                              : "");
+    binadei_finding(checked, &text, NULL);
+    return binadei_fail(BINADE_E_INVALID, "%s", text.bytes);
+}
+
+binade_status binadei_checked_stream(struct binadei_checked *checked,
+                                     binade_stream stream)
+{
+    unsigned long long id = 0;
+    if (!checked->is_checked || !is_created(stream))
+        return BINADE_OK;
+    CUresult code = ask(checked, stream, &id);
+    if (code != CUDA_SUCCESS && !is_dead(code))
+        return BINADE_OK;
+    enum known known = look_up(checked, stream, id);
+    if (code != CUDA_SUCCESS)
+        /* The caches say of one that never was a stream that it is none. */
+        return known == KNOWN_NOT ? BINADE_OK
+                                  : report_dead(checked, stream, false);
+    if (known == KNOWN_OTHER)
+        return report_dead(checked, stream, true);
+    if (known == KNOWN_NOT)
+        learn(checked, stream, id);
+    return BINADE_OK;
+}
+
+binade_status binadei_checked_stranger(const struct binadei_call *call)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    struct binadei_text text = {0};
+    if (!checked->is_checked || !binadei_wait_is_of_stranger(call))
+        return BINADE_OK;
+    pthread_mutex_lock(&checked->lock);
+    checked->counts.foreign_streams++;
+    pthread_mutex_unlock(&checked->lock);
+    binadei_text_add(&text,
+                     "stream 0x%llx is of a context that the pool does not "
+                     "know: see binade_pool_add_context()",
+                     (unsigned long long)(uintptr_t)call->stream);
+    binadei_finding(checked, &text, NULL);
+    return binadei_fail(BINADE_E_INVALID, "%s", text.bytes);
+}
+
+/* Whether the driver may be asked: a query would break a capture. */
+static bool may_query(struct binadei_call *call, binade_stream stream)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    unsigned long long id;
+    const struct binadei_driver *driver = checked->body->driver;
+    return is_created(stream) && driver->cuStreamGetId &&
+           ask_calm(driver, stream, &id) == CUDA_SUCCESS &&
+           look_up(checked, stream, id) == KNOWN_SAME;
+}
+
+void binadei_checked_count_busy(struct binadei_call *call,
+                                const struct binadei_watch *watch)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    binade_stream stream = watch->allocated.stream;
+    if (!may_query(call, stream) ||
+        checked->body->driver->cuStreamQuery(stream) != CUDA_ERROR_NOT_READY)
+        return;
+    pthread_mutex_lock(&checked->lock);
+    checked->counts.busy_when_done++;
+    pthread_mutex_unlock(&checked->lock);
+}
+
+void binadei_checked_forget(struct binadei_call *call, binade_stream stream)
+{
+    struct binadei_checked *checked = call->pool->body->checked;
+    pthread_mutex_lock(&checked->lock);
+    struct binadei_stream_name **at = find(checked, stream);
+    struct binadei_stream_name *name = *at;
+    if (name)
+        *at = name->next;
+    pthread_mutex_unlock(&checked->lock);
+    free(name);
+}
+
+void binadei_streams_clear(struct binadei_checked *checked)
+{
+    for (unsigned i = 0; i < BINADEI_STREAM_BUCKETS; i++) {
+        while (checked->streams[i]) {
+            struct binadei_stream_name *name = checked->streams[i];
+            checked->streams[i] = name->next;
+            free(name);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Words and numbers, by hand: strtoull() would take "-1", "+1", " 1" and "0x1".
+ */
+#include "pool/config/conf.h"
+
+#include <string.h>
+
+#include "pool/base/failure.h"
+
+binade_status binadei_conf_take(const char **text,
+                                struct binadei_conf_entry *out)
+{
+    struct binadei_word whole = {*text, strcspn(*text, ",")};
+    const char *colon = memchr(whole.text, ':', whole.length);
+    size_t key_length = colon ? (size_t)(colon - whole.text) : whole.length;
+    if (key_length == 0 || key_length + 1 >= whole.length) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "BINADE_CONF: entry '%.*s' has no %s; accepted are "
+                            "key:value entries with a comma between two",
+                            BINADEI_WORD_SHOWN(whole),
+                            key_length ? "value" : "key");
+    }
+    out->whole = whole;
+    out->key = (struct binadei_word){whole.text, key_length};
+    out->value =
+        (struct binadei_word){colon + 1, whole.length - key_length - 1};
+    *text = whole.text + whole.length;
+    return BINADE_OK;
+}
+
+bool binadei_conf_is_for_hosts(const struct binadei_conf_entry *entry)
+{
+    static const char prefix[] = "host_";
+    return entry->key.length >= sizeof(prefix) - 1 &&
+           memcmp(entry->key.text, prefix, sizeof(prefix) - 1) == 0;
+}
+
+bool binadei_conf_is_for_process(const struct binadei_conf_entry *entry)
+{
+    return binadei_word_is(entry->key, "expose");
+}
+
+bool binadei_word_is(struct binadei_word word, const char *text)
+{
+    return word.length == strlen(text) &&
+           memcmp(word.text, text, word.length) == 0;
+}
+
+/* The order of the suffix, or 0 for a character that is none. */
+static unsigned order_of_suffix(char suffix)
+{
+    switch (suffix) {
+    case 'K':
+        return 10;
+    case 'M':
+        return 20;
+    case 'G':
+        return 30;
+    default:
+        return 0;
+    }
+}
+
+bool binadei_word_number(struct binadei_word word, bool takes_suffix,
+                         uint64_t *out)
+{
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < word.length && word.text[i] >= '0' && word.text[i] <= '9'; i++) {
+        uint64_t digit = (uint64_t)(word.text[i] - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = 10 * value + digit;
+    }
+    if (i == 0)
+        return false;
+    unsigned order = 0;
+    if (takes_suffix && i + 1 == word.length)
+        order = order_of_suffix(word.text[i]);
+    if (order)
+        i++;
+    if (i != word.length || value > UINT64_MAX >> order)
+        return false;
+    *out = value << order;
+    return true;
+}

@@ -1,0 +1,400 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The rules for options; all are checked, and nothing is rounded or ignored:
+ *  1. A struct of a later version may have further fields, if they are 0. One
+ *     of an earlier version has the defaults of those that it lacks.
+ *  2. The program's values and those of BINADE_CONF must each be in the range
+ *     of the table below: one does not hide an error of the other.
+ *  3. BINADE_CONF names each key once at most and no key that is not there.
+ *     What it names goes over what the program said. Keys of host arenas are
+ *     for these, and "expose" is for the process. `record` brings a history
+ *     where none was asked for.
+ *  4. Then, together: the first segment is not above the largest; a watermark
+ *     is not above the limit; where threads have no caches there is no bound for
+ *     all of them; that bound is not below the bound for one; what is for
+ *     checked pools needs one; and a pool that is checked or passes all through
+ *     is not exportable.
+ */
+#include "pool/config/options.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "binade/history.h"
+#include "pool/base/failure.h"
+#include "pool/config/conf.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define PAGE_BYTES (2 * MIB)
+
+/* A struct_size above this is not a later version but a struct that nobody
+ * filled in; reading so far could leave the caller's memory. */
+#define STRUCT_BYTES_MAX 4096U
+
+/* Version 0.1.0 ended with cache_bytes: no smaller struct has ever been. What a
+ * caller's struct does not have yet is as BINADE_POOL_OPTIONS_INIT says. */
+#define FIRST_BYTES                                                            \
+    (offsetof(binade_pool_options, cache_bytes) + sizeof(uint64_t))
+
+/* A key, and the field or the bit of a field that it stands for. */
+struct setting {
+    const char *key;
+    const char *field; /* what the program calls it */
+    const char *accepted;
+    size_t offset_bytes;
+    size_t width_bytes; /* 4 or 8 */
+    uint64_t minimum;   /* of what is not 0 */
+    uint64_t maximum;
+    uint64_t multiple_of;
+    uint32_t flag; /* the bit; 0: the whole field is a number */
+    bool takes_zero;
+    bool takes_suffix;
+};
+
+#define FIELD(name)                                                            \
+    .field = #name, .offset_bytes = offsetof(binade_pool_options, name),       \
+    .width_bytes = sizeof(((binade_pool_options *)NULL)->name)
+#define FLAG(bit)                                                              \
+    FIELD(flags), .flag = (bit), .minimum = 1, .maximum = 1, .multiple_of = 1, \
+                  .takes_zero = true, .accepted = "0 and 1"
+#define BYTES .maximum = BINADEI_CAPACITY_BYTES, .takes_suffix = true
+#define SEGMENT_BYTES                                                          \
+    BYTES, .minimum = PAGE_BYTES, .multiple_of = PAGE_BYTES,                   \
+           .accepted = "multiples of 2M up to 1024G"
+#define CACHE_BYTES                                                            \
+    BYTES, .minimum = 1, .multiple_of = 1, .takes_zero = true,                 \
+           .accepted = "bytes from 0 to 1024G"
+
+static const struct setting settings[] = {
+    {.key = "reuse_dependencies", FLAG(BINADE_POOL_REUSE_DEPENDENCIES)},
+    {.key = "report_leaks", FLAG(BINADE_POOL_REPORT_LEAKS)},
+    {.key = "exportable", FLAG(BINADE_POOL_EXPORTABLE)},
+    {.key = "auto_scope", FLAG(BINADE_POOL_AUTO_SCOPE)},
+    {.key = "note_streams", FLAG(BINADE_POOL_NOTE_STREAMS)},
+    {.key = "checked", FLAG(BINADE_POOL_CHECKED)},
+    {.key = "checked_fill", FLAG(BINADE_POOL_CHECKED_FILL)},
+    {.key = "checked_abort", FLAG(BINADE_POOL_CHECKED_ABORT)},
+    {.key = "checked_quiet", FLAG(BINADE_POOL_CHECKED_QUIET)},
+    {.key = "pass_through", FLAG(BINADE_POOL_PASS_THROUGH)},
+    {.key = "wait_ms",
+     FIELD(wait_ms),
+     .minimum = 1,
+     .maximum = UINT32_MAX,
+     .multiple_of = 1,
+     .takes_zero = true,
+     .accepted = "milliseconds from 0 to 4294967295"},
+    {.key = "limit",
+     FIELD(limit_bytes),
+     BYTES,
+     .minimum = PAGE_BYTES,
+     .multiple_of = 1,
+     .takes_zero = true,
+     .accepted = "0 and bytes from 2M to 1024G"},
+    {.key = "first_segment", FIELD(first_segment_bytes), SEGMENT_BYTES},
+    {.key = "largest_segment", FIELD(largest_segment_bytes), SEGMENT_BYTES},
+    {.key = "thread_cache", FIELD(thread_cache_bytes), CACHE_BYTES},
+    {.key = "cache", FIELD(cache_bytes), CACHE_BYTES},
+    {.key = "history",
+     FIELD(history_entries),
+     .minimum = 1,
+     .maximum = BINADE_HISTORY_ENTRIES_MAX,
+     .multiple_of = 1,
+     .takes_zero = true,
+     .takes_suffix = true,
+     .accepted = "entries from 0 to 1048576"},
+    {.key = "watermark",
+     FIELD(watermark_bytes),
+     BYTES,
+     .minimum = PAGE_BYTES,
+     .multiple_of = 1,
+     .takes_zero = true,
+     .accepted = "0 and bytes from 2M to 1024G"},
+    {.key = "quarantine", FIELD(quarantine_bytes), CACHE_BYTES},
+};
+
+/* A file, and no field of the options. */
+#define RECORD_KEY "record"
+#define RECORD_BIT (UINT32_C(1) << 31)
+
+#define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
+
+/* What only a checked pool does. */
+static const uint32_t checked_flags = BINADE_POOL_CHECKED_FILL |
+                                      BINADE_POOL_CHECKED_ABORT |
+                                      BINADE_POOL_CHECKED_QUIET;
+static const uint32_t known_flags =
+    BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
+    BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE | BINADE_POOL_NOTE_STREAMS |
+    BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_FILL | BINADE_POOL_CHECKED_ABORT |
+    BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH;
+
+/* The whole field; for a flag that is all flags. */
+static uint64_t field_of(const struct setting *setting,
+                         const binade_pool_options *options)
+{
+    const char *at = (const char *)options + setting->offset_bytes;
+    uint32_t narrow;
+    uint64_t wide;
+    if (setting->width_bytes == sizeof(narrow)) {
+        memcpy(&narrow, at, sizeof(narrow));
+        return narrow;
+    }
+    memcpy(&wide, at, sizeof(wide));
+    return wide;
+}
+
+static void set_value(const struct setting *setting, uint64_t value,
+                      binade_pool_options *options)
+{
+    char *at = (char *)options + setting->offset_bytes;
+    if (setting->flag) {
+        uint64_t others = field_of(setting, options) & ~(uint64_t)setting->flag;
+        value = others | (value ? setting->flag : 0);
+    }
+    uint32_t narrow = (uint32_t)value;
+    if (setting->width_bytes == sizeof(narrow))
+        memcpy(at, &narrow, sizeof(narrow));
+    else
+        memcpy(at, &value, sizeof(value));
+}
+
+static bool is_in_range(const struct setting *setting, uint64_t value)
+{
+    if (value == 0)
+        return setting->takes_zero;
+    return value >= setting->minimum && value <= setting->maximum &&
+           value % setting->multiple_of == 0;
+}
+
+/* Rule 1. */
+static binade_status take_struct(const binade_pool_options *given,
+                                 binade_pool_options *out)
+{
+    uint32_t size_bytes = given->struct_size;
+    if (size_bytes < FIRST_BYTES || size_bytes > STRUCT_BYTES_MAX) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "option struct_size is %" PRIu32
+                            "; accepted are %zu to %u",
+                            size_bytes, FIRST_BYTES, STRUCT_BYTES_MAX);
+    }
+    const char *bytes = (const char *)given;
+    for (size_t i = sizeof(*out); i < size_bytes; i++) {
+        if (bytes[i]) {
+            return binadei_fail(BINADE_E_INVALID,
+                                "an option that this library does not know is "
+                                "set: byte %zu of %" PRIu32
+                                "; accepted is 0 from byte %zu on",
+                                i, size_bytes, sizeof(*out));
+        }
+    }
+    memcpy(out, given, size_bytes < sizeof(*out) ? size_bytes : sizeof(*out));
+    out->struct_size = (uint32_t)sizeof(*out);
+    return BINADE_OK;
+}
+
+/* Rule 2, for the program's values. */
+static binade_status check_given(const binade_pool_options *options)
+{
+    if (options->flags & ~known_flags) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "option flags is 0x%" PRIx32
+                            "; accepted are the bits of 0x%" PRIx32,
+                            options->flags, known_flags);
+    }
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        uint64_t value = field_of(&settings[i], options);
+        if (!settings[i].flag && !is_in_range(&settings[i], value))
+            return binadei_fail(BINADE_E_INVALID,
+                                "option %s is %" PRIu64 "; accepted are %s",
+                                settings[i].field, value, settings[i].accepted);
+    }
+    return BINADE_OK;
+}
+
+static const struct setting *find_setting(struct binadei_word key)
+{
+    for (size_t i = 0; i < SETTING_COUNT; i++)
+        if (binadei_word_is(key, settings[i].key))
+            return &settings[i];
+    return NULL;
+}
+
+static binade_status refuse_key(struct binadei_word key)
+{
+    char names[512] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < SETTING_COUNT; i++) {
+        int written = snprintf(names + length, sizeof(names) - length, "%s%s",
+                               i ? ", " : "", settings[i].key);
+        if (written < 0 || (size_t)written >= sizeof(names) - length)
+            break;
+        length += (size_t)written;
+    }
+    return binadei_fail(BINADE_E_INVALID,
+                        "BINADE_CONF: key '%.*s' is not known; accepted are "
+                        "%s, " RECORD_KEY ", expose",
+                        BINADEI_WORD_SHOWN(key), names);
+}
+
+/* `seen` has a bit for each key that an entry before this one named. */
+static binade_status see(const struct binadei_conf_entry *entry, uint32_t bit,
+                         uint32_t *seen)
+{
+    if (*seen & bit) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "BINADE_CONF: key '%.*s' is given twice, again as "
+                            "'%.*s'; accepted is once",
+                            BINADEI_WORD_SHOWN(entry->key),
+                            BINADEI_WORD_SHOWN(entry->whole));
+    }
+    *seen |= bit;
+    return BINADE_OK;
+}
+
+static bool is_record(const struct binadei_conf_entry *entry)
+{
+    return binadei_word_is(entry->key, RECORD_KEY);
+}
+
+static binade_status apply_entry(const struct binadei_conf_entry *entry,
+                                 uint32_t *seen, binade_pool_options *options)
+{
+    if (is_record(entry))
+        return see(entry, RECORD_BIT, seen);
+    const struct setting *setting = find_setting(entry->key);
+    if (!setting)
+        return refuse_key(entry->key);
+    binade_status status =
+        see(entry, UINT32_C(1) << (setting - settings), seen);
+    if (status != BINADE_OK)
+        return status;
+    uint64_t value;
+    if (!binadei_word_number(entry->value, setting->takes_suffix, &value) ||
+        !is_in_range(setting, value))
+        return binadei_fail(
+            BINADE_E_INVALID, "BINADE_CONF: %s is '%.*s'; accepted are %s",
+            setting->key, BINADEI_WORD_SHOWN(entry->value), setting->accepted);
+    set_value(setting, value, options);
+    return BINADE_OK;
+}
+
+/* Rule 3, and rule 2 for the environment's values. */
+static binade_status apply_conf(const char *conf, binade_pool_options *options)
+{
+    struct binadei_conf_entry entry;
+    uint32_t seen = 0;
+    const char *text = conf;
+    if (!conf || !*conf)
+        return BINADE_OK;
+    for (;; text++) {
+        binade_status status = binadei_conf_take(&text, &entry);
+        if (status == BINADE_OK && !binadei_conf_is_for_hosts(&entry) &&
+            !binadei_conf_is_for_process(&entry))
+            status = apply_entry(&entry, &seen, options);
+        if (status != BINADE_OK)
+            return status;
+        if (*text == '\0')
+            break;
+    }
+    if (seen & RECORD_BIT && !options->history_entries)
+        options->history_entries = BINADEI_RECORD_ENTRIES;
+    return BINADE_OK;
+}
+
+bool binadei_options_record(const char *conf, struct binadei_word *out)
+{
+    struct binadei_conf_entry entry;
+    const char *text = conf;
+    if (!conf || !*conf)
+        return false;
+    for (;; text++) {
+        if (binadei_conf_take(&text, &entry) != BINADE_OK)
+            return false;
+        if (is_record(&entry)) {
+            *out = entry.value;
+            return true;
+        }
+        if (*text == '\0')
+            return false;
+    }
+}
+
+/* Rule 4, for flags. */
+static binade_status check_flags(uint32_t flags)
+{
+    if (flags & checked_flags && !(flags & BINADE_POOL_CHECKED))
+        return binadei_fail(BINADE_E_INVALID,
+                            "checked_fill, checked_abort and checked_quiet are "
+                            "without effect where checked is 0; accepted is 0");
+    if (!(flags & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH)))
+        return BINADE_OK;
+    if (flags & BINADE_POOL_EXPORTABLE)
+        return binadei_fail(BINADE_E_INVALID,
+                            "exportable is 1; accepted is 0 where checked or "
+                            "pass_through is 1");
+    return BINADE_OK;
+}
+
+/* Rule 4. By the names of the keys: a value may come from either place. */
+static binade_status check_together(const binade_pool_options *options)
+{
+    binade_status status = check_flags(options->flags);
+    if (status != BINADE_OK)
+        return status;
+    if (options->first_segment_bytes > options->largest_segment_bytes) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "first_segment is %" PRIu64
+                            " bytes; accepted is no more than largest_segment, "
+                            "%" PRIu64,
+                            options->first_segment_bytes,
+                            options->largest_segment_bytes);
+    }
+    if (options->limit_bytes &&
+        options->watermark_bytes > options->limit_bytes) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "watermark is %" PRIu64
+                            " bytes; accepted are 0 and no more than limit, "
+                            "%" PRIu64,
+                            options->watermark_bytes, options->limit_bytes);
+    }
+    if (options->cache_bytes == 0)
+        return BINADE_OK;
+    if (options->thread_cache_bytes == 0) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "cache is %" PRIu64
+                            " bytes, without effect where thread_cache is 0; "
+                            "accepted is 0",
+                            options->cache_bytes);
+    }
+    if (options->cache_bytes < options->thread_cache_bytes) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "cache is %" PRIu64
+                            " bytes; accepted are 0 and no less than "
+                            "thread_cache, %" PRIu64,
+                            options->cache_bytes, options->thread_cache_bytes);
+    }
+    return BINADE_OK;
+}
+
+binade_status binadei_options_resolve(const binade_pool_options *given,
+                                      const char *conf,
+                                      binade_pool_options *out)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    binade_status status = BINADE_OK;
+    if (given)
+        status = take_struct(given, &options);
+    if (status == BINADE_OK)
+        status = check_given(&options);
+    if (status == BINADE_OK)
+        status = apply_conf(conf, &options);
+    if (status == BINADE_OK)
+        status = check_together(&options);
+    if (status == BINADE_OK)
+        *out = options;
+    return status;
+}

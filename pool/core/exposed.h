@@ -1,0 +1,35 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * All pools of the process, for a thread that looks at them from outside. None
+ * is destroyed while it is being looked at: its end waits.
+ */
+#ifndef BINADE_POOL_CORE_EXPOSED_H_
+#define BINADE_POOL_CORE_EXPOSED_H_
+
+#include <stdint.h>
+
+#include "binade/types.h"
+
+struct binadei_pool_body;
+
+/* A pool's place in the list. The list's lock. */
+struct binadei_exposed {
+    struct binadei_pool_body *next;
+    struct binadei_pool_body *previous;
+    uint64_t id; /* from 1 on, never used again */
+};
+
+/* Puts a pool in; with a new id, if it has none. */
+void binadei_exposed_add(struct binadei_pool_body *body);
+/* Takes it out; waits for who looks at it, up to a second. */
+void binadei_exposed_remove(struct binadei_pool_body *body);
+
+typedef void binadei_look_fn(const struct binadei_pool_body *body,
+                             void *context);
+/* Calls `look` with the pool of the lowest id from `least` on. Its id, or 0 and
+ * no call: there is none. */
+uint64_t binadei_exposed_look(uint64_t least, binadei_look_fn *look,
+                              void *context);
+
+#endif

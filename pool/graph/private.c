@@ -1,0 +1,257 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The public side of private arenas: arguments, and the scopes' guard.
+ */
+#include "binade/private.h"
+
+#include "pool/base/failure.h"
+#include "pool/config/options.h"
+#include "pool/core/body.h"
+#include "pool/core/ops.h"
+#include "pool/core/recorded.h"
+#include "pool/graph/privates.h"
+#include "pool/graph/scopes.h"
+#include "pool/stream/guard.h"
+
+binade_status binade_private_create(binade_pool *pool, uint64_t limit_bytes,
+                                    binade_private *out)
+{
+    struct binadei_call call;
+    if (!out || (limit_bytes && limit_bytes < BINADEI_PAGE_BYTES))
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_private_create: out is NULL, or the limit "
+                            "below 2 MiB");
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_private_make(&call, limit_bytes, out);
+    binadei_call_leave(&call);
+    return status;
+}
+
+static binade_status no_arena(const char *why)
+{
+    (void)binadei_fail(BINADE_E_INVALID, "%s", why);
+    return BINADE_E_INVALID;
+}
+
+/* A call on the arena's pool. As of no pool, the number is looked up. */
+static binade_status begin(binade_private arena, binade_stream stream,
+                           struct binadei_call *call,
+                           struct binadei_private_ref *out)
+{
+    struct binadei_thread *thread;
+    binade_status status = binadei_thread_enter(&thread);
+    if (status != BINADE_OK)
+        return status;
+    struct binade_pool *pool = binadei_scope_pool(arena);
+    binadei_thread_leave(thread);
+    if (!pool)
+        return no_arena("no such private arena: it was released before, or its "
+                        "pool is gone");
+    status = binadei_begin(pool, stream, call);
+    if (status != BINADE_OK)
+        return status;
+    *out = (struct binadei_private_ref){
+        binadei_private_find(pool->body->privates, arena), arena};
+    if (out->arena)
+        return BINADE_OK;
+    binadei_call_end(call);
+    return no_arena("the number is of no private arena");
+}
+
+static binade_status release_scopes(struct binadei_call *call,
+                                    const struct binadei_private_ref *ref)
+{
+    struct binadei_scopes *scopes = call->pool->body->scopes;
+    binade_status status = BINADE_OK;
+    binade_scope scope;
+    while (status == BINADE_OK &&
+           (scope = binadei_scope_of_home(scopes, ref->arena)))
+        status = binadei_scope_release(call, scope);
+    return status;
+}
+
+binade_status binade_private_release(binade_private arena)
+{
+    struct binadei_call call;
+    struct binadei_private_ref ref;
+    binade_status status = begin(arena, BINADE_STREAM_ANY, &call, &ref);
+    if (status != BINADE_OK)
+        return status;
+    status = release_scopes(&call, &ref);
+    if (status == BINADE_OK)
+        status = binadei_private_end(&call, &ref);
+    binadei_call_end(&call);
+    return status;
+}
+
+/* The scope in which the call's stream captures, which must be one of the arena;
+ * 0: it does not capture. */
+static binade_status find_scope(struct binadei_call *call,
+                                const struct binadei_private_ref *ref,
+                                binade_scope *out)
+{
+    *out = 0;
+    if (!call->is_capturing)
+        return BINADE_OK;
+    binade_status status = binadei_scope_of(call, out);
+    if (status != BINADE_OK ||
+        (*out &&
+         binadei_scope_home(call->pool->body->scopes, *out) == ref->arena))
+        return status;
+    return binadei_fail(BINADE_E_CAPTURING,
+                        "the stream captures a graph, in no scope of this "
+                        "private arena: call binade_private_scope_begin()");
+}
+
+static binade_status take(struct binadei_call *call,
+                          const struct binadei_private_ref *ref,
+                          size_t size_bytes, binade_devptr *out)
+{
+    uint64_t limit_bytes = call->pool->body->limit_bytes;
+    binade_scope scope;
+    if (size_bytes > limit_bytes)
+        return binadei_fail(BINADE_E_TOO_LARGE,
+                            "%zu bytes: the pool never reserves more than %llu",
+                            size_bytes, (unsigned long long)limit_bytes);
+    binade_status status = find_scope(call, ref, &scope);
+    return status == BINADE_OK ? call->pool->body->ops->alloc_private(
+                                     call, ref, scope, size_bytes, out)
+                               : status;
+}
+
+static void note(const struct binadei_call *call, binade_status status,
+                 binade_devptr address, size_t size_bytes)
+{
+    const struct binadei_note note = {
+        .kind = BINADE_HISTORY_ALLOC,
+        .status = status,
+        .address = status == BINADE_OK ? address : 0,
+        .size_bytes = size_bytes,
+        .stream = call->stream,
+    };
+    binadei_note(call, &note);
+}
+
+binade_status binade_private_alloc(binade_private arena, size_t size_bytes,
+                                   binade_stream stream, binade_devptr *out)
+{
+    struct binadei_call call;
+    struct binadei_private_ref ref;
+    binade_devptr address = 0;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_private_alloc: out is NULL");
+    binade_status status = begin(arena, stream, &call, &ref);
+    if (status != BINADE_OK)
+        return status;
+    if (size_bytes)
+        status = take(&call, &ref, size_bytes, &address);
+    note(&call, status, address, size_bytes);
+    binadei_call_end(&call);
+    if (status == BINADE_OK)
+        *out = address;
+    return status;
+}
+
+binade_status binade_private_claim(binade_private arena, binade_devptr address,
+                                   size_t size_bytes, binade_stream stream)
+{
+    struct binadei_call call;
+    struct binadei_private_ref ref;
+    if (!size_bytes || size_bytes > BINADEI_CAPACITY_BYTES ||
+        address % BINADEI_GRAIN_BYTES) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_private_claim: %zu bytes at 0x%llx; "
+                            "accepted are at least 1, at a multiple of 512",
+                            size_bytes, address);
+    }
+    const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
+                                            size_bytes, 1, true};
+    binade_status status = begin(arena, stream, &call, &ref);
+    if (status != BINADE_OK)
+        return status;
+    status = ref.arena->is_account
+                 ? binadei_fail(BINADE_E_UNSUPPORTED,
+                                "in a pool that is checked or passes all "
+                                "through nothing can be claimed")
+                 : binadei_private_take_at(&call, &ref, address, &request);
+    note(&call, status, address, size_bytes);
+    binadei_call_end(&call);
+    return status;
+}
+
+binade_status binade_private_trim(binade_private arena, uint64_t *out_bytes)
+{
+    struct binadei_call call;
+    struct binadei_private_ref ref;
+    uint64_t bytes = 0;
+    binade_status status = begin(arena, BINADE_STREAM_DONE, &call, &ref);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_private_shrink(&call, &ref, &bytes);
+    binadei_call_end(&call);
+    if (status == BINADE_OK && out_bytes)
+        *out_bytes = bytes;
+    return status;
+}
+
+binade_status binade_private_stats(binade_private arena,
+                                   binade_private_info *out)
+{
+    struct binadei_call call;
+    struct binadei_private_ref ref;
+    binade_private_info info;
+    if (!out || out->struct_size < sizeof(*out)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_private_stats: out is NULL or its "
+                            "struct_size below %zu",
+                            sizeof(*out));
+    }
+    binade_status status = begin(arena, BINADE_STREAM_DONE, &call, &ref);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_private_fill(&ref, &info);
+    binadei_call_leave(&call);
+    if (status == BINADE_OK)
+        *out = info;
+    return status;
+}
+
+static binade_status open_scope(struct binadei_call *call,
+                                const struct binadei_private_ref *ref,
+                                binade_scope *out)
+{
+    binade_status status = binadei_private_begin_scope(call, ref);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_scope_open(call, ref->arena, out);
+    if (status == BINADE_OK) {
+        binadei_reclaim_before_capture(call);
+        binadei_guard_begin();
+        return status;
+    }
+    binadei_private_end_scope(ref->arena, 0);
+    binadei_private_drop_scope(call, ref->arena);
+    return status;
+}
+
+binade_status binade_private_scope_begin(binade_private arena,
+                                         binade_stream stream,
+                                         binade_scope *out)
+{
+    struct binadei_call call;
+    struct binadei_private_ref ref;
+    if (!out || !binadei_scope_may_capture(stream))
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_private_scope_begin: out is NULL, or not a "
+                            "stream that can capture");
+    binade_status status = begin(arena, stream, &call, &ref);
+    if (status != BINADE_OK)
+        return status;
+    status = open_scope(&call, &ref, out);
+    binadei_call_end(&call);
+    return status;
+}

@@ -1,0 +1,327 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What an arena serves. Memory comes into it by whole pages that are done. What a
+ * call needs besides (events, pages, waiting) it does between two looks under the
+ * lock.
+ */
+#include "pool/graph/privates.h"
+
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/base/step.h"
+#include "pool/cache/wait.h"
+#include "pool/core/body.h"
+#include "pool/graph/scopes.h"
+#include "pool/oom/ladder.h"
+
+#define NAP_NS 20000L
+#define NAP_MOST_NS 500000L
+
+/* --- what a call wants --- */
+
+struct want {
+    struct binadei_call *call;
+    const struct binadei_private_ref *ref;
+    const struct binadei_request *request;
+    struct binadei_private_key key;
+    enum binadei_private_side side;
+    bool may_wait;
+};
+
+static uint32_t pages_of(const struct want *want)
+{
+    return (uint32_t)((want->request->size.grains + BINADEI_PAGE_GRAINS - 1) /
+                      BINADEI_PAGE_GRAINS);
+}
+
+/* Lock held: a block begins there. */
+static binade_devptr hand_out(const struct want *want, binadei_grain start)
+{
+    struct binadei_private *arena = want->ref->arena;
+    struct binadei_engine *engine = want->call->engine;
+    binade_devptr address = binadei_address_of(engine->lookup, start);
+    binadei_mark_block(engine, start, want->request);
+    /* No cache takes it. */
+    binadei_buddy_set_class(engine->buddy, start,
+                            binadei_buddy_class(engine->buddy, start) |
+                                BINADEI_BYTE_SPECIAL);
+    binadei_note_stream(want->call, address);
+    arena->live_count++;
+    arena->live_bytes += want->request->size.grains * BINADEI_GRAIN_BYTES;
+    if (arena->live_bytes > arena->live_peak_bytes)
+        arena->live_peak_bytes = arena->live_bytes;
+    return address;
+}
+
+/* Lock held. 0: nothing in the half would do. */
+static binade_devptr take_here(const struct want *want)
+{
+    binadei_grain start;
+    return binadei_half_take(&want->ref->arena->halves[want->side], &want->key,
+                             want->request->size.grains, &start)
+               ? hand_out(want, start)
+               : 0;
+}
+
+/* A step that may have found a block: then `out` is not 0. */
+static binade_status look(const struct want *want, binade_devptr *out)
+{
+    binade_status status = binadei_private_enter(want->ref);
+    if (status != BINADE_OK)
+        return status;
+    *out = take_here(want);
+    binadei_private_leave(want->ref->arena);
+    return BINADE_OK;
+}
+
+/* --- growing --- */
+
+/* Lock held. The pages are the half's from now on; false: no memory. */
+static bool add(const struct want *want, binadei_page first,
+                uint32_t page_count)
+{
+    struct binadei_private *arena = want->ref->arena;
+    if (!binadei_half_add(&arena->halves[want->side], first, page_count))
+        return false;
+    binadei_private_set_marks(want->call->pool->body->privates, first,
+                              page_count,
+                              binadei_private_mark_of(arena, want->side));
+    if (first.index + page_count > arena->page_end)
+        arena->page_end = first.index + page_count;
+    return true;
+}
+
+/* Lock held. From the other half. */
+static binade_devptr borrow(const struct want *want)
+{
+    struct binadei_private *arena = want->ref->arena;
+    unsigned other = BINADEI_PRIVATE_SIDES - 1 - want->side;
+    uint32_t page_count = pages_of(want);
+    binadei_page first;
+    if (!binadei_private_may_lend(arena, other) ||
+        !binadei_half_remove(&arena->halves[other], page_count, &first))
+        return 0;
+    if (add(want, first, page_count))
+        return take_here(want);
+    binadei_buddy_add(arena->halves[other].done, first, page_count);
+    return 0;
+}
+
+/* The pool counts the pages of arenas as blocks in use: as one each, since they
+ * go back in other pieces than they come. */
+static void count_grant(struct binadei_call *call, uint32_t page_count)
+{
+    binadei_count(call->member, BINADEI_COUNT_ALLOCS, page_count - 1);
+}
+
+/* Pages that are done, and of no block. */
+static binade_status climb(const struct want *want, uint32_t page_count,
+                           binadei_page *out)
+{
+    struct binadei_call *call = want->call;
+    struct binadei_cache *pop = call->pop;
+    size_t bytes = page_count * BINADEI_PAGE_BYTES;
+    const struct binadei_request request = {binadei_size_of_bytes(bytes), bytes,
+                                            BINADEI_PAGE_GRAINS, true};
+    binade_devptr address = 0;
+    binadei_grain start = {0};
+    /* Whatever the stream freed outside of the arena is not. */
+    call->pop = call->member->done;
+    binade_status status =
+        binadei_climb(call, &request, want->may_wait, &address);
+    call->pop = pop;
+    if (status != BINADE_OK)
+        return status;
+    (void)binadei_grain_of(call->engine->lookup, address, &start);
+    (void)binadei_buddy_end_class(call->engine->buddy, start);
+    count_grant(call, page_count);
+    *out = binadei_page_of_grain(start);
+    return BINADE_OK;
+}
+
+/* Of pages that came from the pool. False: they are not the arena's, for want of
+ * memory or because it is gone. */
+static bool take_new(const struct want *want, binadei_page first,
+                     uint32_t page_count, binade_devptr *out,
+                     binade_status *out_status)
+{
+    struct binadei_private *arena = want->ref->arena;
+    *out_status = binadei_private_enter(want->ref);
+    if (*out_status != BINADE_OK)
+        return false;
+    bool is_added = add(want, first, page_count);
+    if (is_added)
+        *out = take_here(want);
+    else
+        arena->reserved_bytes -= page_count * (uint64_t)BINADEI_PAGE_BYTES;
+    if (arena->reserved_bytes > arena->reserved_peak_bytes)
+        arena->reserved_peak_bytes = arena->reserved_bytes;
+    binadei_private_leave(arena);
+    if (!*out)
+        *out_status = binadei_private_no_memory();
+    return is_added;
+}
+
+static binade_status grow(const struct want *want, binade_devptr *out)
+{
+    struct binadei_private *arena = want->ref->arena;
+    uint32_t page_count = pages_of(want);
+    uint64_t bytes = page_count * (uint64_t)BINADEI_PAGE_BYTES;
+    binadei_page first;
+    binade_status status = binadei_private_enter(want->ref);
+    if (status != BINADE_OK)
+        return status;
+    *out = borrow(want);
+    if (!*out)
+        status = binadei_private_reserve(arena, bytes);
+    binadei_private_leave(arena);
+    if (*out || status != BINADE_OK)
+        return status;
+    status = climb(want, page_count, &first);
+    BINADEI_STEP("private.climbed");
+    if (status == BINADE_OK) {
+        if (!take_new(want, first, page_count, out, &status))
+            binadei_private_give_pages(want->call, first, page_count);
+        return status;
+    }
+    if (binadei_private_enter(want->ref) == BINADE_OK) {
+        arena->reserved_bytes -= bytes;
+        binadei_private_leave(arena);
+    }
+    return status;
+}
+
+/* --- taking --- */
+
+static bool is_short(binade_status status)
+{
+    return status == BINADE_E_BUDGET || status == BINADE_E_NO_DEVICE_MEMORY ||
+           status == BINADE_E_NO_PINNED_MEMORY;
+}
+
+static bool is_waiting(const struct binadei_private_ref *ref)
+{
+    bool is_any = false;
+    if (binadei_private_enter(ref) != BINADE_OK)
+        return false;
+    for (unsigned i = 0; i < BINADEI_PRIVATE_SIDES; i++)
+        is_any |= binadei_half_is_waiting(&ref->arena->halves[i]);
+    binadei_private_leave(ref->arena);
+    return is_any;
+}
+
+/* Growing was refused: what was freed in the arena may be done soon. In a capture
+ * no event can be recorded that would say so. */
+static binade_status wait(const struct want *want, binade_status refused,
+                          binade_devptr *out)
+{
+    struct binadei_call *call = want->call;
+    uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
+    uint64_t end_ns = binadei_now_ns() + wait_ns;
+    long nap_ns = NAP_NS;
+    binade_status status = refused;
+    while (is_short(status) && want->may_wait && !call->is_capturing &&
+           is_waiting(want->ref) && binadei_now_ns() < end_ns) {
+        binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
+        if (!binadei_private_poll(call, want->ref->arena, true))
+            continue;
+        binade_status looked = look(want, out);
+        if (looked != BINADE_OK || *out)
+            return looked;
+        status = grow(want, out);
+    }
+    return status;
+}
+
+static binade_status take(const struct want *want, binade_devptr *out)
+{
+    binade_status status = look(want, out);
+    if (status != BINADE_OK || *out)
+        return status;
+    if (binadei_private_poll(want->call, want->ref->arena, false))
+        status = look(want, out);
+    if (status != BINADE_OK || *out)
+        return status;
+    status = grow(want, out);
+    return status == BINADE_OK ? status : wait(want, status, out);
+}
+
+binade_status binadei_private_take(struct binadei_call *call,
+                                   const struct binadei_private_ref *ref,
+                                   binade_scope scope,
+                                   const struct binadei_request *request,
+                                   bool may_wait, binade_devptr *out)
+{
+    const struct want want = {.call = call,
+                              .ref = ref,
+                              .request = request,
+                              .key = {binadei_private_note_of(call), scope},
+                              .side = scope ? BINADEI_PRIVATE_GRAPHS
+                                            : BINADEI_PRIVATE_PLAIN,
+                              .may_wait = may_wait};
+    binade_devptr address = 0;
+    if (binadei_is_lost(call->pool))
+        return binadei_context_refuse(call->engine->home);
+    binade_status status = take(&want, &address);
+    if (status == BINADE_OK)
+        *out = address;
+    return status;
+}
+
+/* Lock held. Which half all these grains are of, or BINADEI_PRIVATE_SIDES. */
+static unsigned side_of(const struct want *want, binadei_grain start)
+{
+    const struct binadei_privates *privates = want->call->pool->body->privates;
+    uint64_t end = start.index + want->request->size.grains;
+    if (end > (uint64_t)BINADEI_PRIVATE_PAGES * BINADEI_PAGE_GRAINS)
+        return BINADEI_PRIVATE_SIDES;
+    uint32_t mark =
+        binadei_private_mark_at(privates, binadei_page_of_grain(start));
+    for (uint64_t at = start.index; at < end; at += BINADEI_PAGE_GRAINS)
+        if (binadei_private_mark_at(
+                privates, binadei_page_of_grain(binadei_grain_at(at))) != mark)
+            return BINADEI_PRIVATE_SIDES;
+    if (binadei_private_mark_at(
+            privates, binadei_page_of_grain(binadei_grain_at(end - 1))) != mark)
+        return BINADEI_PRIVATE_SIDES;
+    for (unsigned side = 0; side < BINADEI_PRIVATE_SIDES; side++)
+        if (mark == binadei_private_mark_of(want->ref->arena, side))
+            return side;
+    return BINADEI_PRIVATE_SIDES;
+}
+
+/* Lock held. */
+static binade_status claim(const struct want *want, binadei_grain start)
+{
+    struct binadei_private *arena = want->ref->arena;
+    unsigned side = side_of(want, start);
+    if (side == BINADEI_PRIVATE_SIDES)
+        return binadei_fail(BINADE_E_FOREIGN,
+                            "the bytes are not all of one half of the arena");
+    binade_status status = binadei_half_claim(&arena->halves[side], start,
+                                              want->request->size.grains);
+    if (status == BINADE_OK)
+        (void)hand_out(want, start);
+    return status;
+}
+
+binade_status binadei_private_take_at(struct binadei_call *call,
+                                      const struct binadei_private_ref *ref,
+                                      binade_devptr address,
+                                      const struct binadei_request *request)
+{
+    const struct want want = {.call = call, .ref = ref, .request = request};
+    binadei_grain start;
+    if (binadei_is_lost(call->pool))
+        return binadei_context_refuse(call->engine->home);
+    if (!binadei_grain_of(call->engine->lookup, address, &start))
+        return binadei_fail(BINADE_E_FOREIGN,
+                            "address 0x%llx is not of this pool", address);
+    binade_status status = binadei_private_enter(ref);
+    if (status != BINADE_OK)
+        return status;
+    status = claim(&want, start);
+    binadei_private_leave(ref->arena);
+    return status;
+}

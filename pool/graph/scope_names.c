@@ -1,0 +1,70 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The numbers of all scopes of the process, and their pools. A caller's number
+ * is looked up here and not followed, so that it may be that of a scope, or of a
+ * pool, that is gone. A pool's handle outlives the pool.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "pool/graph/scopes.h"
+
+#define BUCKETS 64U
+
+struct name {
+    struct name *next;
+    binade_scope number;
+    struct binade_pool *pool;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct name *buckets[BUCKETS]; /* the lock */
+/* relaxed: only that each is given once. */
+static _Atomic binade_scope last_number;
+
+binade_scope binadei_scope_next_number(void)
+{
+    return atomic_fetch_add_explicit(&last_number, 1, memory_order_relaxed) + 1;
+}
+
+/* Lock held. */
+static struct name **find(binade_scope number)
+{
+    struct name **at = &buckets[number % BUCKETS];
+    while (*at && (*at)->number != number)
+        at = &(*at)->next;
+    return at;
+}
+
+bool binadei_scope_name(binade_scope number, struct binade_pool *pool)
+{
+    struct name *name = malloc(sizeof(*name));
+    if (!name)
+        return false;
+    *name = (struct name){NULL, number, pool};
+    pthread_mutex_lock(&lock);
+    *find(number) = name;
+    pthread_mutex_unlock(&lock);
+    return true;
+}
+
+void binadei_scope_unname(binade_scope number)
+{
+    pthread_mutex_lock(&lock);
+    struct name **at = find(number);
+    struct name *name = *at;
+    if (name)
+        *at = name->next;
+    pthread_mutex_unlock(&lock);
+    free(name);
+}
+
+struct binade_pool *binadei_scope_pool(binade_scope number)
+{
+    pthread_mutex_lock(&lock);
+    const struct name *name = *find(number);
+    struct binade_pool *pool = name ? name->pool : NULL;
+    pthread_mutex_unlock(&lock);
+    return pool;
+}

@@ -1,0 +1,148 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The blocks that scopes keep, by address, and for each scope in two lists:
+ * those that are in use, and those that were freed.
+ */
+#include <stdlib.h>
+
+#include "pool/graph/scopes.h"
+
+#define FIRST_BUCKETS 64U
+
+static size_t bucket_of(binade_devptr address, size_t bucket_count)
+{
+    uint64_t mixed =
+        address / BINADEI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
+    return (size_t)(mixed >> 32) & (bucket_count - 1);
+}
+
+struct binadei_scope_block **
+binadei_scope_block_at(const struct binadei_scopes *scopes,
+                       binade_devptr address)
+{
+    struct binadei_scope_block **at =
+        &scopes->buckets[bucket_of(address, scopes->bucket_count)];
+    while (*at && (*at)->address != address)
+        at = &(*at)->next;
+    return at;
+}
+
+static void rehash(struct binadei_scopes *scopes,
+                   struct binadei_scope_block **buckets, size_t bucket_count)
+{
+    for (size_t i = 0; i < scopes->bucket_count; i++) {
+        while (scopes->buckets[i]) {
+            struct binadei_scope_block *block = scopes->buckets[i];
+            size_t to = bucket_of(block->address, bucket_count);
+            scopes->buckets[i] = block->next;
+            block->next = buckets[to];
+            buckets[to] = block;
+        }
+    }
+}
+
+bool binadei_scopes_reserve(struct binadei_scopes *scopes)
+{
+    /* relaxed: the lock is held. */
+    size_t count =
+        atomic_load_explicit(&scopes->block_count, memory_order_relaxed);
+    if (scopes->bucket_count && count < scopes->bucket_count)
+        return true;
+    size_t bucket_count =
+        scopes->bucket_count ? 2 * scopes->bucket_count : FIRST_BUCKETS;
+    struct binadei_scope_block **buckets =
+        calloc(bucket_count, sizeof(struct binadei_scope_block *));
+    /* Longer chains will do. */
+    if (!buckets)
+        return scopes->bucket_count != 0;
+    rehash(scopes, buckets, bucket_count);
+    free(scopes->buckets);
+    scopes->buckets = buckets;
+    scopes->bucket_count = bucket_count;
+    return true;
+}
+
+/* Lock held, as for the next three. */
+static struct binadei_scope_block **
+list_of(struct binadei_scope *scope, const struct binadei_scope_block *block)
+{
+    return block->is_freed ? &scope->freed : &scope->live;
+}
+
+static void list(struct binadei_scope *scope, struct binadei_scope_block *block)
+{
+    struct binadei_scope_block **first = list_of(scope, block);
+    block->previous_listed = NULL;
+    block->next_listed = *first;
+    if (*first)
+        (*first)->previous_listed = block;
+    *first = block;
+}
+
+static void unlist(struct binadei_scope *scope,
+                   const struct binadei_scope_block *block)
+{
+    if (block->previous_listed)
+        block->previous_listed->next_listed = block->next_listed;
+    else
+        *list_of(scope, block) = block->next_listed;
+    if (block->next_listed)
+        block->next_listed->previous_listed = block->previous_listed;
+}
+
+void binadei_scope_block_set_freed(struct binadei_scope_block *block,
+                                   bool is_freed)
+{
+    unlist(block->scope, block);
+    block->is_freed = is_freed;
+    list(block->scope, block);
+}
+
+void binadei_scope_block_add(struct binadei_scopes *scopes,
+                             struct binadei_scope *scope,
+                             struct binadei_scope_block *block)
+{
+    struct binadei_scope_block **at =
+        binadei_scope_block_at(scopes, block->address);
+    block->next = *at;
+    *at = block;
+    block->scope = scope;
+    list(scope, block);
+    /* relaxed: the lock is held. */
+    atomic_fetch_add_explicit(&scopes->block_count, 1, memory_order_relaxed);
+    (void)binadei_scopes_reserve(scopes);
+}
+
+void binadei_scope_block_remove(struct binadei_scopes *scopes,
+                                struct binadei_scope *scope,
+                                struct binadei_scope_block *block)
+{
+    *binadei_scope_block_at(scopes, block->address) = block->next;
+    unlist(scope, block);
+    /* relaxed: the lock is held. */
+    atomic_fetch_sub_explicit(&scopes->block_count, 1, memory_order_relaxed);
+}
+
+static void add_to(struct binadei_exported_list *list,
+                   const struct binadei_scope_block *block)
+{
+    for (; block; block = block->next_listed) {
+        if (list->count < list->capacity)
+            list->blocks[list->count] =
+                (struct binadei_exported){block->address, block->is_freed};
+        list->count++;
+    }
+}
+
+void binadei_scopes_list(struct binadei_scopes *scopes,
+                         struct binadei_exported_list *out)
+{
+    pthread_mutex_lock(&scopes->lock);
+    for (const struct binadei_scope *scope = scopes->first; scope;
+         scope = scope->next) {
+        add_to(out, scope->live);
+        add_to(out, scope->freed);
+    }
+    pthread_mutex_unlock(&scopes->lock);
+}

@@ -1,0 +1,293 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Each callback has a number, counted up. A round calls those whose numbers are
+ * below the one that would have come next when the round began, in order; so
+ * what a callback registers waits for the next round, and what one removes is
+ * just not found any more.
+ */
+#include "pool/oom/callbacks.h"
+
+#include <stdlib.h>
+
+#include "binade/oom.h"
+#include "pool/base/cancel.h"
+#include "pool/base/failure.h"
+#include "pool/cache/gate.h"
+#include "pool/core/body.h"
+#include "pool/oom/climb.h"
+
+struct binadei_callback {
+    struct binadei_callback *next;
+    uint64_t number;
+    binade_oom_callback function;
+    void *user;
+    uint32_t running;   /* threads that are in it */
+    uint32_t is_wanted; /* by who removes it: nobody may begin it any more */
+};
+
+void binadei_callbacks_init(struct binadei_callbacks *callbacks)
+{
+    pthread_mutex_init(&callbacks->lock, NULL);
+    pthread_cond_init(&callbacks->returned, NULL);
+}
+
+void binadei_callbacks_fini(struct binadei_callbacks *callbacks)
+{
+    while (callbacks->first) {
+        struct binadei_callback *callback = callbacks->first;
+        callbacks->first = callback->next;
+        free(callback);
+    }
+    pthread_cond_destroy(&callbacks->returned);
+    pthread_mutex_destroy(&callbacks->lock);
+}
+
+static bool is_calling_back(const struct binadei_member *member)
+{
+    /* relaxed: asked by its own thread. */
+    return atomic_load_explicit(&member->is_calling_back, memory_order_relaxed);
+}
+
+/* Before the thread goes out, and after it is inside again. */
+static void set_calling_back(struct binadei_member *member, bool is_calling)
+{
+    /* OU.release: who sees that it ended sees that what was asked meanwhile was
+     * settled. */
+    atomic_store_explicit(&member->is_calling_back, is_calling,
+                          memory_order_release);
+}
+
+bool binadei_has_callbacks(const struct binadei_climb *climb)
+{
+    /* A callback's own allocations call none. */
+    return !is_calling_back(climb->call->member) &&
+           atomic_load_explicit(&climb->body->callbacks->count,
+                                memory_order_relaxed) != 0;
+}
+
+/* The next one of a round, which is running from now on; NULL: none is left. */
+static struct binadei_callback *begin_next(struct binadei_callbacks *callbacks,
+                                           uint64_t from, uint64_t end_number)
+{
+    pthread_mutex_lock(&callbacks->lock);
+    struct binadei_callback *callback = callbacks->first;
+    while (callback && (callback->number < from || callback->is_wanted))
+        callback = callback->next;
+    if (callback && callback->number >= end_number)
+        callback = NULL;
+    if (callback)
+        callback->running++;
+    pthread_mutex_unlock(&callbacks->lock);
+    return callback;
+}
+
+static void finish(struct binadei_callbacks *callbacks,
+                   struct binadei_callback *callback)
+{
+    pthread_mutex_lock(&callbacks->lock);
+    callback->running--;
+    pthread_cond_broadcast(&callbacks->returned);
+    pthread_mutex_unlock(&callbacks->lock);
+}
+
+static uint64_t next_number(struct binadei_callbacks *callbacks)
+{
+    pthread_mutex_lock(&callbacks->lock);
+    uint64_t number = callbacks->next_number;
+    pthread_mutex_unlock(&callbacks->lock);
+    return number;
+}
+
+/* The call is over while the callback runs, so that it may make calls of its
+ * own, and is begun anew: what it led to may have changed. The status of
+ * binadei_call_begin(). */
+static binade_status leave_and_call(struct binadei_climb *climb,
+                                    const struct binadei_callback *callback,
+                                    bool *out_has_freed)
+{
+    struct binadei_call *call = climb->call;
+    struct binadei_member *member = call->member;
+    struct binadei_call again;
+    struct binadei_thread *thread = call->thread;
+    int cancel_state = call->cancel_state;
+    set_calling_back(member, true);
+    /* relaxed: read by this thread; others only keep it. Set already where this
+     * is in another pool's callback. */
+    bool is_inner =
+        atomic_fetch_or_explicit(&thread->claim, BINADEI_CLAIM_BESIDE,
+                                 memory_order_relaxed) &
+        BINADEI_CLAIM_BESIDE;
+    /* The end restores it, but the allocation goes on. */
+    binadei_call_end(call);
+    (void)binadei_cancel_hold();
+    *out_has_freed = callback->function(call->pool, climb->request->size_bytes,
+                                        callback->user) != 0;
+    if (!is_inner)
+        atomic_fetch_and_explicit(&thread->claim, ~BINADEI_CLAIM_BESIDE,
+                                  memory_order_relaxed);
+    binade_status status = binadei_call_begin(call->pool, call->stream, &again);
+    if (status != BINADE_OK) {
+        /* So that it can be ended as any other. */
+        binadei_thread_reenter(call->thread);
+        binadei_operation_begin(call->member);
+        set_calling_back(member, false);
+        return status;
+    }
+    set_calling_back(member, false);
+    again.has_missed = true;
+    again.is_pressed = call->is_pressed;
+    again.cancel_state = cancel_state;
+    *call = again;
+    binadei_call_pass_gate(call);
+    return BINADE_OK;
+}
+
+/* Looks where the callback may have freed something: also with the source. */
+static bool search(struct binadei_climb *climb)
+{
+    struct binadei_call *call = climb->call;
+    (void)binadei_reclaim_idle(call);
+    (void)binadei_reclaim_own(call);
+    climb->refused_at_bytes = UINT64_MAX;
+    return binadei_take_last(call, climb->request, &climb->address) ||
+           binadei_grow_again(climb);
+}
+
+enum binadei_verdict binadei_call_back(struct binadei_climb *climb)
+{
+    struct binadei_callbacks *callbacks = climb->body->callbacks;
+    struct binadei_callback *callback;
+    uint64_t end_number = next_number(callbacks);
+    uint64_t number = 0;
+    while ((callback = begin_next(callbacks, number, end_number))) {
+        bool has_freed = false;
+        number = callback->number + 1;
+        binade_status status = leave_and_call(climb, callback, &has_freed);
+        finish(callbacks, callback);
+        climb->report.callback_calls++;
+        climb->report.callback_successes += has_freed;
+        if (status != BINADE_OK) {
+            climb->refusal = status;
+            return BINADEI_BROKEN;
+        }
+        if (has_freed && search(climb))
+            return BINADEI_FOUND;
+    }
+    return BINADEI_EXHAUSTED;
+}
+
+/* Lock held. The link to it, or to NULL. */
+static struct binadei_callback **find(struct binadei_callbacks *callbacks,
+                                      binade_oom_callback function,
+                                      const void *user)
+{
+    struct binadei_callback **at = &callbacks->first;
+    while (*at && ((*at)->function != function || (*at)->user != user ||
+                   (*at)->is_wanted))
+        at = &(*at)->next;
+    return at;
+}
+
+static binade_status add(struct binadei_callbacks *callbacks,
+                         binade_oom_callback function, void *user)
+{
+    struct binadei_callback *callback = calloc(1, sizeof(*callback));
+    if (!callback)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for a callback");
+    callback->function = function;
+    callback->user = user;
+    pthread_mutex_lock(&callbacks->lock);
+    bool is_new = !*find(callbacks, function, user);
+    if (is_new) {
+        struct binadei_callback **last = &callbacks->first;
+        while (*last)
+            last = &(*last)->next;
+        *last = callback;
+        callback->number = callbacks->next_number++;
+        atomic_fetch_add_explicit(&callbacks->count, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&callbacks->lock);
+    if (is_new)
+        return BINADE_OK;
+    free(callback);
+    return binadei_fail(BINADE_E_INVALID,
+                        "the callback is registered with this user already");
+}
+
+/* Lock held; unlinked, and nobody is in it. */
+static void unlink_callback(struct binadei_callbacks *callbacks,
+                            struct binadei_callback *callback)
+{
+    struct binadei_callback **at = &callbacks->first;
+    while (*at != callback)
+        at = &(*at)->next;
+    *at = callback->next;
+    atomic_fetch_sub_explicit(&callbacks->count, 1, memory_order_relaxed);
+}
+
+static binade_status remove_callback(struct binadei_callbacks *callbacks,
+                                     binade_oom_callback function,
+                                     const void *user, bool may_wait)
+{
+    pthread_mutex_lock(&callbacks->lock);
+    struct binadei_callback *callback = *find(callbacks, function, user);
+    bool is_in_use = callback && callback->running && !may_wait;
+    if (callback && !is_in_use) {
+        callback->is_wanted = 1;
+        while (callback->running)
+            pthread_cond_wait(&callbacks->returned, &callbacks->lock);
+        unlink_callback(callbacks, callback);
+    }
+    pthread_mutex_unlock(&callbacks->lock);
+    if (!callback)
+        return binadei_fail(BINADE_E_INVALID,
+                            "the callback is not registered with this user");
+    if (is_in_use)
+        return binadei_fail(BINADE_E_BUSY,
+                            "the callback is running, and a callback may not "
+                            "wait for it");
+    free(callback);
+    return BINADE_OK;
+}
+
+/* What both check; `out_is_inside`: this thread is inside a callback. */
+static binade_status check(binade_pool *pool, binade_oom_callback function,
+                           bool *out_is_inside)
+{
+    struct binadei_call call;
+    if (!function)
+        return binadei_fail(BINADE_E_INVALID, "the callback is NULL");
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    *out_is_inside = is_calling_back(call.member);
+    binadei_call_leave(&call);
+    return BINADE_OK;
+}
+
+binade_status binade_pool_add_oom_callback(binade_pool *pool,
+                                           binade_oom_callback callback,
+                                           void *user)
+{
+    bool is_inside = false;
+    binade_status status = check(pool, callback, &is_inside);
+    return status == BINADE_OK ? add(pool->body->callbacks, callback, user)
+                               : status;
+}
+
+binade_status binade_pool_remove_oom_callback(binade_pool *pool,
+                                              binade_oom_callback callback,
+                                              void *user)
+{
+    bool is_inside = false;
+    binade_status status = check(pool, callback, &is_inside);
+    if (status != BINADE_OK)
+        return status;
+    int cancel_state = binadei_cancel_hold();
+    status =
+        remove_callback(pool->body->callbacks, callback, user, !is_inside);
+    binadei_cancel_restore(cancel_state);
+    return status;
+}

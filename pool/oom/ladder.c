@@ -1,0 +1,462 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps, each counted. What gets memory for this caller alone comes before
+ * what costs others time: the program's callbacks and waiting for events are
+ * last, and giving segments back to the driver, which may stall the process, is
+ * only for when it refuses to give more.
+ *
+ * Others have their hits meanwhile, but for the blocks that are taken out of
+ * their caches; while a climber waits that is once in a millisecond.
+ */
+#include "pool/oom/ladder.h"
+
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/cache/bounds.h"
+#include "pool/cache/gate.h"
+#include "pool/core/recorded.h"
+#include "pool/oom/climb.h"
+#include "pool/oom/watermark.h"
+#include "pool/stream/epoch.h"
+
+#define NAP_NS 20000L
+#define NAP_MOST_NS 1000000L
+#define LOOK_NAP_MOST_NS 10000000L
+#define GROW_TRIES 64
+/* Less than this part of what is reserved is little. */
+#define LITTLE_PART 32U
+/* How long a climber looks again because others are at work, at least, and
+ * waits for what they have in their caches, at most. */
+#define SETTLE_NS UINT64_C(200000000)
+#define LOOKS_MOST 1000U
+
+_Static_assert((int)BINADEI_LADDER_COUNTS ==
+                   (int)BINADEI_COUNT_LADDER_END - (int)BINADEI_COUNT_LADDER,
+               "a step has no count");
+
+static bool take(struct binadei_climb *climb)
+{
+    return binadei_take(climb->call, climb->request, &climb->address);
+}
+
+static bool take_last(struct binadei_climb *climb)
+{
+    return binadei_take_last(climb->call, climb->request, &climb->address);
+}
+
+typedef enum binadei_verdict step_fn(struct binadei_climb *climb);
+
+static enum binadei_verdict verdict_of(bool is_found)
+{
+    return is_found ? BINADEI_FOUND : BINADEI_EXHAUSTED;
+}
+
+/* Counts the step and what it gave to the buddy. */
+static enum binadei_verdict run(struct binadei_climb *climb, unsigned step,
+                                step_fn *function)
+{
+    struct binadei_member *member = climb->call->member;
+    binade_oom_step *counts = &climb->report.steps[step];
+    uint64_t before_bytes = member->given_bytes;
+    binadei_count(member, BINADEI_COUNT_LADDER + step, 1);
+    counts->tries++;
+    enum binadei_verdict verdict = function(climb);
+    counts->gave_bytes += member->given_bytes - before_bytes;
+    return verdict;
+}
+
+static bool is_found(struct binadei_climb *climb, unsigned step,
+                     step_fn *function)
+{
+    return run(climb, step, function) == BINADEI_FOUND;
+}
+
+static enum binadei_verdict finished_batches(struct binadei_climb *climb)
+{
+    if (binadei_reclaim_done(climb->call) && take(climb))
+        return BINADEI_FOUND;
+    return verdict_of(climb->may_wait &&
+                      binadei_reclaim_synchronise(climb->call) && take(climb));
+}
+
+static void note(const struct binadei_climb *climb, binade_history_kind kind,
+                 binade_status status, uint64_t bytes)
+{
+    const struct binadei_note note = {
+        .kind = kind, .status = status, .size_bytes = bytes};
+    binadei_note(climb->call, &note);
+}
+
+static uint64_t needed_bytes(const struct binadei_climb *climb)
+{
+    return climb->request->size.grains * BINADEI_GRAIN_BYTES;
+}
+
+/* Outside of operations: it waits for other growers, and for the source. */
+static binade_status grow_once(struct binadei_climb *climb)
+{
+    uint64_t bytes = needed_bytes(climb);
+    struct binadei_segments *segments = climb->body->segments;
+    uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
+    binadei_operation_end(climb->call->member);
+    binade_status status = climb->may_wait
+                               ? binadei_segments_grow(segments, bytes)
+                               : binadei_segments_try_grow(segments, bytes);
+    binadei_call_resume(climb->call);
+    if (climb->may_wait)
+        binadei_call_pass_gate(climb->call);
+    uint64_t after_bytes = binadei_segments_reserved_bytes(segments);
+    uint64_t more_bytes =
+        after_bytes > before_bytes ? after_bytes - before_bytes : 0;
+    if (status == BINADE_OK)
+        climb->report.steps[BINADE_OOM_GROW].gave_bytes += more_bytes;
+    climb->refused_at_bytes = before_bytes;
+    note(climb, BINADE_HISTORY_GROW, status,
+         status == BINADE_OK ? more_bytes : bytes);
+    return status;
+}
+
+/* Until the source refuses: others may take what was added. */
+static enum binadei_verdict grow(struct binadei_climb *climb)
+{
+    for (unsigned i = 0; i < GROW_TRIES; i++) {
+        climb->refusal = grow_once(climb);
+        if (climb->refusal != BINADE_OK)
+            return BINADEI_EXHAUSTED;
+        if (take(climb))
+            return BINADEI_FOUND;
+    }
+    return BINADEI_EXHAUSTED;
+}
+
+bool binadei_may_grow(const struct binadei_climb *climb)
+{
+    return climb->refusal == BINADE_OK ||
+           binadei_segments_reserved_bytes(climb->body->segments) <
+               climb->refused_at_bytes;
+}
+
+bool binadei_grow_again(struct binadei_climb *climb)
+{
+    return binadei_may_grow(climb) && is_found(climb, BINADE_OOM_GROW, grow);
+}
+
+/* The calling thread's, and what threads share. */
+static enum binadei_verdict own_cache(struct binadei_climb *climb)
+{
+    (void)binadei_reclaim_own(climb->call);
+    /* What was on its way out may wait for no event, but for all work. */
+    if (climb->may_wait)
+        (void)binadei_reclaim_synchronise(climb->call);
+    return verdict_of(take_last(climb));
+}
+
+static enum binadei_verdict orphans(struct binadei_climb *climb)
+{
+    if (!binadei_reclaim_orphans(climb->call))
+        return BINADEI_EXHAUSTED;
+    (void)binadei_reclaim_done(climb->call);
+    if (climb->may_wait)
+        (void)binadei_reclaim_synchronise(climb->call);
+    return verdict_of(take_last(climb));
+}
+
+static enum binadei_verdict idle_threads(struct binadei_climb *climb)
+{
+    if (!binadei_reclaim_idle(climb->call))
+        return BINADEI_EXHAUSTED;
+    (void)binadei_reclaim_done(climb->call);
+    if (climb->may_wait)
+        (void)binadei_reclaim_synchronise(climb->call);
+    return verdict_of(take_last(climb));
+}
+
+static enum binadei_verdict trim(struct binadei_climb *climb)
+{
+    uint64_t trimmed_bytes;
+    binade_status status =
+        binadei_segments_trim(climb->body->segments, 0, &trimmed_bytes);
+    note(climb, BINADE_HISTORY_TRIM, status, trimmed_bytes);
+    climb->report.steps[BINADE_OOM_TRIM].gave_bytes += trimmed_bytes;
+    return trimmed_bytes ? run(climb, BINADE_OOM_GROW, grow)
+                         : BINADEI_EXHAUSTED;
+}
+
+static enum binadei_verdict hand_over(struct binadei_climb *climb)
+{
+    return verdict_of(
+        binadei_hand_over(climb->call, climb->request, &climb->address));
+}
+
+static uint64_t wait_ns(const struct binadei_climb *climb)
+{
+    return climb->body->options.wait_ms * UINT64_C(1000000);
+}
+
+/* While anything is out that may come back, and as long as the option says. */
+static bool may_wait_on(const struct binadei_climb *climb)
+{
+    return binadei_epochs_are_pending(&climb->body->engine->streams) &&
+           binadei_now_ns() < climb->wait_end_ns;
+}
+
+/* What became whole goes back to the source, which may give it in one piece. */
+static bool is_regrown(struct binadei_climb *climb)
+{
+    return binadei_segments_can_trim(climb->body->segments) &&
+           is_found(climb, BINADE_OOM_TRIM, trim);
+}
+
+/* Asks each event and each stream once. What could not be recorded before may be
+ * by now, and others may have given what this thread never saw. */
+static bool is_over_for(struct binadei_climb *climb)
+{
+    struct binadei_call *call = climb->call;
+    bool is_more = binadei_reclaim_idle_at_times(call);
+    is_more |= binadei_reclaim_own(call);
+    is_more |= binadei_reclaim_idle_streams(call);
+    return (is_more ? take_last(climb) : take(climb)) || is_regrown(climb);
+}
+
+/* Where the pool may not wait at all, it asks. */
+static enum binadei_verdict wait_for_events(struct binadei_climb *climb)
+{
+    long nap_ns = NAP_NS;
+    while (!is_over_for(climb)) {
+        if (!may_wait_on(climb))
+            return BINADEI_EXHAUSTED;
+        binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
+    }
+    return BINADEI_FOUND;
+}
+
+/* Until others were seen at rest, or for long enough. */
+static enum binadei_verdict last_looks(struct binadei_climb *climb)
+{
+    uint64_t patience_ns = wait_ns(climb);
+    uint64_t end_ns =
+        binadei_now_ns() + (patience_ns < SETTLE_NS ? SETTLE_NS : patience_ns);
+    long nap_ns = NAP_NS;
+    enum binadei_verdict verdict = binadei_last_look(climb);
+    for (unsigned i = 1; verdict == BINADEI_UNDECIDED && i < LOOKS_MOST &&
+                         binadei_now_ns() < end_ns;
+         i++) {
+        binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
+        verdict = take(climb) || is_regrown(climb) ? BINADEI_FOUND
+                                                   : binadei_last_look(climb);
+    }
+    climb->report.is_exact = verdict == BINADEI_EXHAUSTED;
+    if (verdict == BINADEI_UNDECIDED)
+        binadei_oom_look(climb);
+    return verdict;
+}
+
+/* What was seen last in other threads' caches, or freed and on no queue yet,
+ * comes to light when those threads make their next call. If they do not soon,
+ * they are idle. */
+static bool may_others_give(const struct binadei_climb *climb)
+{
+    const binade_oom_report *report = &climb->report;
+    return report->cached_others_bytes + report->retiring_bytes >=
+               climb->request->size.grains * BINADEI_GRAIN_BYTES &&
+           binadei_now_ns() < climb->others_end_ns;
+}
+
+static bool wait_and_look(struct binadei_climb *climb)
+{
+    long nap_ns = NAP_NS;
+    uint64_t now_ns = binadei_now_ns();
+    uint64_t patience_ns = wait_ns(climb);
+    climb->wait_end_ns = now_ns + patience_ns;
+    climb->others_end_ns =
+        now_ns + (patience_ns < SETTLE_NS ? patience_ns : SETTLE_NS);
+    for (;;) {
+        if (is_found(climb, BINADE_OOM_WAIT, wait_for_events) ||
+            is_found(climb, BINADE_OOM_LAST_LOOK, last_looks))
+            return true;
+        if (!may_wait_on(climb) && !may_others_give(climb))
+            return false;
+        /* Each look holds others up. */
+        binadei_call_nap(climb->call, &nap_ns, LOOK_NAP_MOST_NS);
+        if (take(climb))
+            return true;
+    }
+}
+
+static bool is_exhausted(binade_status status)
+{
+    return status == BINADE_E_NO_DEVICE_MEMORY ||
+           status == BINADE_E_NO_PINNED_MEMORY ||
+           status == BINADE_E_NO_HOST_MEMORY || status == BINADE_OK;
+}
+
+static binade_status fail(struct binadei_climb *climb)
+{
+    binadei_count(climb->call->member,
+                  BINADEI_COUNT_LADDER + (unsigned)BINADEI_LADDER_FAILED, 1);
+    binadei_count(climb->call->member, BINADEI_COUNT_OOMS, 1);
+    return binadei_oom_report(climb, climb->refusal == BINADE_OK
+                                         ? BINADE_E_NO_DEVICE_MEMORY
+                                         : climb->refusal);
+}
+
+static bool may_hand_over(const struct binadei_climb *climb)
+{
+    return (climb->body->options.flags & BINADE_POOL_REUSE_DEPENDENCIES) != 0;
+}
+
+/* What costs others time. */
+static binade_status climb_to_the_end(struct binadei_climb *climb)
+{
+    if (is_found(climb, BINADE_OOM_TRIM, trim) ||
+        (may_hand_over(climb) &&
+         is_found(climb, BINADE_OOM_HAND_OVER, hand_over)))
+        return BINADE_OK;
+    enum binadei_verdict verdict = BINADEI_EXHAUSTED;
+    if (binadei_has_callbacks(climb))
+        verdict = run(climb, BINADE_OOM_CALLBACKS, binadei_call_back);
+    if (verdict == BINADEI_BROKEN)
+        return climb->refusal;
+    return verdict == BINADEI_FOUND || wait_and_look(climb) ? BINADE_OK
+                                                            : fail(climb);
+}
+
+/* What any thread has free. Who needs that has too little for such caches. */
+static bool is_cached(struct binadei_climb *climb)
+{
+    climb->call->is_pressed = true;
+    binadei_bounds_shrink(climb->call->member);
+    return is_found(climb, BINADE_OOM_OWN_CACHE, own_cache) ||
+           is_found(climb, BINADE_OOM_ORPHANS, orphans) ||
+           is_found(climb, BINADE_OOM_IDLE_THREADS, idle_threads);
+}
+
+/* Growing was refused. */
+static binade_status climb_on(struct binadei_climb *climb)
+{
+    climb->begin_ns = binadei_now_ns();
+    binadei_count(climb->call->member, BINADEI_COUNT_RETRIES, 1);
+    if (is_cached(climb))
+        return BINADE_OK;
+    return climb->may_wait
+               ? climb_to_the_end(climb)
+               : binadei_fail(BINADE_E_BUSY,
+                              "%zu bytes: nothing is free without waiting",
+                              climb->request->size_bytes);
+}
+
+static enum binadei_verdict kept_back(struct binadei_climb *climb)
+{
+    (void)binadei_reclaim_own(climb->call);
+    return verdict_of(take(climb));
+}
+
+/* The thread's own caches. Where they gave little, the thread has less use of
+ * them without a segment more than that costs, and is not asked again until the
+ * pool has grown. */
+static bool is_kept_back(struct binadei_climb *climb)
+{
+    uint64_t reserved = binadei_segments_reserved_bytes(climb->body->segments);
+    struct binadei_member *member = climb->call->member;
+    if (member->poor_at_bytes == reserved)
+        return false;
+    uint64_t before_bytes = member->given_bytes;
+    bool is_there = is_found(climb, BINADE_OOM_OWN_CACHE, kept_back);
+    if (member->given_bytes - before_bytes < reserved / LITTLE_PART)
+        member->poor_at_bytes = reserved;
+    return is_there;
+}
+
+/* Past the watermark only if nobody's caches have anything. */
+static bool is_grown(struct binadei_climb *climb)
+{
+    bool is_free =
+        !binadei_watermark_is_exceeded_by(climb->body, needed_bytes(climb));
+    bool is_first = !binadei_segments_reserved_bytes(climb->body->segments);
+    if (is_free ? is_kept_back(climb) : is_cached(climb))
+        return true;
+    if (!is_found(climb, BINADE_OOM_GROW, grow))
+        return false;
+    if (is_free)
+        binadei_bounds_note_growth(climb->call->engine, is_first);
+    return true;
+}
+
+static __attribute__((noinline)) binade_status
+climb_up(struct binadei_call *call, const struct binadei_request *request,
+         bool may_wait, binade_devptr *out)
+{
+    struct binadei_climb climb = {.call = call,
+                                  .body = call->pool->body,
+                                  .request = request,
+                                  .may_wait = may_wait};
+    binade_status status = BINADE_OK;
+    atomic_uint *climber_count = &call->engine->climber_count;
+    /* relaxed: the operation's end, before it is outside, releases it. */
+    atomic_fetch_add_explicit(climber_count, 1, memory_order_relaxed);
+    if (!is_found(&climb, BINADE_OOM_FINISHED_BATCHES, finished_batches) &&
+        !is_grown(&climb))
+        status = is_exhausted(climb.refusal) || climb.refusal == BINADE_E_BUSY
+                     ? climb_on(&climb)
+                     : climb.refusal;
+    /* IN.release: the operation that this one is inside of began before. */
+    atomic_fetch_sub_explicit(climber_count, 1, memory_order_release);
+    if (status == BINADE_OK)
+        *out = climb.address;
+    return status;
+}
+
+/* The context was found lost while a block of it was looked for. */
+static binade_status give_lost(struct binadei_call *call, binade_devptr address)
+{
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK)
+        status = binadei_put(call, &block, address);
+    return status == BINADE_OK ? binadei_context_refuse(call->engine->home)
+                               : status;
+}
+
+static binade_status climb(struct binadei_call *call,
+                           const struct binadei_request *request, bool may_wait,
+                           binade_devptr *out)
+{
+    call->may_wait = may_wait;
+    if (may_wait) {
+        binadei_call_pass_gate(call);
+        binadei_reclaim_own_stream(call);
+        binadei_reclaim_resting(call);
+    } else if (!binadei_gate_is_open(call->engine)) {
+        return binadei_fail(BINADE_E_BUSY,
+                            "%zu bytes: another thread searches for the last "
+                            "time",
+                            request->size_bytes);
+    }
+    binadei_reclaim_some_orphans(call);
+    binade_status status = BINADE_OK;
+    if (binadei_take(call, request, out))
+        binadei_bounds_stay_calm(call->member);
+    else
+        status = climb_up(call, request, may_wait, out);
+    /* What was never allocated is neither hit nor miss. */
+    if (status != BINADE_OK && call->has_missed)
+        binadei_count(call->member, BINADEI_COUNT_MISSES, (uint64_t)-1);
+    return status;
+}
+
+binade_status binadei_climb(struct binadei_call *call,
+                            const struct binadei_request *request,
+                            bool may_wait, binade_devptr *out)
+{
+    binade_devptr address = 0;
+    if (binadei_is_lost(call->pool))
+        return binadei_context_refuse(call->engine->home);
+    binade_status status = climb(call, request, may_wait, &address);
+    if (status != BINADE_OK)
+        return status;
+    if (binadei_is_lost(call->pool))
+        return give_lost(call, address);
+    *out = address;
+    return BINADE_OK;
+}

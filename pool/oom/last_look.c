@@ -1,0 +1,151 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The one place that may say that memory is exhausted: see pool/cache/gate.h.
+ * What the gate holds back is other threads' allocations that are no hits, and
+ * trims; frees go on. As what a thread holds is finite, so are the frees that
+ * can disturb a look, and the gate stays closed until one is undisturbed.
+ */
+#include <sched.h>
+
+#include "pool/base/clock.h"
+#include "pool/cache/gate.h"
+#include "pool/oom/climb.h"
+
+/* How long the gate is closed at most, give or take a look: for operations that
+ * were inside, whose threads may have to wait for a processor. */
+#define CLOSED_NS UINT64_C(20000000)
+#define YIELDS 64U
+#define NAP_NS 50000L
+#define NAP_MOST_NS 500000L
+/* After a look the gate stays open for so many times as long as it was closed,
+ * so that who is refused memory does not stop those who are served. */
+#define OPEN_FOR_CLOSED 3U
+/* How long one waits for that, at most: others' looks may come first. */
+#define TURN_NS UINT64_C(200000000)
+
+/* Returns whether all others were outside at one moment after the gate closed,
+ * and the sum of operations then. */
+static bool wait_for_rest(const struct binadei_call *call, uint64_t end_ns,
+                          uint64_t *out_sum)
+{
+    for (unsigned i = 0;
+         !binadei_operations_are_over(call->engine, call->member, out_sum);
+         i++) {
+        if (binadei_now_ns() >= end_ns)
+            return false;
+        if (i < YIELDS)
+            (void)sched_yield();
+        else
+            binadei_nap(NAP_NS);
+    }
+    return true;
+}
+
+static bool search(struct binadei_climb *climb)
+{
+    struct binadei_call *call = climb->call;
+    (void)binadei_reclaim_orphans(call);
+    (void)binadei_reclaim_own(call);
+    (void)binadei_reclaim_idle(call);
+    (void)binadei_reclaim_done(call);
+    if (climb->may_wait)
+        (void)binadei_reclaim_idle_streams(call);
+    return binadei_take_last(call, climb->request, &climb->address);
+}
+
+/* Whether all were outside, and nothing was moved since the sum was `before`. */
+static bool is_undisturbed(const struct binadei_call *call, uint64_t before)
+{
+    uint64_t after;
+    /* IN: where the search found a word empty because somebody inside moved what
+     * was in it, the next look finds that one's counter moved. The search reads
+     * words relaxed, so this is what acquires from the mover's swap. */
+    atomic_thread_fence(memory_order_acquire);
+    return binadei_operations_are_over(call->engine, call->member, &after) &&
+           before == after;
+}
+
+/* One look behind the closed gate. */
+static enum binadei_verdict look(struct binadei_climb *climb, uint64_t end_ns)
+{
+    const struct binadei_call *call = climb->call;
+    uint64_t postponed = call->member->postponed;
+    uint64_t before;
+    bool is_resting = wait_for_rest(call, end_ns, &before);
+    if (search(climb))
+        return BINADEI_FOUND;
+    if (is_resting && is_undisturbed(call, before) &&
+        !binadei_may_grow(climb) && call->member->postponed == postponed &&
+        /* What is whole by now must have gone back and been asked for again. */
+        !binadei_segments_can_trim(climb->body->segments)) {
+        /* The report is of the same moment, or there is another look. */
+        binadei_oom_look(climb);
+        if (is_undisturbed(call, before))
+            return BINADEI_EXHAUSTED;
+    }
+    return BINADEI_UNDECIDED;
+}
+
+/* Waits until the gate may be closed. Returns whether memory was free first. */
+static bool is_found_before_turn(struct binadei_climb *climb,
+                                 uint64_t turn_end_ns)
+{
+    const _Atomic uint64_t *next_look_ns = &climb->call->engine->next_look_ns;
+    long nap_ns = NAP_NS;
+    uint64_t now_ns = binadei_now_ns();
+    /* relaxed: advice. */
+    while (now_ns < turn_end_ns &&
+           now_ns < atomic_load_explicit(next_look_ns, memory_order_relaxed)) {
+        binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
+        if (binadei_take(climb->call, climb->request, &climb->address))
+            return true;
+        now_ns = binadei_now_ns();
+    }
+    return false;
+}
+
+/* Returns whether memory was free before the gate could be closed. */
+static bool is_found_before_close(struct binadei_climb *climb,
+                                  uint64_t *out_ticket)
+{
+    uint64_t turn_end_ns = binadei_now_ns() + TURN_NS;
+    for (;;) {
+        if (is_found_before_turn(climb, turn_end_ns))
+            return true;
+        if (binadei_gate_try_close(climb->call->engine, out_ticket))
+            return false;
+        binadei_call_pass_gate(climb->call);
+    }
+}
+
+/* False: somebody else opened it before. */
+static bool open_gate(struct binadei_engine *engine, uint64_t ticket,
+                      uint64_t closed_at_ns)
+{
+    uint64_t now_ns = binadei_now_ns();
+    /* relaxed: advice. */
+    atomic_store_explicit(&engine->next_look_ns,
+                          now_ns + OPEN_FOR_CLOSED * (now_ns - closed_at_ns),
+                          memory_order_relaxed);
+    return binadei_gate_open(engine, ticket);
+}
+
+enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
+{
+    struct binadei_call *call = climb->call;
+    uint64_t ticket;
+    if (binadei_grow_again(climb) || is_found_before_close(climb, &ticket))
+        return BINADEI_FOUND;
+    uint64_t closed_at_ns = binadei_now_ns();
+    uint64_t end_ns = closed_at_ns + CLOSED_NS;
+    enum binadei_verdict verdict;
+    do {
+        verdict = look(climb, end_ns);
+    } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(climb) &&
+             !binadei_segments_can_trim(climb->body->segments) &&
+             binadei_now_ns() < end_ns);
+    bool is_mine = open_gate(call->engine, ticket, closed_at_ns);
+    return verdict == BINADEI_EXHAUSTED && !is_mine ? BINADEI_UNDECIDED
+                                                    : verdict;
+}

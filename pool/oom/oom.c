@@ -1,0 +1,160 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The report of an allocation that failed. What it says of the pool is taken
+ * while the gate is closed; what the driver says comes afterwards, as nobody
+ * is to wait for the driver.
+ */
+#include "binade/oom.h"
+
+#include <inttypes.h>
+
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/driver/section.h"
+#include "pool/oom/climb.h"
+#include "pool/stream/epoch.h"
+
+static void fill_request(const struct binadei_climb *climb,
+                         binade_oom_report *report)
+{
+    const struct binadei_request *request = climb->request;
+    report->struct_size = (uint32_t)sizeof(*report);
+    report->pool = climb->call->pool;
+    report->stream = climb->call->stream;
+    report->requested_bytes = request->size_bytes;
+    report->needed_bytes = request->size.grains * BINADEI_GRAIN_BYTES;
+    report->alignment_bytes = request->alignment_grains * BINADEI_GRAIN_BYTES;
+    report->grow_status = (uint32_t)climb->refusal;
+    report->duration_ns = binadei_now_ns() - climb->begin_ns;
+}
+
+static void fill_segments(const struct binadei_pool_body *body,
+                          binade_oom_report *report)
+{
+    struct binadei_segments_stats segments;
+    binadei_segments_stats(body->segments, &segments);
+    report->limit_bytes = body->limit_bytes;
+    report->reserved_bytes = segments.reserved_bytes;
+    report->unreleased_bytes = segments.unreleased_bytes;
+    report->segment_count = segments.segment_count;
+    report->free_bytes =
+        binadei_buddy_free_grains(body->buddy) * BINADEI_GRAIN_BYTES;
+    report->largest_free_bytes = binadei_buddy_largest_bytes(body->buddy);
+}
+
+static void fill_blocks(const struct binadei_climb *climb,
+                        binade_oom_report *report)
+{
+    struct binadei_sums sums;
+    binadei_engine_sums(climb->body->engine, climb->call->member, &sums);
+    report->live_bytes = sums.counts[BINADEI_COUNT_ALLOC_BYTES] -
+                         sums.counts[BINADEI_COUNT_FREE_BYTES];
+    report->live_count =
+        sums.counts[BINADEI_COUNT_ALLOCS] - sums.counts[BINADEI_COUNT_FREES];
+    report->retiring_bytes = sums.retiring_bytes;
+    report->cached_own_bytes = sums.own_bytes;
+    report->cached_ended_bytes = sums.ended_bytes;
+    report->cached_shared_bytes = sums.depot_bytes;
+    report->cached_others_bytes = sums.cached_bytes - sums.own_bytes -
+                                  sums.ended_bytes - sums.depot_bytes;
+}
+
+static binade_oom_stream stream_of(const struct binadei_climb *climb,
+                                   const struct binadei_waiting *waiting)
+{
+    const struct binadei_slot *slot = waiting->slot;
+    binade_oom_stream stream = {
+        .stream = BINADE_STREAM_ANY,
+        .context = climb->body->context,
+        .kind = BINADE_OOM_KIND_CONTEXT,
+        .retiring_bytes = waiting->bytes,
+        .batch_count = waiting->epoch_count,
+        .oldest_ns = waiting->oldest_ns,
+    };
+    if (slot->kind >= BINADEI_SLOT_STREAM) {
+        stream.stream = slot->stream;
+        stream.context = slot->context;
+        stream.kind = slot->kind == BINADEI_SLOT_STREAM
+                          ? BINADE_OOM_KIND_STREAM
+                          : BINADE_OOM_KIND_PER_THREAD;
+    }
+    return stream;
+}
+
+static void fill_streams(const struct binadei_climb *climb,
+                         binade_oom_report *report)
+{
+    struct binadei_waiting waiting[BINADE_OOM_STREAMS];
+    uint32_t count = binadei_epochs_survey(&climb->call->engine->streams,
+                                           waiting, BINADE_OOM_STREAMS);
+    report->waiting_stream_count = count;
+    report->stream_count =
+        count < BINADE_OOM_STREAMS ? count : BINADE_OOM_STREAMS;
+    for (uint32_t i = 0; i < report->stream_count; i++)
+        report->streams[i] = stream_of(climb, &waiting[i]);
+}
+
+void binadei_oom_look(struct binadei_climb *climb)
+{
+    fill_segments(climb->body, &climb->report);
+    fill_blocks(climb, &climb->report);
+    fill_streams(climb, &climb->report);
+}
+
+/* What it does not tell stays 0. */
+static void fill_device(struct binadei_pool_body *body,
+                        binade_oom_report *report)
+{
+    struct binadei_section section;
+    binade_driver_error error = {.struct_size = sizeof(error)};
+    size_t free_bytes;
+    size_t total_bytes;
+    /* First: asking may fail and become the last error. */
+    if (binade_last_driver_error(&error) == BINADE_OK)
+        report->driver_code = error.code;
+    if (binadei_context_enter(&body->home, &section) != BINADE_OK)
+        return;
+    if (body->driver->cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS) {
+        report->device_free_bytes = free_bytes;
+        report->device_total_bytes = total_bytes;
+    }
+    (void)binadei_section_leave(&section);
+}
+
+static binade_status message(const binade_oom_report *report)
+{
+    char reason[BINADEI_OOM_REASON_BYTES];
+    binadei_oom_reason(report, reason);
+    return binadei_fail((binade_status)report->status,
+                        "%" PRIu64 " bytes: %s; binade_last_oom() has more",
+                        report->requested_bytes, reason);
+}
+
+binade_status binadei_oom_report(struct binadei_climb *climb,
+                                 binade_status status)
+{
+    climb->report.status = (uint32_t)status;
+    fill_request(climb, &climb->report);
+    fill_device(climb->body, &climb->report);
+    climb->call->member->oom = climb->report;
+    return message(&climb->report);
+}
+
+binade_status binade_last_oom(binade_pool *pool, binade_oom_report *out)
+{
+    struct binadei_call call;
+    if (!out || out->struct_size < sizeof(*out)) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_last_oom: out is NULL or its struct_size "
+                            "below %zu",
+                            sizeof(*out));
+    }
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    *out = call.member->oom;
+    out->struct_size = (uint32_t)sizeof(*out);
+    binadei_call_leave(&call);
+    return BINADE_OK;
+}

@@ -1,0 +1,33 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The source may stall the process to take a segment back, and to find one that
+ * is free costs a walk over all words. So a thread looks once for so much that
+ * it has given to the buddy itself: no segment becomes free without.
+ */
+#include "pool/oom/watermark.h"
+
+/* The part of what is reserved, and at least a page. */
+#define LOOK_SHARE 32U
+
+static bool is_due(struct binadei_member *member, uint64_t reserved_bytes)
+{
+    uint64_t given_bytes = member->given_bytes - member->looked_at_bytes;
+    uint64_t due_bytes = reserved_bytes / LOOK_SHARE;
+    if (given_bytes < BINADEI_PAGE_BYTES || given_bytes < due_bytes)
+        return false;
+    member->looked_at_bytes = member->given_bytes;
+    return true;
+}
+
+void binadei_watermark_trim(struct binadei_call *call)
+{
+    const struct binadei_pool_body *body = call->pool->body;
+    uint64_t trimmed_bytes;
+    if (!is_due(call->member, binadei_segments_reserved_bytes(body->segments)))
+        return;
+    binadei_call_pass_gate(call);
+    /* What the source refuses counts as unreleased, and is tried again. */
+    (void)binadei_segments_trim(body->segments, body->options.watermark_bytes,
+                                &trimmed_bytes);
+}
