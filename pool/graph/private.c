@@ -117,10 +117,9 @@ static binade_status take(struct binadei_call *call,
                             "%zu bytes: the pool never reserves more than %llu",
                             size_bytes, (unsigned long long)limit_bytes);
     binade_status status = find_scope(call, ref, &scope);
-    return status == BINADE_OK
-               ? call->pool->body->ops->alloc_private(call, ref, scope,
-                                                      size_bytes, out)
-               : status;
+    return status == BINADE_OK ? call->pool->body->ops->alloc_private(
+                                     call, ref, scope, size_bytes, out)
+                               : status;
 }
 
 static void note(const struct binadei_call *call, binade_status status,
