@@ -159,8 +159,8 @@ static binade_status release(struct binadei_call *call, binade_devptr address)
     binade_status status = binadei_block_at(call->engine, address, &block);
     bool is_private = false;
     if (status == BINADE_OK)
-        status = binadei_privates_free(call, &block, address, NULL,
-                                       &is_private);
+        status =
+            binadei_privates_free(call, &block, address, NULL, &is_private);
     if (status != BINADE_OK || is_private)
         return status;
     /* Peers may use it, until its exports are released. */
@@ -188,8 +188,8 @@ static binade_status turn(struct binadei_call *call, binade_devptr address)
 
 /* On no stream is anything pending on memory that went with its context. */
 static binade_status use_if_there(struct binadei_call *call,
-                         const struct binadei_block *block,
-                         binade_devptr address, binade_stream stream)
+                                  const struct binadei_block *block,
+                                  binade_devptr address, binade_stream stream)
 {
     if (binadei_is_lost(call->pool))
         return BINADE_OK;

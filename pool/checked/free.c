@@ -154,9 +154,9 @@ binade_status binadei_checked_free(struct binadei_call *call,
         return status;
     binadei_site_set(checked, &site, call->stream);
     bool is_kept = false;
-    status =
-        event ? binadei_scopes_check_after(call->pool->body->scopes, address)
-              : binadei_watch_keep(call, watch, &site, &is_kept);
+    status = event
+                 ? binadei_scopes_check_after(call->pool->body->scopes, address)
+                 : binadei_watch_keep(call, watch, &site, &is_kept);
     if (is_kept)
         return BINADE_OK;
     if (status == BINADE_OK)

@@ -216,10 +216,10 @@ BINADE_MUST_USE binade_status binadei_watch_alloc_captured(
     binade_devptr *out);
 /* Charges the arena of `home`, if there is one. In a capture of scope `number`,
  * or outside (0). */
-BINADE_MUST_USE binade_status binadei_watch_alloc_for(
-    struct binadei_call *call, binade_scope number,
-    const struct binadei_private_ref *home, const struct binadei_wish *wish,
-    binade_devptr *out);
+BINADE_MUST_USE binade_status
+binadei_watch_alloc_for(struct binadei_call *call, binade_scope number,
+                        const struct binadei_private_ref *home,
+                        const struct binadei_wish *wish, binade_devptr *out);
 /* A free of a block that is MOVING: if a scope keeps it, that is all, and the
  * block is not the caller's any more. BINADE_OK, or why the free is none. */
 BINADE_MUST_USE binade_status

@@ -286,8 +286,7 @@ binade_status binade_pool_remove_oom_callback(binade_pool *pool,
     if (status != BINADE_OK)
         return status;
     int cancel_state = binadei_cancel_hold();
-    status =
-        remove_callback(pool->body->callbacks, callback, user, !is_inside);
+    status = remove_callback(pool->body->callbacks, callback, user, !is_inside);
     binadei_cancel_restore(cancel_state);
     return status;
 }

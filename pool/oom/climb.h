@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * One allocation on its way out of memory, as ladder.c, last_look.c, callbacks.c
- * and oom.c pass it on. It lives on the stack of the allocating thread.
+ * One allocation on its way out of memory, as the files of this folder pass it
+ * on. It lives on the stack of the allocating thread.
  */
 #ifndef BINADE_POOL_OOM_CLIMB_H_
 #define BINADE_POOL_OOM_CLIMB_H_
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "binade/history.h"
 #include "pool/core/body.h"
 
 struct binadei_climb {
@@ -34,7 +35,28 @@ enum binadei_verdict {
     BINADEI_BROKEN     /* the call cannot go on; `refusal` says why */
 };
 
-/* ladder.c: whether something was released since growing was refused last, or it
+typedef enum binadei_verdict binadei_step_fn(struct binadei_climb *climb);
+
+/* climb.c: another look, which sets `address`; the second form leaves nothing
+ * out. */
+bool binadei_climb_take(struct binadei_climb *climb);
+bool binadei_climb_take_last(struct binadei_climb *climb);
+/* climb.c: runs a step; counts it, and what it gave to the buddy. */
+enum binadei_verdict binadei_climb_run(struct binadei_climb *climb,
+                                       unsigned step,
+                                       binadei_step_fn *function);
+bool binadei_climb_is_found(struct binadei_climb *climb, unsigned step,
+                            binadei_step_fn *function);
+/* climb.c: in the history. */
+void binadei_climb_note(const struct binadei_climb *climb,
+                        binade_history_kind kind, binade_status status,
+                        uint64_t bytes);
+uint64_t binadei_climb_bytes(const struct binadei_climb *climb);
+
+/* climb.c: asks for memory until the source refuses: others may take what was
+ * added. */
+enum binadei_verdict binadei_climb_grow(struct binadei_climb *climb);
+/* climb.c: whether something was released since growing was refused last, or it
  * was not refused; and asks for more memory then. True: a block was found. */
 bool binadei_may_grow(const struct binadei_climb *climb);
 bool binadei_grow_again(struct binadei_climb *climb);

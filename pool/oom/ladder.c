@@ -23,7 +23,6 @@
 #define NAP_NS 20000L
 #define NAP_MOST_NS 1000000L
 #define LOOK_NAP_MOST_NS 10000000L
-#define GROW_TRIES 64
 /* Less than this part of what is reserved is little. */
 #define LITTLE_PART 32U
 /* How long a climber looks again because others are at work, at least, and
@@ -35,111 +34,18 @@ _Static_assert((int)BINADEI_LADDER_COUNTS ==
                    (int)BINADEI_COUNT_LADDER_END - (int)BINADEI_COUNT_LADDER,
                "a step has no count");
 
-static bool take(struct binadei_climb *climb)
-{
-    return binadei_take(climb->call, climb->request, &climb->address);
-}
-
-static bool take_last(struct binadei_climb *climb)
-{
-    return binadei_take_last(climb->call, climb->request, &climb->address);
-}
-
-typedef enum binadei_verdict step_fn(struct binadei_climb *climb);
-
 static enum binadei_verdict verdict_of(bool is_found)
 {
     return is_found ? BINADEI_FOUND : BINADEI_EXHAUSTED;
 }
 
-/* Counts the step and what it gave to the buddy. */
-static enum binadei_verdict run(struct binadei_climb *climb, unsigned step,
-                                step_fn *function)
-{
-    struct binadei_member *member = climb->call->member;
-    binade_oom_step *counts = &climb->report.steps[step];
-    uint64_t before_bytes = member->given_bytes;
-    binadei_count(member, BINADEI_COUNT_LADDER + step, 1);
-    counts->tries++;
-    enum binadei_verdict verdict = function(climb);
-    counts->gave_bytes += member->given_bytes - before_bytes;
-    return verdict;
-}
-
-static bool is_found(struct binadei_climb *climb, unsigned step,
-                     step_fn *function)
-{
-    return run(climb, step, function) == BINADEI_FOUND;
-}
-
 static enum binadei_verdict finished_batches(struct binadei_climb *climb)
 {
-    if (binadei_reclaim_done(climb->call) && take(climb))
+    if (binadei_reclaim_done(climb->call) && binadei_climb_take(climb))
         return BINADEI_FOUND;
     return verdict_of(climb->may_wait &&
-                      binadei_reclaim_synchronise(climb->call) && take(climb));
-}
-
-static void note(const struct binadei_climb *climb, binade_history_kind kind,
-                 binade_status status, uint64_t bytes)
-{
-    const struct binadei_note note = {
-        .kind = kind, .status = status, .size_bytes = bytes};
-    binadei_note(climb->call, &note);
-}
-
-static uint64_t needed_bytes(const struct binadei_climb *climb)
-{
-    return climb->request->size.grains * BINADEI_GRAIN_BYTES;
-}
-
-/* Outside of operations: it waits for other growers, and for the source. */
-static binade_status grow_once(struct binadei_climb *climb)
-{
-    uint64_t bytes = needed_bytes(climb);
-    struct binadei_segments *segments = climb->body->segments;
-    uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
-    binadei_operation_end(climb->call->member);
-    binade_status status = climb->may_wait
-                               ? binadei_segments_grow(segments, bytes)
-                               : binadei_segments_try_grow(segments, bytes);
-    binadei_call_resume(climb->call);
-    if (climb->may_wait)
-        binadei_call_pass_gate(climb->call);
-    uint64_t after_bytes = binadei_segments_reserved_bytes(segments);
-    uint64_t more_bytes =
-        after_bytes > before_bytes ? after_bytes - before_bytes : 0;
-    if (status == BINADE_OK)
-        climb->report.steps[BINADE_OOM_GROW].gave_bytes += more_bytes;
-    climb->refused_at_bytes = before_bytes;
-    note(climb, BINADE_HISTORY_GROW, status,
-         status == BINADE_OK ? more_bytes : bytes);
-    return status;
-}
-
-/* Until the source refuses: others may take what was added. */
-static enum binadei_verdict grow(struct binadei_climb *climb)
-{
-    for (unsigned i = 0; i < GROW_TRIES; i++) {
-        climb->refusal = grow_once(climb);
-        if (climb->refusal != BINADE_OK)
-            return BINADEI_EXHAUSTED;
-        if (take(climb))
-            return BINADEI_FOUND;
-    }
-    return BINADEI_EXHAUSTED;
-}
-
-bool binadei_may_grow(const struct binadei_climb *climb)
-{
-    return climb->refusal == BINADE_OK ||
-           binadei_segments_reserved_bytes(climb->body->segments) <
-               climb->refused_at_bytes;
-}
-
-bool binadei_grow_again(struct binadei_climb *climb)
-{
-    return binadei_may_grow(climb) && is_found(climb, BINADE_OOM_GROW, grow);
+                      binadei_reclaim_synchronise(climb->call) &&
+                      binadei_climb_take(climb));
 }
 
 /* The calling thread's, and what threads share. */
@@ -149,7 +55,7 @@ static enum binadei_verdict own_cache(struct binadei_climb *climb)
     /* What was on its way out may wait for no event, but for all work. */
     if (climb->may_wait)
         (void)binadei_reclaim_synchronise(climb->call);
-    return verdict_of(take_last(climb));
+    return verdict_of(binadei_climb_take_last(climb));
 }
 
 static enum binadei_verdict orphans(struct binadei_climb *climb)
@@ -159,7 +65,7 @@ static enum binadei_verdict orphans(struct binadei_climb *climb)
     (void)binadei_reclaim_done(climb->call);
     if (climb->may_wait)
         (void)binadei_reclaim_synchronise(climb->call);
-    return verdict_of(take_last(climb));
+    return verdict_of(binadei_climb_take_last(climb));
 }
 
 static enum binadei_verdict idle_threads(struct binadei_climb *climb)
@@ -169,7 +75,7 @@ static enum binadei_verdict idle_threads(struct binadei_climb *climb)
     (void)binadei_reclaim_done(climb->call);
     if (climb->may_wait)
         (void)binadei_reclaim_synchronise(climb->call);
-    return verdict_of(take_last(climb));
+    return verdict_of(binadei_climb_take_last(climb));
 }
 
 static enum binadei_verdict trim(struct binadei_climb *climb)
@@ -177,10 +83,11 @@ static enum binadei_verdict trim(struct binadei_climb *climb)
     uint64_t trimmed_bytes;
     binade_status status =
         binadei_segments_trim(climb->body->segments, 0, &trimmed_bytes);
-    note(climb, BINADE_HISTORY_TRIM, status, trimmed_bytes);
+    binadei_climb_note(climb, BINADE_HISTORY_TRIM, status, trimmed_bytes);
     climb->report.steps[BINADE_OOM_TRIM].gave_bytes += trimmed_bytes;
-    return trimmed_bytes ? run(climb, BINADE_OOM_GROW, grow)
-                         : BINADEI_EXHAUSTED;
+    return trimmed_bytes
+               ? binadei_climb_run(climb, BINADE_OOM_GROW, binadei_climb_grow)
+               : BINADEI_EXHAUSTED;
 }
 
 static enum binadei_verdict hand_over(struct binadei_climb *climb)
@@ -205,7 +112,7 @@ static bool may_wait_on(const struct binadei_climb *climb)
 static bool is_regrown(struct binadei_climb *climb)
 {
     return binadei_segments_can_trim(climb->body->segments) &&
-           is_found(climb, BINADE_OOM_TRIM, trim);
+           binadei_climb_is_found(climb, BINADE_OOM_TRIM, trim);
 }
 
 /* Asks each event and each stream once. What could not be recorded before may be
@@ -216,7 +123,9 @@ static bool is_over_for(struct binadei_climb *climb)
     bool is_more = binadei_reclaim_idle_at_times(call);
     is_more |= binadei_reclaim_own(call);
     is_more |= binadei_reclaim_idle_streams(call);
-    return (is_more ? take_last(climb) : take(climb)) || is_regrown(climb);
+    return (is_more ? binadei_climb_take_last(climb)
+                    : binadei_climb_take(climb)) ||
+           is_regrown(climb);
 }
 
 /* Where the pool may not wait at all, it asks. */
@@ -243,8 +152,9 @@ static enum binadei_verdict last_looks(struct binadei_climb *climb)
                          binadei_now_ns() < end_ns;
          i++) {
         binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
-        verdict = take(climb) || is_regrown(climb) ? BINADEI_FOUND
-                                                   : binadei_last_look(climb);
+        verdict = binadei_climb_take(climb) || is_regrown(climb)
+                      ? BINADEI_FOUND
+                      : binadei_last_look(climb);
     }
     climb->report.is_exact = verdict == BINADEI_EXHAUSTED;
     if (verdict == BINADEI_UNDECIDED)
@@ -272,14 +182,14 @@ static bool wait_and_look(struct binadei_climb *climb)
     climb->others_end_ns =
         now_ns + (patience_ns < SETTLE_NS ? patience_ns : SETTLE_NS);
     for (;;) {
-        if (is_found(climb, BINADE_OOM_WAIT, wait_for_events) ||
-            is_found(climb, BINADE_OOM_LAST_LOOK, last_looks))
+        if (binadei_climb_is_found(climb, BINADE_OOM_WAIT, wait_for_events) ||
+            binadei_climb_is_found(climb, BINADE_OOM_LAST_LOOK, last_looks))
             return true;
         if (!may_wait_on(climb) && !may_others_give(climb))
             return false;
         /* Each look holds others up. */
         binadei_call_nap(climb->call, &nap_ns, LOOK_NAP_MOST_NS);
-        if (take(climb))
+        if (binadei_climb_take(climb))
             return true;
     }
 }
@@ -309,13 +219,14 @@ static bool may_hand_over(const struct binadei_climb *climb)
 /* What costs others time. */
 static binade_status climb_to_the_end(struct binadei_climb *climb)
 {
-    if (is_found(climb, BINADE_OOM_TRIM, trim) ||
+    if (binadei_climb_is_found(climb, BINADE_OOM_TRIM, trim) ||
         (may_hand_over(climb) &&
-         is_found(climb, BINADE_OOM_HAND_OVER, hand_over)))
+         binadei_climb_is_found(climb, BINADE_OOM_HAND_OVER, hand_over)))
         return BINADE_OK;
     enum binadei_verdict verdict = BINADEI_EXHAUSTED;
     if (binadei_has_callbacks(climb))
-        verdict = run(climb, BINADE_OOM_CALLBACKS, binadei_call_back);
+        verdict =
+            binadei_climb_run(climb, BINADE_OOM_CALLBACKS, binadei_call_back);
     if (verdict == BINADEI_BROKEN)
         return climb->refusal;
     return verdict == BINADEI_FOUND || wait_and_look(climb) ? BINADE_OK
@@ -327,9 +238,9 @@ static bool is_cached(struct binadei_climb *climb)
 {
     climb->call->is_pressed = true;
     binadei_bounds_shrink(climb->call->member);
-    return is_found(climb, BINADE_OOM_OWN_CACHE, own_cache) ||
-           is_found(climb, BINADE_OOM_ORPHANS, orphans) ||
-           is_found(climb, BINADE_OOM_IDLE_THREADS, idle_threads);
+    return binadei_climb_is_found(climb, BINADE_OOM_OWN_CACHE, own_cache) ||
+           binadei_climb_is_found(climb, BINADE_OOM_ORPHANS, orphans) ||
+           binadei_climb_is_found(climb, BINADE_OOM_IDLE_THREADS, idle_threads);
 }
 
 /* Growing was refused. */
@@ -349,7 +260,7 @@ static binade_status climb_on(struct binadei_climb *climb)
 static enum binadei_verdict kept_back(struct binadei_climb *climb)
 {
     (void)binadei_reclaim_own(climb->call);
-    return verdict_of(take(climb));
+    return verdict_of(binadei_climb_take(climb));
 }
 
 /* The thread's own caches. Where they gave little, the thread has less use of
@@ -362,7 +273,8 @@ static bool is_kept_back(struct binadei_climb *climb)
     if (member->poor_at_bytes == reserved)
         return false;
     uint64_t before_bytes = member->given_bytes;
-    bool is_there = is_found(climb, BINADE_OOM_OWN_CACHE, kept_back);
+    bool is_there =
+        binadei_climb_is_found(climb, BINADE_OOM_OWN_CACHE, kept_back);
     if (member->given_bytes - before_bytes < reserved / LITTLE_PART)
         member->poor_at_bytes = reserved;
     return is_there;
@@ -371,12 +283,12 @@ static bool is_kept_back(struct binadei_climb *climb)
 /* Past the watermark only if nobody's caches have anything. */
 static bool is_grown(struct binadei_climb *climb)
 {
-    bool is_free =
-        !binadei_watermark_is_exceeded_by(climb->body, needed_bytes(climb));
+    bool is_free = !binadei_watermark_is_exceeded_by(
+        climb->body, binadei_climb_bytes(climb));
     bool is_first = !binadei_segments_reserved_bytes(climb->body->segments);
     if (is_free ? is_kept_back(climb) : is_cached(climb))
         return true;
-    if (!is_found(climb, BINADE_OOM_GROW, grow))
+    if (!binadei_climb_is_found(climb, BINADE_OOM_GROW, binadei_climb_grow))
         return false;
     if (is_free)
         binadei_bounds_note_growth(climb->call->engine, is_first);
@@ -395,7 +307,8 @@ climb_up(struct binadei_call *call, const struct binadei_request *request,
     atomic_uint *climber_count = &call->engine->climber_count;
     /* relaxed: the operation's end, before it is outside, releases it. */
     atomic_fetch_add_explicit(climber_count, 1, memory_order_relaxed);
-    if (!is_found(&climb, BINADE_OOM_FINISHED_BATCHES, finished_batches) &&
+    if (!binadei_climb_is_found(&climb, BINADE_OOM_FINISHED_BATCHES,
+                                finished_batches) &&
         !is_grown(&climb))
         status = is_exhausted(climb.refusal) || climb.refusal == BINADE_E_BUSY
                      ? climb_on(&climb)
