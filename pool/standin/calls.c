@@ -5,8 +5,8 @@
 
 #include <stdatomic.h>
 
-/* Edge: none. Sums that are exact once the callers are at rest; nothing is
- * published through them, so every operation is relaxed. */
+/* Edge: none; relaxed: sums that are exact once the callers are at rest; nothing is
+ * published through them. */
 static _Atomic uint64_t counts[ENTRY_COUNT];
 
 void calls_count(enum standin_entry entry)
