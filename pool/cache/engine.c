@@ -33,6 +33,7 @@ static void announce(struct binadei_engine *engine)
     binadei_registry_lock();
     engine->next = binadei_engines;
     binadei_engines = engine;
+    /* AT, relaxed: nobody knows the pool yet. */
     if (binadei_guard_is_held())
         atomic_fetch_or_explicit(&engine->pool->attention,
                                  BINADEI_ATTENTION_GUARD, memory_order_relaxed);
@@ -77,7 +78,7 @@ static bool keep_history(struct binadei_engine *engine,
     engine->history = binadei_history_create(options->history_entries);
     if (!engine->history)
         return false;
-    /* relaxed: nobody knows the pool yet. */
+    /* AT, relaxed: nobody knows the pool yet. */
     atomic_fetch_or_explicit(&options->pool->attention,
                              BINADEI_ATTENTION_RECORDED, memory_order_relaxed);
     return true;
@@ -130,6 +131,7 @@ binade_status binadei_engine_add_context(struct binadei_engine *engine,
 {
     binade_status status = BINADE_OK;
     pthread_mutex_lock(&engine->slots_lock);
+    /* relaxed: changed under the lock that is held. */
     unsigned count =
         atomic_load_explicit(&engine->context_count, memory_order_relaxed);
     unsigned at = 0;
@@ -142,7 +144,7 @@ binade_status binadei_engine_add_context(struct binadei_engine *engine,
     } else if (at == count) {
         engine->contexts[at] = context;
         prepare_events(engine, at);
-        /* Release: who sees the count sees the context. */
+        /* CX.release: who sees the count sees the context. */
         atomic_store_explicit(&engine->context_count, count + 1,
                               memory_order_release);
     }
@@ -204,6 +206,7 @@ binade_status binadei_engine_drain(struct binadei_engine *engine)
         status = binadei_synchronise(engine);
         binadei_guard_recorder_end();
     }
+    /* relaxed, here and below: no call is under way. */
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
     withdraw(engine);
@@ -212,6 +215,7 @@ binade_status binadei_engine_drain(struct binadei_engine *engine)
         for (struct binadei_cache *cache = member->caches; cache;
              cache = cache->next)
             give_cache(&by, cache);
+    /* relaxed: as above. */
     for (unsigned i = 0; i < count; i++)
         give_slot(
             &by, atomic_load_explicit(&engine->slots[i], memory_order_relaxed));
@@ -283,9 +287,11 @@ static void add_member(const struct binadei_member *member,
 static uint64_t count_streams(struct binadei_engine *engine)
 {
     uint64_t streams = 0;
+    /* SN.acquire: the slots. */
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
+        /* relaxed: SN brought it. */
         const struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
         streams +=

@@ -88,9 +88,11 @@ void binadei_find_blocks(struct binadei_engine *engine,
 {
     add_members(engine, list);
     pthread_mutex_lock(&engine->slots_lock);
+    /* SN.acquire: the slots. */
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
+        /* relaxed: SN brought it. */
         const struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
         add_depot(list, slot);
@@ -102,9 +104,11 @@ uint64_t binadei_find_waiting(const struct binadei_engine *engine,
                               binadei_grain start, binadei_grain end,
                               struct binadei_found *out)
 {
+    /* SN.acquire: the slots. */
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
+        /* relaxed: SN brought it. */
         const struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
         uint64_t grains = binadei_epoch_bytes(slot)

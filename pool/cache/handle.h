@@ -34,7 +34,8 @@ struct binadei_pool_body;
 #define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)
 
 struct binade_pool {
-    /* Edge AT: retire of a stream (release) -> the making of a route (acquire).
+    /* Edges AT and IN: retire of a stream (release) -> the making of a route
+     * (acquire); the pool's end and a call's begin, by order of seq_cst.
      * A hit reads it relaxed: it is one only while this has the value at which
      * its route was made. Who changes it makes no promise to calls that are
      * under way; those that come after it in the program's own order see it. */

@@ -95,9 +95,11 @@ void binadei_member_empty(struct binadei_member *member)
 bool binadei_reclaim_own(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
+    /* SN.acquire: the slots. */
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++)
+        /* relaxed: SN brought it. */
         drain_depot(call->member, atomic_load_explicit(&engine->slots[i],
                                                        memory_order_relaxed));
     binadei_member_empty(call->member);
@@ -228,9 +230,11 @@ uint32_t binadei_survey(struct binadei_call *call, struct binadei_waiting *out,
 {
     struct binadei_engine *engine = call->engine;
     uint32_t found = 0;
+    /* SN.acquire: the slots. */
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
+        /* relaxed: SN brought it. */
         struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
         const struct binadei_waiting waiting = binadei_epoch_survey(slot);
