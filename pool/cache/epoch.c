@@ -27,7 +27,7 @@ static void release_role(atomic_bool *is_taken)
 
 static uint32_t slot_count(const struct binadei_engine *engine)
 {
-    /* Acquire: the slots that are counted. */
+    /* SN.acquire: the slots that are counted. */
     return atomic_load_explicit(&engine->slot_count, memory_order_acquire);
 }
 
@@ -101,6 +101,7 @@ static bool move_on(struct binadei_slot *slot)
 static void note_leaving(struct binadei_epoch *epoch)
 {
     epoch->state = BINADEI_EPOCH_IDLE;
+    /* relaxed: our own, by the role. */
     epoch->left_at_moves =
         atomic_load_explicit(&epoch->moves, memory_order_relaxed);
 }
@@ -214,6 +215,7 @@ static void poll_contexts(struct binadei_member *member)
     /* relaxed: our own, by the role. */
     uint64_t passed =
         atomic_load_explicit(&epochs->passed, memory_order_relaxed);
+    /* relaxed: as above. */
     uint64_t recorded =
         atomic_load_explicit(&epochs->recorded, memory_order_relaxed);
     while (passed < recorded && is_context_over(member, passed + 1))
@@ -400,7 +402,7 @@ static bool record_contexts(struct binadei_member *member, uint64_t number)
     struct binadei_engine *engine = member->engine;
     struct binadei_context_epochs *epochs = &engine->context_epochs;
     unsigned at = number % BINADEI_CONTEXT_EPOCHS;
-    /* Acquire: the contexts that are counted. */
+    /* CX.acquire: the contexts that are counted. */
     unsigned count =
         atomic_load_explicit(&engine->context_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
@@ -427,6 +429,7 @@ static bool close_contexts(struct binadei_member *member, bool is_wanted)
     /* relaxed: both are ours, by the role. */
     uint64_t number =
         1 + atomic_load_explicit(&epochs->recorded, memory_order_relaxed);
+    /* relaxed: as above. */
     if (number - atomic_load_explicit(&epochs->passed, memory_order_relaxed) >
             BINADEI_CONTEXT_EPOCHS ||
         /* A capture on a blocking stream would be lost. */

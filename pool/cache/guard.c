@@ -14,8 +14,8 @@
 #include "pool/cache/epoch.h"
 #include "pool/cache/registry.h"
 
-static atomic_uint guards;    /* GU */
-static atomic_uint recorders; /* GU */
+static atomic_uint guards;    /* Edge GU */
+static atomic_uint recorders; /* Edge GU */
 
 /* Registry's lock held: pools made later ask binadei_guard_is_held(). */
 static void mark_pools(void)
@@ -23,12 +23,13 @@ static void mark_pools(void)
     bool is_held = binadei_guard_is_held();
     for (struct binadei_engine *engine = binadei_engines; engine;
          engine = engine->next) {
-        /* relaxed: AT. */
         if (is_held) {
+            /* AT, relaxed: advice to hits. */
             atomic_fetch_or_explicit(&engine->pool->attention,
                                      BINADEI_ATTENTION_GUARD,
                                      memory_order_relaxed);
         } else {
+            /* AT, relaxed: the same. */
             atomic_fetch_and_explicit(&engine->pool->attention,
                                       ~BINADEI_ATTENTION_GUARD,
                                       memory_order_relaxed);
@@ -38,7 +39,8 @@ static void mark_pools(void)
 
 bool binadei_guard_is_held(void)
 {
-    return atomic_load(&guards) != 0;
+    /* GU.seq_cst: a recorder's look, after it has counted itself. */
+    return atomic_load_explicit(&guards, memory_order_seq_cst) != 0;
 }
 
 /* Registry's lock held, so that no pool ends. Recording on a context blocks
@@ -55,10 +57,12 @@ void binadei_guard_begin(void)
     binadei_registry_lock();
     if (!binadei_guard_is_held())
         close_epochs();
-    atomic_fetch_add(&guards, 1);
+    /* GU.seq_cst: before the look at recorders. */
+    atomic_fetch_add_explicit(&guards, 1, memory_order_seq_cst);
     mark_pools();
     binadei_registry_unlock();
-    while (atomic_load(&recorders) != 0)
+    /* GU.seq_cst: a guard's look; it acquires what recorders did. */
+    while (atomic_load_explicit(&recorders, memory_order_seq_cst) != 0)
         sched_yield();
 }
 
@@ -67,7 +71,8 @@ binade_status binadei_guard_end(void)
     binade_status status = BINADE_OK;
     binadei_registry_lock();
     if (binadei_guard_is_held())
-        atomic_fetch_sub(&guards, 1);
+        /* GU.seq_cst: the capture comes before what recorders do. */
+        atomic_fetch_sub_explicit(&guards, 1, memory_order_seq_cst);
     else
         status = binadei_fail(BINADE_E_INVALID, "no capture guard is held");
     mark_pools();
@@ -77,7 +82,8 @@ binade_status binadei_guard_end(void)
 
 bool binadei_guard_recorder_begin(void)
 {
-    atomic_fetch_add(&recorders, 1);
+    /* GU.seq_cst: before the look at guards. */
+    atomic_fetch_add_explicit(&recorders, 1, memory_order_seq_cst);
     if (!binadei_guard_is_held())
         return true;
     binadei_guard_recorder_end();
@@ -86,5 +92,6 @@ bool binadei_guard_recorder_begin(void)
 
 void binadei_guard_recorder_end(void)
 {
-    atomic_fetch_sub(&recorders, 1);
+    /* GU.seq_cst: what was recorded comes before the capture. */
+    atomic_fetch_sub_explicit(&recorders, 1, memory_order_seq_cst);
 }

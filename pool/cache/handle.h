@@ -42,7 +42,8 @@ struct binade_pool {
     alignas(64) _Atomic uint64_t attention;
     /* Constant while the pool lives. */
     const struct binadei_lookup *lookup;
-    const _Atomic uint8_t *classes; /* the buddy's metadata bytes */
+    /* Edge: none; relaxed: the buddy's metadata bytes, a block's holder's. */
+    const _Atomic uint8_t *classes;
     struct binadei_engine *engine;
     struct binadei_pool_body *body; /* the facade's */
     struct binade_pool *next_gone;  /* of all that were destroyed */
@@ -50,6 +51,7 @@ struct binade_pool {
 
 static inline uint64_t binadei_attention(const struct binade_pool *pool)
 {
+    /* AT, relaxed: coherence is enough for a hit. */
     return atomic_load_explicit(&pool->attention, memory_order_relaxed);
 }
 

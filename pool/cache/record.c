@@ -66,9 +66,10 @@ static bool is_capture_error(CUresult code)
 /* A capture was broken because nobody held a guard: said once. */
 static void report_disturbed(struct binadei_member *member)
 {
+    /* Edge: none; relaxed: so that it is said once. */
     static atomic_flag is_reported = ATOMIC_FLAG_INIT;
     binadei_count(member, BINADEI_COUNT_DISTURBED, 1);
-    if (!atomic_flag_test_and_set(&is_reported))
+    if (!atomic_flag_test_and_set_explicit(&is_reported, memory_order_relaxed))
         (void)fputs("binade: a context event met a graph capture; hold "
                     "binade_capture_guard_begin() while capturing\n",
                     stderr);
@@ -117,6 +118,7 @@ void binadei_event_destroy(const struct binadei_engine *engine, CUevent event)
 binade_status binadei_synchronise(const struct binadei_engine *engine)
 {
     binade_status first = BINADE_OK;
+    /* CX.acquire: the contexts that are counted. */
     unsigned count =
         atomic_load_explicit(&engine->context_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {

@@ -53,6 +53,7 @@ static bool is_unused(const struct binadei_slot *slot)
            /* relaxed: 0 only where the depot is empty. */
            atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed) ==
                0 &&
+           /* SU.acquire: what its users did. */
            atomic_load_explicit(&slot->cache_count, memory_order_acquire) ==
                0 &&
            !binadei_epoch_bytes(slot);
@@ -98,6 +99,7 @@ static unsigned closed_count(const struct binadei_engine *engine)
 
 static bool is_table_full(const struct binadei_engine *engine)
 {
+    /* relaxed: changed under the lock that is held. */
     return atomic_load_explicit(&engine->slot_count, memory_order_relaxed) ==
            BINADEI_SLOTS_MAX;
 }
@@ -145,6 +147,7 @@ static struct binadei_slot *append(struct binadei_engine *engine,
                                    const struct identity *who,
                                    struct binadei_maps *maps)
 {
+    /* relaxed: changed under the lock that is held. */
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
     if (count == BINADEI_SLOTS_MAX)
@@ -158,8 +161,9 @@ static struct binadei_slot *append(struct binadei_engine *engine,
     slot->note = count + 1;
     slot->maps = maps;
     identify(slot, who);
+    /* relaxed: SN publishes it. */
     atomic_store_explicit(&engine->slots[count], slot, memory_order_relaxed);
-    /* Release: pollers that see the count see the slot. */
+    /* SN.release: pollers that see the count see the slot. */
     atomic_store_explicit(&engine->slot_count, count + 1, memory_order_release);
     return slot;
 }
@@ -202,8 +206,11 @@ static struct binadei_slot *open_slot(struct binadei_engine *engine,
         slot->note += BINADEI_SLOTS_MAX;
         identify(slot, who);
     }
+    /* relaxed, here and below: who uses the slot now finds it under the lock that is
+     * held. */
     *out_left = atomic_exchange_explicit(&slot->final_event, NULL,
                                          memory_order_relaxed);
+    /* relaxed: as above. */
     atomic_store_explicit(&slot->is_closed, false, memory_order_relaxed);
     if (is_used_again)
         binadei_epoch_release(slot);
@@ -269,6 +276,7 @@ struct binadei_slot *binadei_slot_use_noted(struct binadei_engine *engine,
                                             uint32_t note)
 {
     pthread_mutex_lock(&engine->slots_lock);
+    /* relaxed: written under the lock that is held. */
     struct binadei_slot *slot = atomic_load_explicit(
         &engine->slots[(note - 1) % BINADEI_SLOTS_MAX], memory_order_relaxed);
     if (slot && slot->note == note && !binadei_slot_is_closed(slot))
@@ -281,6 +289,7 @@ struct binadei_slot *binadei_slot_use_noted(struct binadei_engine *engine,
 
 void binadei_slot_unuse(struct binadei_slot *slot)
 {
+    /* SU.release: what was done with it, to who uses the slot again. */
     atomic_fetch_sub_explicit(&slot->cache_count, 1, memory_order_release);
 }
 
@@ -293,8 +302,8 @@ static void unlink_slot(struct binadei_engine *engine,
         at = &(*at)->next_in_bucket;
     *at = slot->next_in_bucket;
     append_closed(engine, slot);
-    /* PI: sequentially consistent, against binadei_slot_pin(). */
-    atomic_store(&slot->is_closed, true);
+    /* PI.seq_cst: against binadei_slot_pin(). */
+    atomic_store_explicit(&slot->is_closed, true, memory_order_seq_cst);
 }
 
 struct binadei_slot *binadei_slot_find(struct binadei_engine *engine,
@@ -316,9 +325,10 @@ bool binadei_slot_close(struct binadei_engine *engine,
     if (is_open)
         unlink_slot(engine, slot);
     pthread_mutex_unlock(&engine->slots_lock);
-    /* PI: who pinned it before this records and goes on; who comes later sees
-     * it closed. */
-    while (is_open && atomic_load(&slot->pins) != 0)
+    /* PI.seq_cst: who pinned it before this records and goes on; who comes later
+     * sees it closed. */
+    while (is_open &&
+           atomic_load_explicit(&slot->pins, memory_order_seq_cst) != 0)
         sched_yield();
     return is_open;
 }
@@ -337,10 +347,11 @@ bool binadei_slot_try_close_of(struct binadei_member *member)
 
 bool binadei_slot_pin(struct binadei_slot *slot)
 {
-    /* PI: counted first, then looked: both sequentially consistent, so that
-     * either the one who closes sees the count or we see it closed. */
-    atomic_fetch_add(&slot->pins, 1);
-    if (!atomic_load(&slot->is_closed))
+    /* PI.seq_cst: counted first, then looked, so that either the one who closes
+     * sees the count or we see it closed. */
+    atomic_fetch_add_explicit(&slot->pins, 1, memory_order_seq_cst);
+    /* PI.seq_cst: the look. */
+    if (!atomic_load_explicit(&slot->is_closed, memory_order_seq_cst))
         return true;
     binadei_slot_unpin(slot);
     return false;
@@ -348,7 +359,8 @@ bool binadei_slot_pin(struct binadei_slot *slot)
 
 void binadei_slot_unpin(struct binadei_slot *slot)
 {
-    atomic_fetch_sub(&slot->pins, 1);
+    /* PI.seq_cst: what we recorded, to who closes; release is enough. */
+    atomic_fetch_sub_explicit(&slot->pins, 1, memory_order_seq_cst);
 }
 
 unsigned
@@ -368,11 +380,14 @@ binadei_slots_closed_next(struct binadei_engine *engine,
 
 void binadei_slots_destroy(struct binadei_engine *engine)
 {
+    /* relaxed, here and below: no call is under way. */
     unsigned count =
         atomic_load_explicit(&engine->slot_count, memory_order_relaxed);
     for (unsigned i = 0; i < count; i++) {
+        /* relaxed: as above. */
         struct binadei_slot *slot =
             atomic_load_explicit(&engine->slots[i], memory_order_relaxed);
+        /* relaxed: as above. */
         binadei_event_destroy(
             engine,
             atomic_load_explicit(&slot->final_event, memory_order_relaxed));

@@ -46,6 +46,8 @@ void binadei_slot_unpin(struct binadei_slot *slot);
 
 static inline bool binadei_slot_is_closed(const struct binadei_slot *slot)
 {
+    /* PI.acquire: it was retired, if the caller comes after that; who meets it pins
+     * the slot or holds the slots' lock. */
     return atomic_load_explicit(&slot->is_closed, memory_order_acquire);
 }
 

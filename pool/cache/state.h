@@ -99,8 +99,8 @@ struct binadei_slot {
     CUcontext context;                   /* of the stream */
     const struct binadei_member *member; /* of PER_THREAD: whose */
     struct binadei_slot *next_in_bucket; /* the slots' lock; see closed_first */
-    /* Caches and notes that refer to it. Up under the slots' lock; down by
-     * anyone (release), seen by who would use the slot again (acquire). */
+    /* Edge SU: down by anyone (release) -> who would use the slot again (acquire).
+     * Caches and notes that refer to it; up under the slots' lock. */
     atomic_uint cache_count;
 
     /* Edge PI: is_closed (release) -> a slow path's look after it has counted
@@ -120,7 +120,7 @@ struct binadei_slot {
     uint64_t asked_round;
     bool was_idle;
 
-    /* Relaxed: a bound. Counted in before a bundle is put and out after it was
+    /* Edge: none; relaxed: a bound. Counted in before a bundle is put and out after it was
      * taken, so where it is 0 the depot is empty. */
     _Atomic uint64_t depot_bytes;
     /* Edge DE: put (release) -> take (acquire). */
@@ -133,7 +133,7 @@ typedef _Atomic uint64_t binadei_counter;
 
 struct binadei_magazine {
     /* A hit touches this line and the entries. */
-    alignas(64) atomic_uint count; /* CT */
+    alignas(64) atomic_uint count; /* Edge CT, relaxed */
     uint32_t capacity;             /* pushes stop here; in the budget */
     binade_devptr *entries;        /* see entry.h */
     binadei_counter alloc_count;
@@ -155,7 +155,7 @@ struct binadei_cache {
     struct binadei_slot *slot;
     struct binadei_cache *next; /* the member's; the registry's lock */
     struct binadei_cache *next_in_bucket; /* the member's owner's */
-    /* CT: which magazines have capacity or blocks, a bit each. Most have not. */
+    /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each. Most have not. */
     _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
     /* What counts of blocks by the longest of their class do not tell: all bytes
      * of runs, whose counts tell none, and what short blocks are short of, which
@@ -286,7 +286,7 @@ struct binadei_engine {
     atomic_bool wants_own_epochs;
     struct binadei_engine *next; /* of all engines; the registry's lock */
 
-    /* The pool's own first; only appended to. Edge: context_count (release) ->
+    /* The pool's own first; only appended to. Edge CX: context_count (release) ->
      * its readers (acquire). */
     CUcontext contexts[BINADEI_CONTEXTS_MAX];
     atomic_uint context_count;
@@ -301,7 +301,7 @@ struct binadei_engine {
     atomic_uint closed_count;
     struct binadei_slot *any;
     struct binadei_slot *done;
-    /* Edge: slot_count (release) -> its readers (acquire); slots are never
+    /* Edge SN: slot_count (release) -> its readers (acquire); slots are never
      * freed before the engine, only used again. */
     _Atomic(struct binadei_slot *) slots[BINADEI_SLOTS_MAX];
     atomic_uint slot_count;
@@ -316,18 +316,19 @@ struct binadei_engine {
 
     /* Edge SP: put (release) -> take (acquire), whole. */
     _Atomic(struct binadei_bundle *) spare_bundles;
-    /* Of the two bounds above; relaxed, see bounds.h. Misses only read it, so it
-     * is not on a line with what they change. */
+    /* Edge: none; relaxed, see bounds.h. Of the two bounds above. Misses only read
+     * it, so it is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
     atomic_uint grown_steps; /* of threads' share, until it is whole again */
 
     /* Edge IN: odd while somebody takes the last look; see gate.h. */
     _Atomic uint64_t gate;
-    /* Advice, relaxed: when it may be closed again; see last_look.c. */
+    /* Edge: none; relaxed, advice: when it may be closed again; see last_look.c. */
     _Atomic uint64_t next_look_ns;
-    /* The same: when who waits may take others' caches again. */
+    /* Edge: none; relaxed, advice: when who waits may take others' caches again. */
     _Atomic uint64_t next_idle_ns;
-    /* The same: when one may look again for threads that rest. */
+    /* Edge: none; relaxed, advice: when one may look again for threads that
+     * rest. */
     _Atomic uint64_t next_rest_ns;
     /* Edge IN: allocations on their way out of memory, which are in and out of
      * operations. Up inside of one; down (release) too -> who destroys the pool
@@ -359,7 +360,7 @@ struct binadei_engine {
 
     struct binadei_history *history; /* constant; NULL: none is kept */
 
-    /* What misses change. Relaxed, bounds: bytes granted to members, and misses
+    /* What misses change. Edge: none; relaxed, bounds: bytes granted to members, and misses
      * since the last climb, each as far as members have told. */
     alignas(64) _Atomic uint64_t granted_bytes;
     atomic_uint calm_misses;
@@ -383,6 +384,7 @@ static inline void binadei_count_add(binadei_counter *counter, uint64_t more)
 
 static inline uint64_t binadei_count_read(const binadei_counter *counter)
 {
+    /* CT, relaxed: a sum is exact at rest. */
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 

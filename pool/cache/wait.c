@@ -62,7 +62,7 @@ bool binadei_wait_is_of_stranger(const struct binadei_call *call)
     const struct binadei_slot *slot = call->push->slot;
     if (slot->kind != BINADEI_SLOT_STREAM)
         return false;
-    /* Acquire: the contexts that it counts. */
+    /* CX.acquire: the contexts that are counted. */
     unsigned count = atomic_load_explicit(&call->engine->context_count,
                                           memory_order_acquire);
     for (unsigned i = 0; i < count; i++)
