@@ -48,17 +48,19 @@ OPERATION = re.compile(
     r"(atomic|__atomic|__sync)_\w+$|binadei_(load|store|cas|or|and)_"
     r"(relaxed|acquire|release|acq_rel|seq_cst)$")
 NO_OPERATION = re.compile(r"atomic_(init|is_lock_free|\w+_t|u?int|bool)$")
-ATOMIC_TYPE = re.compile(r"_Atomic$|atomic_(bool|flag|u?(char|short|int|long|llong)|"
-                         r"u?int\w+_t|size_t|ptrdiff_t|uintptr_t|intptr_t)$")
+ATOMIC_TYPE = re.compile(
+    r"_Atomic$|atomic_(bool|flag|u?(char|short|int|long|llong)|"
+    r"u?int\w+_t|size_t|ptrdiff_t|uintptr_t|intptr_t)$")
 EDGE = re.compile(r"\b[A-Z]{2}\b")
 DECLARED = re.compile(r"\bEdges? ((?:[A-Z]{2}\b(?:,? and |, )?)+)")
-NAMED = re.compile(r"\b([A-Z]{2})\.(?:relaxed|acquire|release|acq_rel|seq_cst)\b")
+NAMED = re.compile(
+    r"\b([A-Z]{2})\.(?:relaxed|acquire|release|acq_rel|seq_cst)\b")
 NONE = re.compile(r"\bEdge: none; relaxed\b")
 RELAXED = re.compile(r"\brelaxed\b", re.IGNORECASE)
 ALL_RELAXED = "Every operation of this file is relaxed"
 STARTS = {"return", "else", "do", "case"}
-NOT_NAMES = {"__attribute__", "_Atomic", "alignas", "_Alignas", "_Static_assert",
-             "PyObject_HEAD", "if", "for", "while", "switch", "return",
+NOT_NAMES = {"__attribute__", "_Atomic", "alignas", "_Alignas",
+             "_Static_assert", "PyObject_HEAD", "if", "for", "while", "switch", "return",
              "sizeof", "defined"}
 
 Token = collections.namedtuple("Token", "kind text line end_line")
@@ -115,7 +117,8 @@ class Source:
                  {value: key for key, value in pairs.items()})[mine]
         depth = 0
         while 0 <= at < len(self.code):
-            depth += (self.code[at].text == mine) - (self.code[at].text == other)
+            text = self.code[at].text
+            depth += (text == mine) - (text == other)
             if not depth:
                 return at
             at += step
@@ -189,7 +192,7 @@ class Source:
                     self.code[at + 1].text == "while")
 
     def statement_comments(self, at):
-        """Those right before the statement, in it, and behind it on its line."""
+        """Those right before the statement, in it, and behind it."""
         first = last = at
         while first and not self.is_end(first - 1):
             first -= 1

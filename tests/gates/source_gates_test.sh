@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Shows that check_sources.sh, check_format.sh, check_readmes.py, check_atomics.py
-# and check_tidy_globs.sh find what they are there to find: each rule is broken
-# once, in a tree of its own.
+# Shows that check_sources.sh, check_format.sh, check_readmes.py,
+# check_atomics.py and check_tidy_globs.sh find what they are there to find: each
+# rule is broken once, in a tree of its own.
 set -uo pipefail
 . tests/gates/expect.sh
 
