@@ -136,7 +136,7 @@ static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
     }
     space->device = wishes.options.device;
     space->host = host;
-    /* release: the arena is whole before others find it. */
+    /* PO.release: the arena is whole before others find it. */
     atomic_store_explicit(&space->pool, binade_host_pool(host),
                           memory_order_release);
     return 0;

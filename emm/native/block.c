@@ -14,7 +14,7 @@ static struct native_block *block_of(PyObject *self)
 
 static bool is_open(const struct native_space *space)
 {
-    /* acquire: pairs with the release in __init__(). */
+    /* PO.acquire: the pool is whole. */
     return atomic_load_explicit(&space->pool, memory_order_acquire) != NULL;
 }
 

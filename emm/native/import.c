@@ -22,6 +22,7 @@ struct left {
 struct native_import {
     PyObject_HEAD struct left *record; /* NULL: __init__() has not been */
     binade_stream stream;
+    /* Edge: none; relaxed: it only says whether a close came first. */
     atomic_bool is_open;
 };
 

@@ -7,8 +7,9 @@
  */
 #include "emm/native/native.h"
 
-/* Set by atexit, before the interpreter takes itself apart. One for all
- * interpreters of the process, whose exit it is. */
+/* Edge: none; relaxed: the GIL orders it. Set by atexit, before the interpreter
+ * takes itself apart. One for all interpreters of the process, whose exit it
+ * is. */
 static atomic_bool is_over;
 
 static binade_status take_slowly(binade_pool *pool, binade_tenant tenant,

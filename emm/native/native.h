@@ -39,11 +39,14 @@ struct native_state {
 /* A Pool, or a HostArena, whose memory is a pool's as well. */
 struct native_space {
     PyObject_HEAD
-        /* NULL where __init__() has not made it or close() has destroyed it. */
+        /* Edge PO: __init__() (release) -> a call (acquire). Edge PU: close()
+         * takes it away -> a call that has counted itself. NULL where __init__()
+         * has not made it or close() has destroyed it. */
         _Atomic(binade_pool *) pool;
     binade_host *host; /* NULL for a Pool */
     int device;
-    /* Threads that are in a call of the library on it, GIL or not. */
+    /* Edge PU: a call counts itself -> close() looks, after it has taken the
+     * pool away. Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;
     struct native_space *next; /* in native_state.pools; the GIL */
 };
@@ -55,6 +58,7 @@ struct native_block {
     uint64_t address;
     size_t nbytes;
     binade_stream stream;
+    /* Edge: none; relaxed: it only says whether a free came first. */
     atomic_bool is_live;
 };
 

@@ -65,7 +65,7 @@ static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
         return -1;
     }
     space->device = wishes.options.device;
-    /* release: the pool is whole before others find it. */
+    /* PO.release: the pool is whole before others find it. */
     atomic_store_explicit(&space->pool, pool, memory_order_release);
     struct native_state *state = native_state_of(self);
     space->next = state->pools;

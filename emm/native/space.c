@@ -20,9 +20,10 @@ static struct native_space *space_of(PyObject *self)
 
 binade_pool *native_enter_open(struct native_space *space)
 {
-    /* seq_cst, here and in take_away(): of a call and a close() that meet, at
+    /* PU.seq_cst, here and in take_away(): of a call and a close() that meet, at
      * least one sees the other's store. */
     atomic_fetch_add_explicit(&space->user_count, 1, memory_order_seq_cst);
+    /* PU.seq_cst: after we are counted. PO.acquire: the pool is whole. */
     binade_pool *pool =
         atomic_load_explicit(&space->pool, memory_order_seq_cst);
     if (!pool)
@@ -40,7 +41,7 @@ binade_pool *native_enter(struct native_space *space)
 
 void native_leave(struct native_space *space)
 {
-    /* release: what was done with the pool is before its end. */
+    /* PU.release: what was done with the pool comes before its end. */
     atomic_fetch_sub_explicit(&space->user_count, 1, memory_order_release);
 }
 
@@ -57,13 +58,15 @@ int native_space_check_new(struct native_space *space)
  * not open, or *is_used. */
 static binade_pool *take_away(struct native_space *space, bool *is_used)
 {
+    /* PU.seq_cst: before the look at the count; see native_enter_open(). */
     binade_pool *pool =
         atomic_exchange_explicit(&space->pool, NULL, memory_order_seq_cst);
+    /* PU.seq_cst, which acquires: what the calls that are over did. */
     *is_used = pool && atomic_load_explicit(&space->user_count,
                                             memory_order_seq_cst) != 0;
     if (!*is_used)
         return pool;
-    /* release: as it was. */
+    /* PO.release: as it was. */
     atomic_store_explicit(&space->pool, pool, memory_order_release);
     return NULL;
 }
@@ -76,7 +79,7 @@ static binade_status destroy(struct native_space *space, binade_pool *pool,
     status = space->host ? binade_host_destroy(space->host, leaks)
                          : binade_pool_destroy(pool, leaks);
     Py_END_ALLOW_THREADS;
-    /* release: refused, it is as it was. */
+    /* PO.release: refused, it is as it was. */
     if (status == BINADE_E_BUSY)
         atomic_store_explicit(&space->pool, pool, memory_order_release);
     else

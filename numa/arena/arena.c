@@ -141,15 +141,16 @@ static void unmake(struct binade_host *host)
                            (host->device));
 }
 
-/* Handles of arenas that are gone. Nobody reads the list: it keeps what stays
- * behind on purpose from looking like a leak. */
+/* Edge: none; relaxed: never followed. Handles of arenas that are gone. Nobody
+ * reads the list: it keeps what stays behind on purpose from looking like a
+ * leak. */
 static _Atomic(struct binade_host *) gone;
 
 static void bury(struct binade_host *host)
 {
+    /* relaxed: compared and stored, never followed. */
     struct binade_host *seen =
         atomic_load_explicit(&gone, memory_order_relaxed);
-    /* relaxed: never followed. */
     do {
         host->next_gone = seen;
     } while (!atomic_compare_exchange_weak_explicit(

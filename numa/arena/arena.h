@@ -24,7 +24,8 @@ struct binade_host {
     CUdevice device;
     bool has_primary; /* the context is retained */
     struct binadei_context home;
-    _Atomic uint64_t mark; /* the home's; nobody reads it */
+    /* Edge: none; relaxed: the home's, and nobody reads it. */
+    _Atomic uint64_t mark;
 };
 
 /* BINADE_OK, or BINADE_E_INVALID for an arena that is NULL or was destroyed, with

@@ -50,7 +50,7 @@ static struct range *ranges;
 static struct stretch *stretches;
 static uint64_t keep_bytes;
 static uint64_t stamp;
-/* The homes' marks: nobody reads it. */
+/* Edge: none; relaxed: the homes' marks, and nobody reads it. */
 static _Atomic uint64_t mark;
 
 static bool meet(const struct span *a, const struct span *b)

@@ -243,7 +243,7 @@ static binade_status make_checked(struct binadei_pool_body *body,
     if (!(body->options.flags & flags))
         return BINADE_OK;
     const binade_source source = source_of(body);
-    /* AT: nobody else has the handle yet. */
+    /* AT, relaxed: nobody else has the handle yet. */
     atomic_fetch_or_explicit(&pool->attention, BINADEI_ATTENTION_WATCHED,
                              memory_order_relaxed);
     body->ops = &binadei_checked_ops;
@@ -401,15 +401,16 @@ static void print_leaks(const binade_leaks *leaks)
                 stderr);
 }
 
-/* Handles of pools that are gone. Nobody reads the list: it keeps what stays
- * behind on purpose from looking like a leak. */
+/* Edge: none; relaxed: never followed. Handles of pools that are gone. Nobody
+ * reads the list: it keeps what stays behind on purpose from looking like a
+ * leak. */
 static _Atomic(struct binade_pool *) gone;
 
 static void bury(struct binade_pool *pool)
 {
+    /* relaxed: compared and stored, never followed. */
     struct binade_pool *seen =
         atomic_load_explicit(&gone, memory_order_relaxed);
-    /* relaxed: never followed. */
     do {
         pool->next_gone = seen;
     } while (!atomic_compare_exchange_weak_explicit(
@@ -429,13 +430,16 @@ static binade_status close_and_drain(struct binade_pool *pool)
     /* First without the mark, which a call that goes on may run into. */
     if (binadei_engine_is_used(engine))
         return refuse_used();
-    /* IN: of a call that begins and us, one sees the other. */
-    (void)atomic_fetch_or(&pool->attention, BINADEI_ATTENTION_DEAD);
+    /* IN.seq_cst: of a call that begins and us, one sees the other. */
+    (void)atomic_fetch_or_explicit(&pool->attention, BINADEI_ATTENTION_DEAD,
+                                   memory_order_seq_cst);
     binade_status status = binadei_engine_is_used(engine)
                                ? refuse_used()
                                : binadei_engine_drain(engine);
+    /* IN.seq_cst: as above. */
     if (status == BINADE_E_BUSY)
-        (void)atomic_fetch_and(&pool->attention, ~BINADEI_ATTENTION_DEAD);
+        (void)atomic_fetch_and_explicit(
+            &pool->attention, ~BINADEI_ATTENTION_DEAD, memory_order_seq_cst);
     return status;
 }
 

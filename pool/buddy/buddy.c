@@ -85,7 +85,7 @@ void binadei_buddy_destroy(struct binadei_buddy *buddy)
     free(buddy);
 }
 
-/* The bytes below are relaxed: see state.h. */
+/* The bytes below are relaxed, as state.h declares. */
 uint8_t binadei_buddy_class(const struct binadei_buddy *buddy,
                             binadei_grain start)
 {
@@ -96,6 +96,7 @@ uint8_t binadei_buddy_class(const struct binadei_buddy *buddy,
 void binadei_buddy_set_class(struct binadei_buddy *buddy, binadei_grain start,
                              uint8_t class_byte)
 {
+    /* relaxed: the holder owns the byte. */
     atomic_store_explicit(&buddy->classes[start.index], class_byte,
                           memory_order_relaxed);
 }
@@ -108,6 +109,7 @@ const _Atomic uint8_t *binadei_buddy_classes(const struct binadei_buddy *buddy)
 uint8_t binadei_buddy_end_class(struct binadei_buddy *buddy,
                                 binadei_grain start)
 {
+    /* relaxed: of two that free a block by mistake, one gets the class. */
     return atomic_exchange_explicit(&buddy->classes[start.index], 0,
                                     memory_order_relaxed);
 }

@@ -106,10 +106,12 @@ static void count_off(const struct claim *claim, enum binadei_map_age age,
 /* The words of one level, in the order in which bits move: the stream's, if it
  * has any here, and the buddy's. */
 struct level {
+    /* Edge MW: the stream's. */
     binadei_atomic_word *words[BINADEI_AGES];
-    binadei_atomic_word *done; /* NULL: is not to be taken */
-    uint64_t base;             /* grain of the first bit */
-    uint64_t unit;             /* grains of a bit */
+    /* Edge BW: the buddy's; NULL: is not to be taken. */
+    binadei_atomic_word *done;
+    uint64_t base; /* grain of the first bit */
+    uint64_t unit; /* grains of a bit */
 };
 
 static binadei_atomic_word *done_word(const struct claim *claim,

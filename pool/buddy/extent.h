@@ -48,6 +48,7 @@ static inline bool binadei_run_fits(const struct binadei_run *run,
 struct binadei_page_words {
     unsigned count; /* maps; 0: nothing was ever free there */
     unsigned page_bit;
+    /* Edges BW and MW and MH: the buddy's or the maps', here only read. */
     const binadei_atomic_word *pages[BINADEI_AGES];
     const binadei_atomic_word *chunks[BINADEI_AGES];
     const binadei_atomic_word *cut[BINADEI_AGES];    /* chunks with grains */
@@ -69,7 +70,7 @@ binadei_page_words_any(const struct binadei_page_words *words,
     return any;
 }
 
-/* The same of one chunk's grains. */
+/* The same of one chunk's grains; relaxed. */
 static inline uint64_t
 binadei_page_words_grains(const struct binadei_page_words *words,
                           unsigned chunk)

@@ -7,9 +7,10 @@
  * free as a whole only where what is free in it can be part of a run that is
  * long enough, and there by chunks first.
  *
- * What a search finds is a snapshot, and the claim decides. Two claims may each
- * take what the other needs, give it back and meet again; so a search that has
- * failed often has the run lock, and others respect that.
+ * What a search finds is a snapshot, and the claim decides. Every operation of
+ * this file is relaxed for that reason. Two claims may each take what the other
+ * needs, give it back and meet again; so a search that has failed often has the
+ * run lock, and others respect that.
  */
 #include "pool/buddy/extent.h"
 
@@ -60,7 +61,7 @@ static void add_free(struct scan *scan, uint64_t start, uint64_t grains)
     scan->run.grains += grains;
 }
 
-/* relaxed, here and below: a snapshot, and the claim decides. */
+/* relaxed: a snapshot. */
 #define OWN(scan, word)                                                        \
     ((scan)->own                                                               \
          ? binadei_load_relaxed(&(scan)->own->ages[BINADEI_FRESH].word) |      \

@@ -33,6 +33,7 @@ static void abandon(struct binadei_buddy *buddy,
     /* relaxed: hints to searchers, see state.h. */
     if (atomic_load_explicit(id, memory_order_relaxed) != home->id)
         return;
+    /* relaxed: as above. */
     atomic_store_explicit(id, 0, memory_order_relaxed);
     atomic_fetch_and_explicit(&binadei_group_of(buddy, page)->homes,
                               ~binadei_page_bit(page), memory_order_relaxed);

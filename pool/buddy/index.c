@@ -28,7 +28,7 @@ static struct binadei_index_group *group_at(const struct binadei_kind *kind,
     return own ? &own->index : NULL;
 }
 
-/* A look first: most bits are set already. */
+/* relaxed: advice. A look first: most bits are set already. */
 static void set(binadei_atomic_word *word, unsigned bit)
 {
     uint64_t mask = UINT64_C(1) << bit;
@@ -36,7 +36,8 @@ static void set(binadei_atomic_word *word, unsigned bit)
         (void)atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
 }
 
-/* Clears a bit whose word below is 0, unless it is not any more. */
+/* Clears a bit whose word below is 0, unless it is not any more. relaxed: advice,
+ * so a bit that is lost is only not found here. */
 static void clear(binadei_atomic_word *word, unsigned bit,
                   const binadei_atomic_word *below)
 {
@@ -112,6 +113,7 @@ static bool find_in_group(const struct binadei_kind *kind,
 {
     const binadei_atomic_word *word = &group_at(kind, group)->pages[at->bin];
     uint32_t first = group * BINADEI_WORD_BITS;
+    /* relaxed: advice. */
     uint64_t pages = binadei_load_relaxed(word);
     if (!pages)
         clear(&leaf->groups[at->bin], group % BINADEI_LEAF_GROUPS, word);

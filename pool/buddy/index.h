@@ -25,10 +25,9 @@
 #define BINADEI_INDEX_BINS (12U << BINADEI_INDEX_PARTS_BITS)
 #define BINADEI_INDEX_BIN_WORDS ((BINADEI_INDEX_BINS - 1) / 64 + 1)
 
-/* Edge: none; relaxed, on all words below. */
-
 /* Of the pages of a group, a bit each. */
 struct binadei_index_group {
+    /* Edge: none; relaxed, advice. */
     binadei_atomic_word pages[BINADEI_INDEX_BINS];
 };
 
@@ -36,6 +35,7 @@ struct binadei_index_group {
 
 /* Of 64 groups, a bit each; and which of these words are not 0. */
 struct binadei_index_leaf {
+    /* Edge: none; relaxed, advice. */
     binadei_atomic_word bins[BINADEI_INDEX_BIN_WORDS];
     binadei_atomic_word groups[BINADEI_INDEX_BINS];
 };

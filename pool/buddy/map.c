@@ -42,6 +42,7 @@ void binadei_maps_destroy(struct binadei_maps *maps)
         return;
     for (uint32_t i = 0; i < maps->leaf_count * BINADEI_LEAF_GROUPS; i++)
         destroy_group(binadei_maps_group_at(maps, i));
+    /* relaxed: no call is under way. */
     for (uint32_t i = 0; i < maps->leaf_count; i++)
         free(atomic_load_explicit(&maps->leaves[i], memory_order_relaxed));
     free(maps);
@@ -272,12 +273,12 @@ struct move {
     void (*grains)(struct move *move, binadei_chunk chunk, uint64_t mask);
 };
 
+/* MH: after the clearing of the hint, by order of seq_cst: a word that is 0 here
+ * gets its hint again by who sets a bit of it. MW, both ends, in the exchange: what
+ * earlier givers released goes on with the bits. */
 static uint64_t take_word(struct move *move, binadei_atomic_word *word,
                           uint64_t unit_grains)
 {
-    /* MH: after the clearing of the hint, by order of seq_cst: a word that is 0
-     * here gets its hint again by who sets a bit of it. MW, both ends, in the
-     * exchange: what earlier givers released goes on with the bits. */
     if (!binadei_load_seq_cst(word))
         return 0;
     uint64_t mask = atomic_exchange_explicit(word, 0, memory_order_seq_cst);

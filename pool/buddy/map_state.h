@@ -21,13 +21,15 @@ struct binadei_map_group {
      * second look at what is below, by the same order. Hints: a bit that is
      * clear while something below is set is set by whoever set that. */
     binadei_atomic_word open; /* pages that have chunks or grains */
-    binadei_atomic_word chunks[BINADEI_WORD_BITS]; /* MW */
-    binadei_atomic_word cut[BINADEI_WORD_BITS];    /* MH: chunks with grains */
+    binadei_atomic_word chunks[BINADEI_WORD_BITS]; /* Edge MW */
+    binadei_atomic_word
+        cut[BINADEI_WORD_BITS]; /* Edge MH: chunks with grains */
 };
 
 /* The grain words of one page, in both maps, so that what moves from one to the
- * other needs no memory; MW. */
+ * other needs no memory. */
 struct binadei_maps_page {
+    /* Edge MW: as above. Edge MH: the second look. */
     binadei_atomic_word grains[BINADEI_AGES][BINADEI_PAGE_CHUNKS];
 };
 

@@ -66,6 +66,7 @@ static void lower(struct binadei_maps_group *group, enum binadei_map_age age,
      * seq_cst. */
     (void)binadei_and_seq_cst(hint, ~bit);
     BINADEI_STEP("map.lowered");
+    /* MH: the second look. */
     if (binadei_load_seq_cst(
             &binadei_maps_page_at(group, page_bit)->grains[age][chunk]))
         binadei_map_hint(hint, bit);
@@ -86,6 +87,7 @@ static uint32_t take_from_page(struct search *search,
         binadei_atomic_word *word = &parts->grains[search->age][bit];
         taken = take_from_word(search, binadei_chunk_in_page(page, bit), word);
         search->visits -= !taken;
+        /* relaxed: a look; lower() looks again. */
         if (!binadei_load_relaxed(word))
             lower(group, search->age, page_bit, bit);
     }
@@ -287,7 +289,7 @@ uint32_t binadei_maps_take(struct binadei_maps *maps,
 }
 
 /* Grains that are in the maps from `start` on within its chunk, page or group of
- * pages; fewer than `out_rest` where they end before. */
+ * pages; fewer than `out_rest` where they end before. relaxed: exact at rest. */
 static uint64_t free_at(const struct binadei_maps *maps, uint64_t start,
                         uint64_t *out_rest)
 {
@@ -304,7 +306,6 @@ static uint64_t free_at(const struct binadei_maps *maps, uint64_t start,
     const struct binadei_maps_page *parts =
         binadei_maps_page_at(group, page_bit);
     uint64_t grains = 0;
-    /* relaxed: exact at rest. */
     for (unsigned age = 0; age < BINADEI_AGES; age++) {
         const struct binadei_map_group *map = &group->ages[age];
         if (binadei_load_relaxed(&map->pages) >> page_bit & 1)

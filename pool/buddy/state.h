@@ -23,7 +23,7 @@ static const unsigned binadei_plane_threshold[BINADEI_PLANE_COUNT] = {1, 8, 32};
 /* What belongs to one page, on a line of its own: a page is mostly one
  * searcher's home, and its neighbours are others'. */
 struct binadei_page_state {
-    /* Edge BW: see below. */
+    /* Edges BW and BS: see below. */
     alignas(64) binadei_atomic_word word; /* chunks of the page */
     /* Edge BS: see below. A word a plane: chunks that may have such a run. */
     binadei_atomic_word chunk_summary[BINADEI_PLANE_COUNT];
@@ -59,7 +59,7 @@ struct binadei_buddy {
     binadei_atomic_word page_limit;
 
     /* Edge BW: give (acq_rel) -> take (acquire), on every word of the three
-     * levels. A bit set = a unit free. A chunk or page word is 0 while its unit
+     * levels. Edge BS: the change of a word, and the second look at it. A bit set = a unit free. A chunk or page word is 0 while its unit
      * is free or taken whole in the level above, and never all ones, except
      * where hysteresis leaves a searcher's own word open. */
     binadei_atomic_word *chunk_words; /* grains of each chunk */
@@ -75,8 +75,8 @@ struct binadei_buddy {
     /* Edge: none; relaxed. Written by the holder of the interval, which got it
      * over BW and gives it back over BW. */
     _Atomic uint8_t *classes; /* a byte a grain */
-    /* The same, of the run that starts in a chunk: there is one at most, as a
-     * run is longer than a chunk. */
+    /* Edge: none; relaxed, as above. Of the run that starts in a chunk: there is
+     * one at most, as a run is longer than a chunk. */
     _Atomic uint32_t *run_grains;
 
     /* Edge: none; relaxed. Homes that were given an id. */

@@ -236,6 +236,7 @@ static uint64_t page_hints(const struct search *search, uint32_t word)
     /* relaxed: hints, as above. */
     uint64_t hints =
         binadei_load_relaxed(&buddy->groups[word].chunk_pages[plane]);
+    /* relaxed: the same. */
     if (!search->is_of_chunks)
         hints |= binadei_load_relaxed(
             &buddy->groups[word].grain_pages[search->plane]);

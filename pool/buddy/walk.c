@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is free, from a grain on. Exact while nobody takes or gives; relaxed
- * loads: who asks has seen others' work end by other means.
+ * What is free, from a grain on. Exact while nobody takes or gives. Every
+ * operation of this file is relaxed: who asks has seen others' work end by other
+ * means.
  */
 #include "pool/buddy/state.h"
 

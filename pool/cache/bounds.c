@@ -9,7 +9,8 @@
 /* So many at a time, of each thread. */
 #define TOLD_MISSES 32U
 
-/* Changes a count of halvings by 1 or -1, if it is not at its end. */
+/* Changes a count of halvings by 1 or -1, if it is not at its end. relaxed: a
+ * bound, not a lock. */
 static bool step(atomic_uint *halvings, unsigned end, unsigned more)
 {
     unsigned seen = atomic_load_explicit(halvings, memory_order_relaxed);

@@ -242,6 +242,7 @@ static bool is_wanted(struct binadei_member *member)
     /* relaxed: it came with CL, or the next call sees it. */
     if (!atomic_load_explicit(&member->is_wanted, memory_order_relaxed))
         return false;
+    /* relaxed: who asks later sets it again. */
     atomic_store_explicit(&member->is_wanted, false, memory_order_relaxed);
     return true;
 }
@@ -258,8 +259,10 @@ static binade_status begin_on(struct binadei_call *call, binade_stream stream)
     call->push = route->push;
     call->member = route->push->member;
     binadei_operation_begin(call->member);
-    /* IN: once more, now that who destroys the pool can see the operation. */
-    if (atomic_load(&call->pool->attention) & BINADEI_ATTENTION_DEAD) {
+    /* IN.seq_cst: once more, now that who destroys the pool can see the
+     * operation. */
+    if (atomic_load_explicit(&call->pool->attention, memory_order_seq_cst) &
+        BINADEI_ATTENTION_DEAD) {
         binadei_operation_end(call->member);
         return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
     }

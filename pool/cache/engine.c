@@ -39,11 +39,12 @@ static struct binadei_engine *engine_of(struct binadei_streams *streams)
 static void mark_guarded(struct binadei_streams *streams, bool is_held)
 {
     struct binade_pool *pool = engine_of(streams)->pool;
-    /* relaxed: AT. */
     if (is_held) {
+        /* AT, relaxed: advice to hits. */
         atomic_fetch_or_explicit(&pool->attention, BINADEI_ATTENTION_GUARD,
                                  memory_order_relaxed);
     } else {
+        /* AT, relaxed: the same. */
         atomic_fetch_and_explicit(&pool->attention, ~BINADEI_ATTENTION_GUARD,
                                   memory_order_relaxed);
     }
@@ -84,7 +85,7 @@ static bool keep_history(struct binadei_engine *engine,
     engine->history = binadei_history_create(options->history_entries);
     if (!engine->history)
         return false;
-    /* relaxed: nobody knows the pool yet. */
+    /* AT, relaxed: nobody knows the pool yet. */
     atomic_fetch_or_explicit(&options->pool->attention,
                              BINADEI_ATTENTION_RECORDED, memory_order_relaxed);
     return true;

@@ -23,8 +23,10 @@ bool binadei_operations_are_over(struct binadei_engine *engine,
          member = member->of_pool) {
         if (member == except)
             continue;
-        /* IN: after the gate's swap; acquire: what ended is seen whole. */
-        uint64_t operation = atomic_load(&member->operation);
+        /* IN.seq_cst: after the gate's swap; it acquires: what ended is seen
+         * whole. */
+        uint64_t operation =
+            atomic_load_explicit(&member->operation, memory_order_seq_cst);
         are_over = are_over && operation % 2 == 0;
         sum += operation;
     }
@@ -36,8 +38,10 @@ bool binadei_operations_are_over(struct binadei_engine *engine,
 static bool is_used_by(const struct binadei_member *member)
 {
     const struct binade_pool *pool = member->engine->pool;
-    /* IN: after the pool was marked; who begins later sees the mark. */
-    return atomic_load(&member->operation) % 2 ||
+    /* IN.seq_cst: after the pool was marked; who begins later sees the mark.
+     * OU.acquire: who is out of a callback has begun an operation before, which the
+     * next sum of them shows. */
+    return atomic_load_explicit(&member->operation, memory_order_seq_cst) % 2 ||
            atomic_load_explicit(&member->is_calling_back,
                                 memory_order_acquire) ||
            (member->thread && binadei_thread_serving(member->thread) == pool);
@@ -67,7 +71,8 @@ bool binadei_engine_is_used(struct binadei_engine *engine)
 static void wait_for_stop(struct binadei_engine *engine)
 {
     long nap_ns = NAP_NS;
-    while (atomic_load(&engine->stop) % 2)
+    /* IN.seq_cst: the reading is over. */
+    while (atomic_load_explicit(&engine->stop, memory_order_seq_cst) % 2)
         binadei_nap_longer(&nap_ns, NAP_MOST_NS);
 }
 
@@ -77,26 +82,33 @@ void binadei_operation_wait(struct binadei_member *member)
     do {
         binadei_operation_end(member);
         wait_for_stop(engine);
-        /* relaxed, IN: as in binadei_operation_begin(). */
+        /* relaxed: only the owner writes. */
         uint64_t before =
             atomic_load_explicit(&member->operation, memory_order_relaxed);
-        (void)atomic_exchange(&member->operation, before + 1);
-    } while (atomic_load(&engine->stop) % 2);
+        /* IN.seq_cst, both: as in binadei_operation_begin(). */
+        (void)atomic_exchange_explicit(&member->operation, before + 1,
+                                       memory_order_seq_cst);
+        /* IN.seq_cst: the look. */
+    } while (atomic_load_explicit(&engine->stop, memory_order_seq_cst) % 2);
 }
 
 void binadei_gate_wait(struct binadei_engine *engine)
 {
-    uint64_t ticket = atomic_load(&engine->gate);
+    /* IN.seq_cst, here and below: one order for all of the gate's changes. */
+    uint64_t ticket = atomic_load_explicit(&engine->gate, memory_order_seq_cst);
     uint64_t end_ns = binadei_now_ns() + PATIENCE_NS;
     long nap_ns = NAP_NS;
     if (ticket % 2 == 0)
         return;
-    while (atomic_load(&engine->gate) == ticket) {
+    /* IN.seq_cst: as above. */
+    while (atomic_load_explicit(&engine->gate, memory_order_seq_cst) ==
+           ticket) {
         if (binadei_now_ns() >= end_ns) {
-            /* IN: opened by a swap, as the searcher opens it by one: only one
-             * of the two succeeds. */
-            (void)atomic_compare_exchange_strong(&engine->gate, &ticket,
-                                                 ticket + 1);
+            /* IN.seq_cst: opened by a swap, as the searcher opens it by one:
+             * only one of the two succeeds. */
+            (void)atomic_compare_exchange_strong_explicit(
+                &engine->gate, &ticket, ticket + 1, memory_order_seq_cst,
+                memory_order_seq_cst);
             return;
         }
         binadei_nap_longer(&nap_ns, NAP_MOST_NS);
@@ -105,9 +117,12 @@ void binadei_gate_wait(struct binadei_engine *engine)
 
 bool binadei_gate_try_close(struct binadei_engine *engine, uint64_t *out_ticket)
 {
-    uint64_t open = atomic_load(&engine->gate);
-    if (open % 2 ||
-        !atomic_compare_exchange_strong(&engine->gate, &open, open + 1))
+    /* IN.seq_cst: only the start of the swap. */
+    uint64_t open = atomic_load_explicit(&engine->gate, memory_order_seq_cst);
+    /* IN.seq_cst: before the look at the counters. */
+    if (open % 2 || !atomic_compare_exchange_strong_explicit(
+                        &engine->gate, &open, open + 1, memory_order_seq_cst,
+                        memory_order_seq_cst))
         return false;
     *out_ticket = open + 1;
     return true;
@@ -115,5 +130,8 @@ bool binadei_gate_try_close(struct binadei_engine *engine, uint64_t *out_ticket)
 
 bool binadei_gate_open(struct binadei_engine *engine, uint64_t ticket)
 {
-    return atomic_compare_exchange_strong(&engine->gate, &ticket, ticket + 1);
+    /* IN.seq_cst: a swap that fails says that a waiter had opened it. */
+    return atomic_compare_exchange_strong_explicit(
+        &engine->gate, &ticket, ticket + 1, memory_order_seq_cst,
+        memory_order_seq_cst);
 }

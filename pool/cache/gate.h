@@ -34,18 +34,20 @@ static inline void binadei_operation_begin(struct binadei_member *member)
     /* relaxed: only the owner writes. */
     uint64_t before =
         atomic_load_explicit(&member->operation, memory_order_relaxed);
-    /* IN: sequentially consistent, and so is the look at the gate that follows
-     * in who takes: one of the two sees the other. */
     if (before % 2)
         return;
-    (void)atomic_exchange(&member->operation, before + 1);
-    /* IN: sequentially consistent, as for the gate. */
-    if (atomic_load(&member->engine->stop) % 2)
+    /* IN.seq_cst, and so is the look at the gate that follows in who takes: one of
+     * the two sees the other. */
+    (void)atomic_exchange_explicit(&member->operation, before + 1,
+                                   memory_order_seq_cst);
+    /* IN.seq_cst: as for the gate. */
+    if (atomic_load_explicit(&member->engine->stop, memory_order_seq_cst) % 2)
         binadei_operation_wait(member);
 }
 
 static inline void binadei_operation_end(struct binadei_member *member)
 {
+    /* relaxed: only the owner writes. */
     uint64_t before =
         atomic_load_explicit(&member->operation, memory_order_relaxed);
     /* IN.release: who sees the even number sees all that was moved. */
@@ -67,7 +69,8 @@ bool binadei_engine_is_used(struct binadei_engine *engine);
 /* Inside an operation that is to take memory: whether the gate is open. */
 static inline bool binadei_gate_is_open(struct binadei_engine *engine)
 {
-    return atomic_load(&engine->gate) % 2 == 0;
+    /* IN.seq_cst: after the operation has begun. */
+    return atomic_load_explicit(&engine->gate, memory_order_seq_cst) % 2 == 0;
 }
 
 /* Waits, outside of operations, until the gate is open, or for so long that it

@@ -34,14 +34,16 @@ struct binadei_pool_body;
 #define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)
 
 struct binade_pool {
-    /* Edge AT: retire of a stream (release) -> the making of a route (acquire).
+    /* Edges AT and IN: retire of a stream (release) -> the making of a route
+     * (acquire); the pool's end and a call's begin, by order of seq_cst.
      * A hit reads it relaxed: it is one only while this has the value at which
      * its route was made. Who changes it makes no promise to calls that are
      * under way; those that come after it in the program's own order see it. */
     alignas(64) _Atomic uint64_t attention;
     /* Constant while the pool lives. */
     const struct binadei_lookup *lookup;
-    const _Atomic uint8_t *classes; /* the buddy's metadata bytes */
+    /* Edge: none; relaxed: the buddy's metadata bytes, a block's holder's. */
+    const _Atomic uint8_t *classes;
     struct binadei_engine *engine;
     struct binadei_pool_body *body; /* the facade's */
     struct binade_pool *next_gone;  /* of all that were destroyed */
@@ -49,6 +51,7 @@ struct binade_pool {
 
 static inline uint64_t binadei_attention(const struct binade_pool *pool)
 {
+    /* AT, relaxed: coherence is enough for a hit. */
     return atomic_load_explicit(&pool->attention, memory_order_relaxed);
 }
 

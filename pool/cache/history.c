@@ -115,6 +115,7 @@ void binadei_history_end(struct binadei_history *history,
     history->ended_count++;
 }
 
+/* HE.acquire of the entry's five words: with a later entry's word comes its 0. */
 bool binadei_history_copy(const struct binadei_history_ring *ring,
                           uint64_t number, binade_history_entry *out)
 {
@@ -122,7 +123,6 @@ bool binadei_history_copy(const struct binadei_history_ring *ring,
     /* HE.acquire: the entry of this number, or later words. */
     if (binadei_load_acquire(&slot->sequence) != number + 1)
         return false;
-    /* HE.acquire, all five: with a later entry's word comes its 0. */
     out->time_ns = binadei_load_acquire(&slot->ticks);
     out->address = binadei_load_acquire(&slot->address);
     out->size_bytes = binadei_load_acquire(&slot->size_bytes);

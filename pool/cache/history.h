@@ -41,8 +41,9 @@ struct binadei_recorder;
 #define BINADEI_HISTORY_NOW UINT64_C(1)
 
 struct binadei_history_slot {
-    binadei_atomic_word sequence; /* HE; the entry's number + 1, 0: none */
-    binadei_atomic_word ticks;    /* HE, and so are the next four */
+    /* Edge HE: each word (release) -> its reader (acquire). */
+    binadei_atomic_word sequence; /* the entry's number + 1, 0: none */
+    binadei_atomic_word ticks;
     binadei_atomic_word address;
     binadei_atomic_word size_bytes;
     binadei_atomic_word stream;
@@ -141,15 +142,17 @@ void binadei_history_read(struct binadei_history *history,
 /* Inside: an entry's time is about to be read. */
 static inline void binadei_history_begin_note(struct binadei_history_ring *ring)
 {
-    /* RP. relaxed: the recorder's barrier stands between it and the clock, which
-     * the compiler is told to read later. */
     if (ring->is_fenced) {
-        (void)atomic_exchange(&ring->pending, BINADEI_HISTORY_NOW);
+        /* RP.seq_cst: before the clock, without anybody's barrier. */
+        (void)atomic_exchange_explicit(&ring->pending, BINADEI_HISTORY_NOW,
+                                       memory_order_seq_cst);
         /* No clock is read before that is over. */
         (void)binadei_ticks_after(ring->is_counter);
     } else {
+        /* RP, relaxed: the recorder's barrier stands between it and the clock. */
         binadei_store_relaxed(&ring->pending, BINADEI_HISTORY_NOW);
     }
+    /* RP: the compiler reads the clock later, too. */
     atomic_signal_fence(memory_order_seq_cst);
     BINADEI_STEP("history.pending");
 }
@@ -161,7 +164,8 @@ static inline void binadei_history_end_note(struct binadei_history_ring *ring)
     binadei_store_release(&ring->pending, 0);
 }
 
-/* Inside, of the calling thread's own member, between the two above. */
+/* Inside, of the calling thread's own member, between the two above. HE.release of
+ * the entry's five words: who sees one of them sees the 0 before them. */
 static inline void binadei_history_write(struct binadei_history_ring *ring,
                                          const struct binadei_note *note)
 {
@@ -174,10 +178,9 @@ static inline void binadei_history_write(struct binadei_history_ring *ring,
                 (int64_t)ring->mask,
             0))
         binadei_history_make_room(ring, note->ticks);
-    /* relaxed: each of the stores below releases it. */
+    /* HE, relaxed: each of the stores below releases it. */
     binadei_store_relaxed(&slot->sequence, 0);
     BINADEI_STEP("history.begun");
-    /* HE.release, all five: who sees one of them sees the 0. */
     binadei_store_release(&slot->ticks, note->ticks);
     binadei_store_release(&slot->address, note->address);
     BINADEI_STEP("history.half");

@@ -66,10 +66,11 @@ static bool is_asked(struct binadei_member *member,
     if (member == by || !member->thread ||
         !(is_any_meant || is_resting(member)) || !holds_any(member))
         return false;
-    /* CL.release: an owner who sees ASKED sees this. */
+    /* CL, relaxed: an owner who sees ASKED sees this. */
     atomic_store_explicit(&member->is_wanted, true, memory_order_relaxed);
-    /* CL: sequentially consistent, before the barrier. */
-    (void)atomic_fetch_or(&member->thread->claim, BINADEI_CLAIM_ASKED);
+    /* CL.seq_cst: before the barrier. */
+    (void)atomic_fetch_or_explicit(&member->thread->claim, BINADEI_CLAIM_ASKED,
+                                   memory_order_seq_cst);
     return true;
 }
 
@@ -83,10 +84,10 @@ static bool pass_barrier(void)
 static bool is_outside(const struct binadei_member *member)
 {
     const struct binadei_thread *thread = member->thread;
-    /* OU.acquire: what the thread did with its caches. CL: sequentially
-     * consistent. First whether it is inside, since it is inside before it stops
+    /* OU.acquire: what the thread did with its caches. CL.seq_cst: after the
+     * barrier. First whether it is inside, since it is inside before it stops
      * serving or calling back. */
-    return !atomic_load(&thread->is_inside) &&
+    return !atomic_load_explicit(&thread->is_inside, memory_order_seq_cst) &&
            !binadei_thread_serving(thread) &&
            !atomic_load_explicit(&member->is_calling_back,
                                  memory_order_acquire);
@@ -147,9 +148,10 @@ bool binadei_reclaim_idle_at_times(struct binadei_call *call)
 {
     _Atomic uint64_t *next_ns = &call->engine->next_idle_ns;
     uint64_t now_ns = binadei_now_ns();
-    /* relaxed, both: advice. */
+    /* relaxed: advice. */
     if (now_ns < atomic_load_explicit(next_ns, memory_order_relaxed))
         return false;
+    /* relaxed: advice. */
     atomic_store_explicit(next_ns, now_ns + PAUSE_NS, memory_order_relaxed);
     return binadei_reclaim_idle(call);
 }
@@ -175,6 +177,7 @@ void binadei_reclaim_resting(struct binadei_call *call)
     /* relaxed: advice. One looks at a time: who has just been seen is not to be
      * seen again at once. */
     uint64_t seen_ns = atomic_load_explicit(next_ns, memory_order_relaxed);
+    /* relaxed, also where it fails: then another one looks. */
     if (now_ns < seen_ns || !atomic_compare_exchange_strong_explicit(
                                 next_ns, &seen_ns, UINT64_MAX,
                                 memory_order_relaxed, memory_order_relaxed))
@@ -184,6 +187,7 @@ void binadei_reclaim_resting(struct binadei_call *call)
     binadei_registry_unlock();
     binadei_leave_orphans(engine, taken);
     uint64_t pause_ns = LOOKS_PART * (binadei_now_ns() - now_ns);
+    /* relaxed: advice. */
     atomic_store_explicit(next_ns,
                           now_ns + (pause_ns > REST_NS ? pause_ns : REST_NS),
                           memory_order_relaxed);

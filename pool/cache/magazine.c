@@ -80,6 +80,7 @@ uint64_t binadei_cache_activity(const struct binadei_cache *cache)
     return sum;
 }
 
+/* CT, relaxed: only the owner writes, so this needs no read-modify-write. */
 static void set_in_use(struct binadei_cache *cache, uint32_t class_index,
                        bool is_in_use)
 {
@@ -182,7 +183,7 @@ bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
             return false;
         set_capacity(cache, i, 0);
     }
-    /* CT. What wrong frees left over in it ends here. */
+    /* CT, relaxed: ours. What wrong frees left over in it ends here. */
     atomic_store_explicit(&cache->uneven_cached_bytes, 0, memory_order_relaxed);
     return true;
 }

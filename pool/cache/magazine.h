@@ -17,18 +17,19 @@
 static inline uint32_t
 binadei_magazine_count(const struct binadei_magazine *magazine)
 {
-    /* CT: only the owner writes. */
+    /* CT, relaxed: only the owner writes. */
     return atomic_load_explicit(&magazine->count, memory_order_relaxed);
 }
 
 static inline void binadei_magazine_set(struct binadei_magazine *magazine,
                                         uint32_t count)
 {
+    /* CT, relaxed: only the owner writes. */
     atomic_store_explicit(&magazine->count, count, memory_order_relaxed);
 }
 
 /* The first class from `from` on whose magazine has capacity or blocks, or
- * BINADEI_CLASSES. Others than the owner only get a hint. */
+ * BINADEI_CLASSES. CT, relaxed: others than the owner only get a hint. */
 static inline uint32_t
 binadei_cache_next_in_use(const struct binadei_cache *cache, uint32_t from)
 {

@@ -251,7 +251,9 @@ bool binadei_member_try_drop(struct binadei_member *member)
     atomic_fetch_sub_explicit(&engine->member_count, 1, memory_order_relaxed);
     for (unsigned i = 0; i < BINADEI_COUNTS; i++)
         engine->gone[i] += binadei_count_read(&member->counts[i]);
-    engine->gone_operations += atomic_load(&member->operation);
+    /* IN.seq_cst: what its operations moved is seen whole. */
+    engine->gone_operations +=
+        atomic_load_explicit(&member->operation, memory_order_seq_cst);
     if (member->history)
         binadei_history_end(engine->history, member->history);
     binadei_registry_unlock();

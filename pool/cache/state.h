@@ -51,7 +51,7 @@ struct binadei_bundle {
 
 struct binadei_magazine {
     /* A hit touches this line and the entries. */
-    alignas(64) atomic_uint count; /* CT */
+    alignas(64) atomic_uint count; /* Edge CT, relaxed */
     uint32_t capacity;             /* pushes stop here; in the budget */
     binade_devptr *entries;        /* see entry.h */
     binadei_counter alloc_count;
@@ -73,7 +73,7 @@ struct binadei_cache {
     struct binadei_slot *slot;
     struct binadei_cache *next; /* the member's; the registry's lock */
     struct binadei_cache *next_in_bucket; /* the member's owner's */
-    /* CT: which magazines have capacity or blocks, a bit each. Most have not. */
+    /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each. Most have not. */
     _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
     /* What counts of blocks by the longest of their class do not tell: all bytes
      * of runs, whose counts tell none, and what short blocks are short of, which
@@ -191,18 +191,19 @@ struct binadei_engine {
 
     /* Edge SP: put (release) -> take (acquire), whole. */
     _Atomic(struct binadei_bundle *) spare_bundles;
-    /* Of the two bounds above; relaxed, see bounds.h. Misses only read it, so it
-     * is not on a line with what they change. */
+    /* Edge: none; relaxed, see bounds.h. Of the two bounds above. Misses only read
+     * it, so it is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
     atomic_uint grown_steps; /* of threads' share, until it is whole again */
 
     /* Edge IN: odd while somebody takes the last look; see gate.h. */
     _Atomic uint64_t gate;
-    /* Advice, relaxed: when it may be closed again; see last_look.c. */
+    /* Edge: none; relaxed, advice: when it may be closed again; see last_look.c. */
     _Atomic uint64_t next_look_ns;
-    /* The same: when who waits may take others' caches again. */
+    /* Edge: none; relaxed, advice: when who waits may take others' caches again. */
     _Atomic uint64_t next_idle_ns;
-    /* The same: when one may look again for threads that rest. */
+    /* Edge: none; relaxed, advice: when one may look again for threads that
+     * rest. */
     _Atomic uint64_t next_rest_ns;
     /* Edge IN: allocations on their way out of memory, which are in and out of
      * operations. Up inside of one; down (release) too -> who destroys the pool
@@ -232,7 +233,7 @@ struct binadei_engine {
 
     struct binadei_history *history; /* constant; NULL: none is kept */
 
-    /* What misses change. Relaxed, bounds: bytes granted to members, and misses
+    /* What misses change. Edge: none; relaxed, bounds: bytes granted to members, and misses
      * since the last climb, each as far as members have told. */
     alignas(64) _Atomic uint64_t granted_bytes;
     atomic_uint calm_misses;

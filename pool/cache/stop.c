@@ -22,9 +22,10 @@ static void ask_all(struct binadei_engine *engine)
          member = member->of_pool) {
         if (!member->thread)
             continue;
-        /* CL: sequentially consistent, before the barrier. An owner who sees it
-         * sees the attention word. */
-        (void)atomic_fetch_or(&member->thread->claim, BINADEI_CLAIM_ASKED);
+        /* CL.seq_cst: before the barrier. An owner who sees it sees the
+         * attention word. */
+        (void)atomic_fetch_or_explicit(
+            &member->thread->claim, BINADEI_CLAIM_ASKED, memory_order_seq_cst);
     }
 }
 
@@ -36,9 +37,10 @@ static bool are_hits_over(struct binadei_engine *engine,
     binadei_registry_lock();
     for (const struct binadei_member *member = engine->members; member;
          member = member->of_pool) {
-        /* OU.acquire: what its hits did. CL: sequentially consistent. */
+        /* OU.acquire: what its hits did. CL.seq_cst: after the barrier. */
         if (member != except && member->thread &&
-            atomic_load(&member->thread->is_inside) == 1)
+            atomic_load_explicit(&member->thread->is_inside,
+                                 memory_order_seq_cst) == 1)
             are_over = false;
     }
     binadei_registry_unlock();
@@ -75,10 +77,11 @@ bool binadei_stop(struct binadei_call *call)
     struct binadei_engine *engine = call->engine;
     binadei_operation_end(call->member);
     pthread_mutex_lock(&engine->stop_lock);
-    /* IN: odd from here on. Only who has the lock changes it. */
-    (void)atomic_fetch_add(&engine->stop, 1);
-    /* Before the asking, with which it becomes visible. */
-    atomic_fetch_or(&call->pool->attention, BINADEI_ATTENTION_STOPPED);
+    /* IN.seq_cst: odd from here on. Only who has the lock changes it. */
+    (void)atomic_fetch_add_explicit(&engine->stop, 1, memory_order_seq_cst);
+    /* AT.seq_cst: before the asking, with which it becomes visible. */
+    atomic_fetch_or_explicit(&call->pool->attention, BINADEI_ATTENTION_STOPPED,
+                             memory_order_seq_cst);
     binadei_registry_lock();
     ask_all(engine);
     binadei_registry_unlock();
@@ -91,11 +94,11 @@ bool binadei_stop(struct binadei_call *call)
 void binadei_go_on(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
-    /* Release: what was read was read before hits write again. Who sees it late
-     * has a call more that is no hit. */
+    /* AT.release: what was read was read before hits write again. Who sees it
+     * late has a call more that is no hit. */
     atomic_fetch_and_explicit(&call->pool->attention,
                               ~BINADEI_ATTENTION_STOPPED, memory_order_release);
-    /* IN: even again; who waits for it sees that the reading is over. */
-    (void)atomic_fetch_add(&engine->stop, 1);
+    /* IN.seq_cst: even again; who waits for it sees that the reading is over. */
+    (void)atomic_fetch_add_explicit(&engine->stop, 1, memory_order_seq_cst);
     pthread_mutex_unlock(&engine->stop_lock);
 }

@@ -23,7 +23,7 @@ static struct binadei_thread nobody;
 _Thread_local struct binadei_thread *binadei_thread_self
     __attribute__((tls_model("initial-exec"))) = &nobody;
 
-/* Relaxed: so that threads differ, no more. */
+/* Edge: none; relaxed: so that threads differ, no more. */
 static atomic_uint number_next;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
@@ -159,11 +159,14 @@ binade_status binadei_thread_enter(struct binadei_thread **out)
 bool binadei_thread_is_claimed(struct binadei_thread *thread)
 {
     uint32_t claim = binadei_thread_claim(thread);
-    /* CL: who asks has no barrier for all threads, so each goes inside once
-     * more and looks again, both sequentially consistent. */
+    /* Who asks has no barrier for all threads, so each goes inside once more and
+     * looks again. */
     if (claim & BINADEI_CLAIM_FENCED) {
-        (void)atomic_exchange(&thread->is_inside, 1);
-        claim = atomic_load(&thread->claim);
+        /* CL.seq_cst, both: of the owner and who asks, one sees the other. */
+        (void)atomic_exchange_explicit(&thread->is_inside, 1,
+                                       memory_order_seq_cst);
+        /* CL.seq_cst: as above. */
+        claim = atomic_load_explicit(&thread->claim, memory_order_seq_cst);
     }
     return claim & ~BINADEI_CLAIM_FENCED;
 }

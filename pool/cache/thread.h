@@ -100,6 +100,7 @@ static inline void binadei_thread_go_inside(struct binadei_thread *thread)
 {
     /* CL, relaxed: who takes caches sees it over its barrier. */
     atomic_store_explicit(&thread->is_inside, 1, memory_order_relaxed);
+    /* CL: the same for the compiler; the barrier stands for the rest. */
     atomic_signal_fence(memory_order_seq_cst);
 }
 
@@ -126,6 +127,7 @@ static inline void binadei_thread_reenter(struct binadei_thread *thread)
 /* Ends it, or lets go of it for a while. */
 static inline void binadei_thread_leave(struct binadei_thread *thread)
 {
+    /* OU: for a signal handler of this thread. */
     atomic_signal_fence(memory_order_seq_cst);
     /* OU.release: what we did with our caches. */
     atomic_store_explicit(&thread->is_inside, 0, memory_order_release);

@@ -29,8 +29,10 @@ binade_status binadei_context_init(struct binadei_context *context,
 void binadei_context_lose(struct binadei_context *context, binade_status why)
 {
     int alive = BINADE_OK;
+    /* relaxed: the first reason stays, and says nothing of other memory. */
     (void)atomic_compare_exchange_strong_explicit(
         &context->why, &alive, why, memory_order_relaxed, memory_order_relaxed);
+    /* AT, relaxed: a hit that does not see it yet touches no device memory. */
     atomic_fetch_or_explicit(context->mark, context->mark_bit,
                              memory_order_relaxed);
 }

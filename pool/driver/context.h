@@ -22,11 +22,11 @@ struct binadei_context {
     const struct binadei_driver *driver;
     CUcontext handle;
     unsigned long long id; /* 0 where the driver has no ids */
-    /* Gets `mark_bit` when the context is lost; relaxed: see AT. */
+    /* Edge AT, relaxed. Gets `mark_bit` when the context is lost. */
     _Atomic uint64_t *mark;
     uint64_t mark_bit;
-    /* A binade_status; BINADE_OK while it is not lost. Relaxed: it says
-     * nothing of other memory. */
+    /* Edge: none; relaxed: it says nothing of other memory. A binade_status;
+     * BINADE_OK while it is not lost. */
     atomic_int why;
 };
 

@@ -244,6 +244,7 @@ uint32_t binadei_private_mark_at(const struct binadei_privates *privates,
                                  binadei_page page)
 {
     const binadei_private_owner *owners = owners_of(privates);
+    /* relaxed: see binadei_private_owner. */
     return owners
                ? atomic_load_explicit(&owners[page.index], memory_order_relaxed)
                : 0;
@@ -254,6 +255,7 @@ void binadei_private_set_marks(const struct binadei_privates *privates,
                                uint32_t mark)
 {
     binadei_private_owner *owners = owners_of(privates);
+    /* relaxed: see binadei_private_owner. */
     for (uint32_t i = 0; i < page_count; i++)
         atomic_store_explicit(&owners[first.index + i], mark,
                               memory_order_relaxed);
@@ -262,6 +264,7 @@ void binadei_private_set_marks(const struct binadei_privates *privates,
 void binadei_private_clear_mark(const struct binadei_privates *privates,
                                 binadei_page page, uint32_t mark)
 {
+    /* relaxed: see binadei_private_owner. It fails where another arena has it. */
     (void)atomic_compare_exchange_strong_explicit(
         &owners_of(privates)[page.index], &mark, 0, memory_order_relaxed,
         memory_order_relaxed);

@@ -49,18 +49,18 @@ struct binadei_private {
     struct binadei_half halves[BINADEI_PRIVATE_SIDES];
 };
 
-/* Whose a page of the offset space is: 0, or the place and the side. Written under
- * the arena's lock; whose free pages went to the pool clears by a swap, since
- * another arena may have them. Relaxed: who frees a block has its address from the
- * allocation, and so sees whose its page was then; the lock tells whether it
- * still is. */
+/* Edge: none; relaxed: who frees a block has its address from the allocation, and
+ * so sees whose its page was then; the lock tells whether it still is. Whose a page
+ * of the offset space is: 0, or the place and the side. Written under the arena's
+ * lock; whose free pages went to the pool clears by a swap, since another arena may
+ * have them. */
 typedef _Atomic uint32_t binadei_private_owner;
 
 struct binadei_privates {
     pthread_mutex_t lock;
     /* Edge PA: made (release) -> used (acquire). NULL before the first arena. */
     _Atomic(binadei_private_owner *) owners;
-    /* PA. Only appended to. */
+    /* Edge PA, as above. Only appended to. */
     _Atomic(struct binadei_private *) places[BINADEI_PRIVATES_MAX];
 };
 

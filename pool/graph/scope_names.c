@@ -20,7 +20,7 @@ struct name {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct name *buckets[BUCKETS]; /* the lock */
-/* relaxed: only that each is given once. */
+/* Edge: none; relaxed: only that each is given once. */
 static _Atomic binade_scope last_number;
 
 binade_scope binadei_scope_next_number(void)

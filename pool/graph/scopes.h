@@ -63,8 +63,8 @@ struct binadei_scopes {
     struct binadei_scope *first;
     struct binadei_scope_block **buckets;
     size_t bucket_count; /* a power of two, or 0 */
-    /* Changed under the lock. Relaxed: who has a block's address knows that it
-     * was counted. */
+    /* Edge: none; relaxed: who has a block's address knows that it was counted.
+     * Changed under the lock. */
     atomic_size_t block_count;
 };
 

@@ -20,10 +20,11 @@ static binadei_grain start_before(const struct binadei_buddy *buddy,
     const _Atomic uint8_t *classes = binadei_buddy_classes(buddy);
     uint64_t at = grain.index;
     while (at % BINADEI_PAGE_GRAINS &&
-           /* relaxed, both: the holder owns the byte. */
+           /* relaxed: the holder owns the byte. */
            !atomic_load_explicit(&classes[at], memory_order_relaxed))
         at--;
     while (at > first.index &&
+           /* relaxed: as above. */
            !atomic_load_explicit(&classes[at], memory_order_relaxed))
         at -= BINADEI_PAGE_GRAINS;
     return binadei_grain_at(at);

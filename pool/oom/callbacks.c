@@ -123,6 +123,7 @@ static binade_status leave_and_call(struct binadei_climb *climb,
     (void)binadei_cancel_hold();
     *out_has_freed = callback->function(call->pool, climb->request->size_bytes,
                                         callback->user) != 0;
+    /* relaxed: as above. */
     if (!is_inner)
         atomic_fetch_and_explicit(&thread->claim, ~BINADEI_CLAIM_BESIDE,
                                   memory_order_relaxed);

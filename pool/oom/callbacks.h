@@ -19,7 +19,7 @@ struct binadei_callbacks {
     /* Under the lock. */
     struct binadei_callback *first; /* by number */
     uint64_t next_number;
-    /* Relaxed: a hint, so that a pool without any takes no lock. */
+    /* Edge: none; relaxed: a hint, so that a pool without any takes no lock. */
     atomic_uint count;
 };
 

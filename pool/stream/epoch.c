@@ -51,6 +51,7 @@ static bool move_on(struct binadei_slot *slot)
 static void note_leaving(struct binadei_epoch *epoch)
 {
     epoch->state = BINADEI_EPOCH_IDLE;
+    /* relaxed: our own, by the role. */
     epoch->left_at_moves =
         atomic_load_explicit(&epoch->moves, memory_order_relaxed);
 }
@@ -165,6 +166,7 @@ static void poll_contexts(const struct binadei_stream_user *user)
     /* relaxed: our own, by the role. */
     uint64_t passed =
         atomic_load_explicit(&epochs->passed, memory_order_relaxed);
+    /* relaxed: as above. */
     uint64_t recorded =
         atomic_load_explicit(&epochs->recorded, memory_order_relaxed);
     while (passed < recorded && is_context_over(user, passed + 1))
@@ -344,7 +346,7 @@ static bool record_contexts(const struct binadei_stream_user *user,
     struct binadei_streams *streams = user->streams;
     struct binadei_context_epochs *epochs = &streams->context_epochs;
     unsigned at = number % BINADEI_CONTEXT_EPOCHS;
-    /* Acquire: the contexts that are counted. */
+    /* CX.acquire: the contexts that are counted. */
     unsigned count =
         atomic_load_explicit(&streams->context_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {
@@ -372,6 +374,7 @@ static bool close_contexts(const struct binadei_stream_user *user,
     /* relaxed: both are ours, by the role. */
     uint64_t number =
         1 + atomic_load_explicit(&epochs->recorded, memory_order_relaxed);
+    /* relaxed: as above. */
     if (number - atomic_load_explicit(&epochs->passed, memory_order_relaxed) >
             BINADEI_CONTEXT_EPOCHS ||
         /* A capture on a blocking stream would be lost. */

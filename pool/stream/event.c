@@ -75,9 +75,10 @@ static bool is_capture_error(CUresult code)
 /* A capture was broken because nobody held a guard: said once. */
 static void report_disturbed(const struct binadei_stream_user *user)
 {
+    /* Edge: none; relaxed: so that it is said once. */
     static atomic_flag is_reported = ATOMIC_FLAG_INIT;
     binadei_stream_tally(user, BINADEI_STREAM_DISTURBED);
-    if (!atomic_flag_test_and_set(&is_reported))
+    if (!atomic_flag_test_and_set_explicit(&is_reported, memory_order_relaxed))
         (void)fputs("binade: a context event met a graph capture; hold "
                     "binade_capture_guard_begin() while capturing\n",
                     stderr);
@@ -128,6 +129,7 @@ void binadei_event_destroy(const struct binadei_streams *streams, CUevent event)
 binade_status binadei_synchronise(const struct binadei_streams *streams)
 {
     binade_status first = BINADE_OK;
+    /* CX.acquire: the contexts that are counted. */
     unsigned count =
         atomic_load_explicit(&streams->context_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++) {

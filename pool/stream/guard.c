@@ -18,12 +18,13 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct binadei_streams *all_streams; /* by next_guarded */
 
-static atomic_uint guards;    /* GU */
-static atomic_uint recorders; /* GU */
+static atomic_uint guards;    /* Edge GU */
+static atomic_uint recorders; /* Edge GU */
 
 bool binadei_guard_is_held(void)
 {
-    return atomic_load(&guards) != 0;
+    /* GU.seq_cst: a recorder's look, after it has counted itself. */
+    return atomic_load_explicit(&guards, memory_order_seq_cst) != 0;
 }
 
 void binadei_guard_join(struct binadei_streams *streams)
@@ -69,10 +70,12 @@ void binadei_guard_begin(void)
     pthread_mutex_lock(&lock);
     if (!binadei_guard_is_held())
         close_epochs();
-    atomic_fetch_add(&guards, 1);
+    /* GU.seq_cst: before the look at recorders. */
+    atomic_fetch_add_explicit(&guards, 1, memory_order_seq_cst);
     mark_pools();
     pthread_mutex_unlock(&lock);
-    while (atomic_load(&recorders) != 0)
+    /* GU.seq_cst: a guard's look; it acquires what recorders did. */
+    while (atomic_load_explicit(&recorders, memory_order_seq_cst) != 0)
         sched_yield();
 }
 
@@ -81,7 +84,8 @@ binade_status binadei_guard_end(void)
     binade_status status = BINADE_OK;
     pthread_mutex_lock(&lock);
     if (binadei_guard_is_held())
-        atomic_fetch_sub(&guards, 1);
+        /* GU.seq_cst: the capture comes before what recorders do. */
+        atomic_fetch_sub_explicit(&guards, 1, memory_order_seq_cst);
     else
         status = binadei_fail(BINADE_E_INVALID, "no capture guard is held");
     mark_pools();
@@ -91,7 +95,8 @@ binade_status binadei_guard_end(void)
 
 bool binadei_guard_recorder_begin(void)
 {
-    atomic_fetch_add(&recorders, 1);
+    /* GU.seq_cst: before the look at guards. */
+    atomic_fetch_add_explicit(&recorders, 1, memory_order_seq_cst);
     if (!binadei_guard_is_held())
         return true;
     binadei_guard_recorder_end();
@@ -100,5 +105,6 @@ bool binadei_guard_recorder_begin(void)
 
 void binadei_guard_recorder_end(void)
 {
-    atomic_fetch_sub(&recorders, 1);
+    /* GU.seq_cst: what was recorded comes before the capture. */
+    atomic_fetch_sub_explicit(&recorders, 1, memory_order_seq_cst);
 }

@@ -16,7 +16,7 @@
 
 #include "pool/buddy/units.h"
 
-/* Relaxed: the holder of a block owns its word. */
+/* Edge: none; relaxed: the holder of a block owns its word. */
 typedef _Atomic uint32_t binadei_note_word;
 
 /* The notes of the first slots, DONE's and ANY's: no stream is to be named. */
@@ -31,6 +31,7 @@ void binadei_notes_destroy(binadei_note_word *notes, uint32_t page_capacity);
 static inline uint32_t binadei_note_at(const binadei_note_word *notes,
                                        binadei_grain start)
 {
+    /* relaxed: see binadei_note_word. */
     return atomic_load_explicit(&notes[start.index], memory_order_relaxed);
 }
 
@@ -38,6 +39,7 @@ static inline uint32_t binadei_note_at(const binadei_note_word *notes,
 static inline void binadei_note_put(binadei_note_word *notes,
                                     binadei_grain start, uint32_t note)
 {
+    /* relaxed: see binadei_note_word. */
     if (binadei_note_at(notes, start) != note)
         atomic_store_explicit(&notes[start.index], note, memory_order_relaxed);
 }

@@ -59,6 +59,7 @@ static bool is_unused(const struct binadei_slot *slot)
            /* relaxed: 0 only where the depot is empty. */
            atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed) ==
                0 &&
+           /* SU.acquire: what its users did. */
            atomic_load_explicit(&slot->cache_count, memory_order_acquire) ==
                0 &&
            !binadei_slot_grains(slot);
@@ -104,6 +105,7 @@ static unsigned closed_count(const struct binadei_streams *streams)
 
 static bool is_table_full(const struct binadei_streams *streams)
 {
+    /* relaxed: changed under the lock that is held. */
     return atomic_load_explicit(&streams->slot_count, memory_order_relaxed) ==
            BINADEI_SLOTS_MAX;
 }
@@ -151,6 +153,7 @@ static struct binadei_slot *append(struct binadei_streams *streams,
                                    const struct identity *who,
                                    struct binadei_maps *maps)
 {
+    /* relaxed: changed under the lock that is held. */
     unsigned count =
         atomic_load_explicit(&streams->slot_count, memory_order_relaxed);
     if (count == BINADEI_SLOTS_MAX)
@@ -164,8 +167,9 @@ static struct binadei_slot *append(struct binadei_streams *streams,
     slot->note = count + 1;
     slot->maps = maps;
     identify(slot, who);
+    /* relaxed: SN publishes it. */
     atomic_store_explicit(&streams->slots[count], slot, memory_order_relaxed);
-    /* Release: pollers that see the count see the slot. */
+    /* SN.release: pollers that see the count see the slot. */
     atomic_store_explicit(&streams->slot_count, count + 1,
                           memory_order_release);
     return slot;
@@ -209,8 +213,11 @@ static struct binadei_slot *open_slot(struct binadei_streams *streams,
         slot->note += BINADEI_SLOTS_MAX;
         identify(slot, who);
     }
+    /* relaxed, here and below: who uses the slot now finds it under the lock that is
+     * held. */
     *out_left = atomic_exchange_explicit(&slot->final_event, NULL,
                                          memory_order_relaxed);
+    /* relaxed: as above. */
     atomic_store_explicit(&slot->is_closed, false, memory_order_relaxed);
     if (is_used_again)
         binadei_slot_release(slot);
@@ -275,6 +282,7 @@ struct binadei_slot *binadei_slot_use_noted(struct binadei_streams *streams,
                                             uint32_t note)
 {
     pthread_mutex_lock(&streams->slots_lock);
+    /* relaxed: written under the lock that is held. */
     struct binadei_slot *slot = atomic_load_explicit(
         &streams->slots[(note - 1) % BINADEI_SLOTS_MAX], memory_order_relaxed);
     if (slot && slot->note == note && !binadei_slot_is_closed(slot))
@@ -287,6 +295,7 @@ struct binadei_slot *binadei_slot_use_noted(struct binadei_streams *streams,
 
 void binadei_slot_unuse(struct binadei_slot *slot)
 {
+    /* SU.release: what was done with it, to who uses the slot again. */
     atomic_fetch_sub_explicit(&slot->cache_count, 1, memory_order_release);
 }
 
@@ -299,8 +308,8 @@ static void unlink_slot(struct binadei_streams *streams,
         at = &(*at)->next_in_bucket;
     *at = slot->next_in_bucket;
     append_closed(streams, slot);
-    /* PI: sequentially consistent, against binadei_slot_pin(). */
-    atomic_store(&slot->is_closed, true);
+    /* PI.seq_cst: against binadei_slot_pin(). */
+    atomic_store_explicit(&slot->is_closed, true, memory_order_seq_cst);
 }
 
 struct binadei_slot *binadei_slot_find(struct binadei_streams *streams,
@@ -322,9 +331,10 @@ bool binadei_slot_close(struct binadei_streams *streams,
     if (is_open)
         unlink_slot(streams, slot);
     pthread_mutex_unlock(&streams->slots_lock);
-    /* PI: who pinned it before this records and goes on; who comes later sees
-     * it closed. */
-    while (is_open && atomic_load(&slot->pins) != 0)
+    /* PI.seq_cst: who pinned it before this records and goes on; who comes later
+     * sees it closed. */
+    while (is_open &&
+           atomic_load_explicit(&slot->pins, memory_order_seq_cst) != 0)
         sched_yield();
     return is_open;
 }
@@ -343,10 +353,11 @@ bool binadei_slot_try_close_of(struct binadei_streams *streams,
 
 bool binadei_slot_pin(struct binadei_slot *slot)
 {
-    /* PI: counted first, then looked: both sequentially consistent, so that
-     * either the one who closes sees the count or we see it closed. */
-    atomic_fetch_add(&slot->pins, 1);
-    if (!atomic_load(&slot->is_closed))
+    /* PI.seq_cst: counted first, then looked, so that either the one who closes
+     * sees the count or we see it closed. */
+    atomic_fetch_add_explicit(&slot->pins, 1, memory_order_seq_cst);
+    /* PI.seq_cst: the look. */
+    if (!atomic_load_explicit(&slot->is_closed, memory_order_seq_cst))
         return true;
     binadei_slot_unpin(slot);
     return false;
@@ -354,7 +365,8 @@ bool binadei_slot_pin(struct binadei_slot *slot)
 
 void binadei_slot_unpin(struct binadei_slot *slot)
 {
-    atomic_fetch_sub(&slot->pins, 1);
+    /* PI.seq_cst: what we recorded, to who closes; release is enough. */
+    atomic_fetch_sub_explicit(&slot->pins, 1, memory_order_seq_cst);
 }
 
 unsigned

@@ -68,7 +68,7 @@ binade_status binadei_streams_add_context(struct binadei_streams *streams,
     } else if (at == count) {
         streams->contexts[at] = context;
         prepare_events(streams, at);
-        /* Release: who sees the count sees the context. */
+        /* CX.release: who sees the count sees the context. */
         atomic_store_explicit(&streams->context_count, count + 1,
                               memory_order_release);
     }
@@ -79,7 +79,7 @@ binade_status binadei_streams_add_context(struct binadei_streams *streams,
 bool binadei_streams_know_context(const struct binadei_streams *streams,
                                   CUcontext context)
 {
-    /* Acquire: the contexts that it counts. */
+    /* CX.acquire: the contexts that are counted. */
     unsigned count =
         atomic_load_explicit(&streams->context_count, memory_order_acquire);
     for (unsigned i = 0; i < count; i++)

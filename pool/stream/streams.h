@@ -83,8 +83,8 @@ struct binadei_slot {
     CUcontext context;                   /* of the stream */
     const void *owner;                   /* of PER_THREAD: whose */
     struct binadei_slot *next_in_bucket; /* the slots' lock; see closed_first */
-    /* Caches and notes that refer to it. Up under the slots' lock; down by
-     * anyone (release), seen by who would use the slot again (acquire). */
+    /* Edge SU: down by anyone (release) -> who would use the slot again
+     * (acquire). Caches and notes that refer to it; up under the slots' lock. */
     atomic_uint cache_count;
 
     /* Edge PI: is_closed (release) -> a slow path's look after it has counted
@@ -104,8 +104,8 @@ struct binadei_slot {
     uint64_t asked_round;
     bool was_idle;
 
-    /* Relaxed: a bound. Counted in before a bundle is put and out after it was
-     * taken, so where it is 0 the depot is empty. */
+    /* Edge: none; relaxed: a bound. Counted in before a bundle is put and out
+     * after it was taken, so where it is 0 the depot is empty. */
     _Atomic uint64_t depot_bytes;
     /* Edge DE: put (release) -> take (acquire). */
     alignas(64) _Atomic(struct binadei_bundle *)
@@ -164,7 +164,7 @@ struct binadei_streams {
     /* CT: recorded before a guard began, under the same lock. */
     binadei_counter guard_events;
 
-    /* The pool's own first; only appended to. Edge: context_count (release) ->
+    /* The pool's own first; only appended to. Edge CX: context_count (release) ->
      * its readers (acquire). */
     CUcontext contexts[BINADEI_CONTEXTS_MAX];
     atomic_uint context_count;
@@ -179,7 +179,7 @@ struct binadei_streams {
     atomic_uint closed_count;
     struct binadei_slot *any;
     struct binadei_slot *done;
-    /* Edge: slot_count (release) -> its readers (acquire); slots are never
+    /* Edge SN: slot_count (release) -> its readers (acquire); slots are never
      * freed before the engine, only used again. */
     _Atomic(struct binadei_slot *) slots[BINADEI_SLOTS_MAX];
     atomic_uint slot_count;
@@ -233,14 +233,14 @@ static inline void binadei_stream_tally(const struct binadei_stream_user *user,
 
 static inline unsigned binadei_slot_count(const struct binadei_streams *streams)
 {
-    /* Acquire: the slots that are counted. */
+    /* SN.acquire: the slots that are counted. */
     return atomic_load_explicit(&streams->slot_count, memory_order_acquire);
 }
 
 static inline struct binadei_slot *
 binadei_slot_at(const struct binadei_streams *streams, uint32_t index)
 {
-    /* relaxed: the count was read with acquire. */
+    /* relaxed: SN brought it. */
     return atomic_load_explicit(&streams->slots[index], memory_order_relaxed);
 }
 

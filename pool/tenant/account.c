@@ -13,12 +13,16 @@
 /* Less than this is not worth a chunk. */
 #define CHUNK_BYTES_MIN (UINT64_C(4) << 10)
 
-/* Everything here is relaxed: see the edge CR. */
+/* Every operation of this file is relaxed, by the edge CR: a number makes nothing
+ * else visible. */
+
+/* CR, relaxed. */
 static uint64_t read(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
 }
 
+/* CR, relaxed, also where it fails: what was seen is only compared again. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the swap writes `seen`. */
 static bool swap(_Atomic uint64_t *number, uint64_t *seen, uint64_t next)
 {
@@ -26,6 +30,7 @@ static bool swap(_Atomic uint64_t *number, uint64_t *seen, uint64_t next)
         number, seen, next, memory_order_relaxed, memory_order_relaxed);
 }
 
+/* CR, relaxed. */
 static uint64_t add(_Atomic uint64_t *number, uint64_t more)
 {
     return atomic_fetch_add_explicit(number, more, memory_order_relaxed) + more;
@@ -77,6 +82,7 @@ static bool withdraw(struct binadei_account *account)
     uint64_t bytes = 0;
     for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++) {
         _Atomic uint64_t *credit = &account->stripes[i].credit_bytes;
+        /* CR, relaxed. */
         if (read(credit))
             bytes += atomic_exchange_explicit(credit, 0, memory_order_relaxed);
     }
@@ -86,6 +92,7 @@ static bool withdraw(struct binadei_account *account)
 
 static void tighten(struct binadei_account *account)
 {
+    /* CR, relaxed: one word, changed as a whole. */
     if (!(read(&account->terms) & TIGHT))
         atomic_fetch_or_explicit(&account->terms, TIGHT, memory_order_relaxed);
 }
@@ -191,7 +198,8 @@ void binadei_account_count(struct binadei_account *account, uint32_t number)
 void binadei_account_set_budget(struct binadei_account *account,
                                 uint64_t budget_bytes)
 {
-    /* Tight until the next release: what was drawn by the old budget ends. */
+    /* Tight until the next release: what was drawn by the old budget ends. CR,
+     * relaxed. */
     atomic_store_explicit(&account->terms, 2 * budget_bytes | TIGHT,
                           memory_order_relaxed);
     (void)withdraw(account);
@@ -202,6 +210,7 @@ bool binadei_account_try_close(struct binadei_account *account)
     uint64_t nothing = 0;
     tighten(account);
     (void)withdraw(account);
+    /* CR, relaxed, also where it fails: then nothing changed. */
     return atomic_compare_exchange_strong_explicit(
         &account->charged_bytes, &nothing, CLOSED, memory_order_relaxed,
         memory_order_relaxed);

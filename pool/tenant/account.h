@@ -26,17 +26,21 @@
 
 /* Edge CR, relaxed, here and below: numbers by which nothing else becomes
  * visible. That each has one order of its changes is enough for the rules. */
+
 struct binadei_stripe {
+    /* Edge CR, relaxed. */
     alignas(64) _Atomic uint64_t credit_bytes;
     _Atomic uint64_t charge_count;
 };
 
 struct binadei_account {
+    /* Edge CR, relaxed. */
     alignas(64) _Atomic uint64_t charged_bytes;
     _Atomic uint64_t peak_bytes; /* of charged_bytes */
     _Atomic uint64_t refusal_count;
-    /* The budget in bytes, times two, plus one while the account is tight: one
-     * word, so that nobody slackens a budget that was lowered meanwhile. */
+    /* Edge CR, relaxed. The budget in bytes, times two, plus one while the
+     * account is tight: one word, so that nobody slackens a budget that was
+     * lowered meanwhile. */
     alignas(64) _Atomic uint64_t terms;
     struct binadei_stripe stripes[BINADEI_ACCOUNT_STRIPES];
 };

@@ -10,8 +10,8 @@
 #include "pool/base/failure.h"
 
 struct binadei_tags {
-    /* Relaxed: the holder of a block owns its word. Several threads may note
-     * something of one block at a time, hence a read-modify-write. */
+    /* Edge: none; relaxed: the holder of a block owns its word. Several threads
+     * may note something of one block at a time, hence a read-modify-write. */
     _Atomic binadei_tag *words;
     size_t map_bytes;
 };

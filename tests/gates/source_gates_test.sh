@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Shows that check_sources.sh, check_format.sh, check_readmes.py and
-# check_tidy_globs.sh find what they are there to find: each rule is broken once,
-# in a tree of its own.
+# Shows that check_sources.sh, check_format.sh, check_readmes.py,
+# check_atomics.py and check_tidy_globs.sh find what they are there to find: each
+# rule is broken once, in a tree of its own.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -127,6 +127,127 @@ expect_unnamed "a pattern of others" "does not name good_c.c" \
 touch "$tree/pool/better_d.c"
 rm "$tree/pool/good_c.c"
 expect_ok "readmes: a pattern names" "$gates/check_readmes.py" "$tree"
+
+# Makes a tree of one edge, with an object and an operation of each sort.
+atomic_tree() {
+    clean_tree
+    mkdir "$tree/docs"
+    # shellcheck disable=SC2016
+    printf '| %s | %s | %s | %s | %s |\n' edge release acquire carries test \
+        AB '`pool/flag.c` `raise`' '`look`' 'what is ready' '`a:test`' \
+        >"$tree/docs/memory-model.md"
+    cat >"$tree/pool/flag.c" <<'EOF'
+/* Edge AB: raise (release) -> look (acquire). */
+static atomic_int flag;
+
+struct side {
+    /* Edge: none; relaxed: a
+     * sum. */
+    _Atomic uint64_t sum;
+    uint64_t plain;
+};
+
+static void raise(void)
+{
+    /* AB.release: what is ready. */
+    atomic_store_explicit(&flag, 1, memory_order_release);
+}
+
+/* AB.acquire. */
+static int look(void)
+{
+    return atomic_load_explicit(&flag, memory_order_acquire);
+}
+
+static void add(struct side *side)
+{
+    atomic_fetch_add_explicit(&side->sum, 1, memory_order_relaxed);
+    side->plain++;
+}
+
+static void forget(void)
+{
+    int one = 1;
+    do {
+        one = 1;
+        /* AB.release, as in raise(). */
+    } while (!atomic_compare_exchange_weak_explicit(
+        &flag, &one, 0, memory_order_release, memory_order_relaxed));
+    atomic_store_explicit(&flag, 0, memory_order_relaxed); /* relaxed: ours. */
+}
+EOF
+}
+
+# $1: what; $2: words of the refusal; $3: a sed script for the source; $4: one
+# for the rows.
+expect_unordered() {
+    atomic_tree
+    sed -i "$3" "$tree/pool/flag.c"
+    sed -i "${4:-}" "$tree/docs/memory-model.md"
+    expect_refusal "atomics: $1" "$2" "$gates/check_atomics.py" "$tree"
+}
+
+atomic_tree
+expect_ok "atomics: a tree that says it all passes" \
+    "$gates/check_atomics.py" "$tree"
+expect_text "atomics: and its operations are counted" \
+    "atomics: 5 operations, 3 name an edge, 2 are relaxed with a reason; \
+2 objects, 1 edges" "$expect_output"
+expect_unordered "an object without an edge" \
+    'flag.c:1: the declaration of flag has no "Edge XY"' 1d
+expect_unordered "an object that is relaxed for no reason" \
+    "the declaration of sum has no" 's/Edge: none; relaxed/Relaxed/'
+expect_unordered "an operation without a comment" \
+    "flag.c:13: atomic_store_explicit: names no edge" '/AB.release: /d'
+expect_unordered "a relaxed one without a reason" \
+    "names no edge and no reason" 's:/. relaxed. ours. ./::'
+expect_unordered "a relaxed one whose object has an edge" \
+    "names no edge and no reason" 's/&side->sum/\&flag/'
+expect_unordered "an edge that is not the object's" \
+    "names AB, but sum declares CD" \
+    's/Edge: none; relaxed:/Edge CD:/;s:^    atomic_fetch_add:/* AB */&:' \
+    '2{p;s/AB/CD/}'
+expect_unordered "an order that is not written out" \
+    "the order is not written out" \
+    's/load_explicit(&flag, memory_order_acquire)/load(\&flag)/'
+expect_unordered "an object that is assigned to" \
+    "sum is read or written without an order" 's/side->plain++/side->sum++/'
+expect_unordered "an object that is read" \
+    "flag is read or written without an order" \
+    's/return atomic_load.*/return flag;/'
+expect_unordered "an operation in a macro" "names no edge" \
+    '$a #define DOWN() atomic_store_explicit(\&flag, 0, memory_order_release)'
+expect_unordered "an edge without a row" \
+    "flag.c:1: the edge CD has no row" 's/Edge AB/Edges AB and CD/'
+expect_unordered "a row of a file that is not there" \
+    "pool/mark.c is no file" '' 's/flag.c/mark.c/'
+expect_unordered "a row of a function that is not there" \
+    "AB: look is in no file" 's/int look/int peek/'
+atomic_tree
+mkdir "$tree/numa"
+mv "$tree/pool/flag.c" "$tree/numa"
+expect_refusal "atomics: a row of one that was moved" \
+    "AB: raise is in numa/flag.c" "$gates/check_atomics.py" "$tree"
+expect_unordered "a row of a function that does nothing" \
+    "look has no atomic operation" 's/return atomic_load.*/return 0;/'
+expect_unordered "a row of a function with another edge" \
+    "AB: no operation of look names the edge" \
+    's/AB.acquire/CD.acquire/;s/Edge AB/Edges AB and CD/' \
+    '2{p;s/AB/CD/;s/raise/look/}'
+atomic_tree
+cat >"$tree/pool/sum.c" <<'EOF'
+/* Every operation of this
+ * file is relaxed: sums. */
+static unsigned sum(atomic_uint *one)
+{
+    return atomic_load_explicit(one, memory_order_relaxed);
+}
+EOF
+expect_ok "atomics: a file may say it once for all" \
+    "$gates/check_atomics.py" "$tree"
+sed -i s/order_relaxed/order_acquire/ "$tree/pool/sum.c"
+expect_refusal "atomics: but not of an acquire" "names no edge" \
+    "$gates/check_atomics.py" "$tree"
 
 expect_ok "tidy: every glob of ours matches" \
     "$gates/check_tidy_globs.sh" "$repository_clang_tidy"

@@ -170,7 +170,7 @@ MUTANTS = {
     ),
     "guards_are_not_counted": (
         "pool/stream/guard.c",
-        "s/atomic_fetch_sub\\(&guards, 1\\)/atomic_store(\\&guards, 0)/",
+        "s/atomic_fetch_sub_explicit\\(&guards, 1, memory_order_seq_cst\\)/atomic_store(\\&guards, 0)/",
         "Blocks/CaptureGuard.IsCounted/Few",
     ),
     # Freed on the per-thread stream of T.

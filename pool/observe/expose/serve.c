@@ -18,8 +18,8 @@
 /* How long nothing is taken where nothing can be, as without descriptors. */
 #define NAP_NS UINT64_C(100000000)
 
-/* Whom the thread is talking to, or -1. Read in children alone, of which a fork
- * makes a copy: so it needs no order. */
+/* Edge: none; relaxed: whom the thread is talking to, or -1. Read in children
+ * alone, of which a fork makes a copy: so it needs no order. */
 static _Atomic int client = -1;
 
 static bool is_ours(int socket)

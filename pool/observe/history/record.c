@@ -25,7 +25,8 @@
 /* Of a number with its dot. */
 #define NUMBER_BYTES 24U
 
-/* Pools that BINADE_CONF has recorded; relaxed: so that names differ. */
+/* Edge: none; relaxed: so that names differ. Pools that BINADE_CONF has
+ * recorded. */
 static atomic_uint recorded_count;
 
 /* Where "%p" stands for the process, or the end of `before` bytes. */

@@ -38,8 +38,8 @@ struct binadei_recorder {
 /* Outside of all record_locks. */
 static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct binadei_recorder *all;
-/* Of the process that recorded last: a child of a fork inherits a lock that
- * nobody may ever release. Relaxed: no more than a number. */
+/* Edge: none; relaxed: no more than a number. Of the process that recorded last:
+ * a child of a fork inherits a lock that nobody may ever release. */
 static _Atomic pid_t process;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_ready;
@@ -80,6 +80,7 @@ static uint64_t look(const struct binadei_history_ring *ring)
     uint64_t pending = binadei_load_seq_cst(&ring->pending);
     for (unsigned i = 0; pending == BINADEI_HISTORY_NOW && i < LOOKS; i++) {
         (void)sched_yield();
+        /* RP.seq_cst: as above. */
         pending = binadei_load_seq_cst(&ring->pending);
     }
     return pending;

@@ -22,8 +22,8 @@ static pthread_cond_t changed;
 /* Edge SI: mark_initialised (release) -> standin_enter (acquire): whoever sees
  * the flag sees the devices that cuInit made. */
 static atomic_bool is_initialised;
-/* Set in a forked child by its only thread, and at exit; read by any thread.
- * relaxed: nothing is published through them, they only ever go up. */
+/* Edge: none; relaxed: nothing is published through them, they only ever go up. Set
+ * in a forked child by its only thread, and at exit; read by any thread. */
 static atomic_bool is_forked;
 static atomic_bool is_torn_down;
 
@@ -130,8 +130,8 @@ void standin_notify(void)
     pthread_cond_broadcast(&changed);
 }
 
-/* Edge: none. Sums that are exact once the callers are at rest; nothing is
- * published through them, so every operation is relaxed. */
+/* Edge: none; relaxed: sums that are exact once the callers are at rest; nothing
+ * is published through them. */
 static _Atomic uint64_t counts[ENTRY_COUNT];
 
 void calls_count(enum standin_entry entry)

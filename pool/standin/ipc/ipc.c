@@ -84,6 +84,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
     if (!ipc_handle_seal(&handle, out))
         return standin_leave(CUDA_ERROR_OPERATING_SYSTEM);
     range->is_exported = true;
+    /* relaxed: see export_revoke(). */
     atomic_store_explicit(word, handle.proof, memory_order_relaxed);
     return standin_leave(CUDA_SUCCESS);
 }

@@ -30,12 +30,13 @@ struct device_memory {
     unsigned char *shadow; /* of `base` */
     size_t arena_bytes;
     size_t used_bytes;
-    struct span_set large;     /* free arena addresses, whole granules */
-    struct span_set small;     /* free parts of granules in use */
-    uint32_t *small_bytes;     /* in use per granule, for those of `small` */
-    struct span_set physical;  /* free file offsets of the second part */
-    _Atomic(uint64_t) *export; /* a word per 512 bytes of arena: what proves
-                                  to an importer that its handle is valid */
+    struct span_set large;    /* free arena addresses, whole granules */
+    struct span_set small;    /* free parts of granules in use */
+    uint32_t *small_bytes;    /* in use per granule, for those of `small` */
+    struct span_set physical; /* free file offsets of the second part */
+    /* Edge: none; relaxed: the word is all that an importer reads. A word per 512
+     * bytes of arena: what proves to an importer that its handle is valid. */
+    _Atomic(uint64_t) *export;
 };
 
 static inline size_t round_up(size_t size_bytes, size_t step_bytes)

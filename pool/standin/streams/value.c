@@ -11,15 +11,15 @@
 
 static uint64_t load(const void *place, size_t size_bytes)
 {
-    /* acquire: work behind the wait sees what was written before the value. */
+    /* SV.acquire: work behind the wait sees what was written before the value. */
     return size_bytes == 4
                ? __atomic_load_n((const uint32_t *)place, __ATOMIC_ACQUIRE)
                : __atomic_load_n((const uint64_t *)place, __ATOMIC_ACQUIRE);
 }
 
+/* SV.release: whoever sees the value sees the stream's work before it. */
 static void store(void *place, uint64_t operand, size_t size_bytes)
 {
-    /* release: whoever sees the value sees the stream's work before it. */
     if (size_bytes == 4)
         __atomic_store_n((uint32_t *)place, (uint32_t)operand,
                          __ATOMIC_RELEASE);
