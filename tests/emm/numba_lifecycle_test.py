@@ -241,7 +241,7 @@ def test_cause_of_a_failing_import_is_printed():
     """)
     assert done.stdout == "Failed to use memory manager from binade.numba\n"
     assert done.stderr.startswith("binade.numba cannot be used: ")
-    assert "_numba_manager" in done.stderr
+    assert "_numba.manager" in done.stderr
 
 
 def test_numba_whose_pointers_have_no_context_is_refused():
