@@ -76,7 +76,7 @@ def _say(message):
 def _check_report(path):
     """Before what takes long: nobody waits for a report that is not made."""
     from binade import _report
-    _report.plotly()
+    _report.libraries()
     folder = os.path.dirname(os.path.abspath(path))
     if not os.access(folder, os.W_OK):
         raise ReplayError(f"{path}: its folder cannot be written into")

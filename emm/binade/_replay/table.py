@@ -3,7 +3,7 @@
 each way in which it was replayed."""
 
 from binade._report.rows import compare
-from binade._report.table import COLUMNS
+from binade._report.tables import COLUMNS
 
 _SHOWN = ("footprint", "smallest_limit_bytes", "driver_calls", "median_ns",
           "p99_ns", "ooms", "releases")

@@ -7,25 +7,32 @@ ROWS is a file of JSON rows, as docs/replay.md describes them; OUT is the report
 to write.
 """
 
+import collections
 import sys
 
 from binade._report import rows as row_files
 
 
-class MissingPlotly(ImportError):
-    """Plotly, which draws the report, is not installed."""
+class MissingLibrary(ImportError):
+    """Plotly, which draws the report, or Jinja, which writes it, is not
+    installed."""
 
 
-def plotly():
-    """(module of its figures, its script)"""
+# Modules of Jinja and of Plotly's figures, and the script that draws those.
+Libraries = collections.namedtuple("Libraries", "jinja graph plotly_script")
+
+
+def libraries():
     try:
+        import jinja2
         import plotly.graph_objects
         import plotly.offline
     except ImportError as error:
-        raise MissingPlotly(
-            "the report needs Plotly: pip install binade[report] "
+        raise MissingLibrary(
+            "the report needs Plotly and Jinja: pip install binade[report] "
             f"({error})") from error
-    return plotly.graph_objects, plotly.offline.get_plotlyjs()
+    return Libraries(jinja2, plotly.graph_objects,
+                     plotly.offline.get_plotlyjs())
 
 
 def write(rows, path):
@@ -36,15 +43,15 @@ def write(rows, path):
     of another kind than "replay", are left out.
 
     Raises ValueError, with the line or the number of the row, for what is no
-    row of docs/replay.md, and when there is none; OSError; and MissingPlotly,
+    row of docs/replay.md, and when there is none; OSError; and MissingLibrary,
     an ImportError. `path` is written only when all is well.
     """
-    graph, script = plotly()
+    needed = libraries()
     found, others = row_files.read(rows)
     comparisons = row_files.compare(found)
     from binade._report import page
     made = page.render(
-        graph, script, [row for _, row in found], comparisons, others)
+        needed, [row for _, row in found], comparisons, others)
     # A name that is no UTF-8 has surrogates, which no file can have.
     data = made.encode("utf-8", errors="replace")
     with open(path, "wb") as file:
@@ -60,7 +67,7 @@ def main(arguments):
     except ValueError as error:
         sys.stderr.write(f"binade report: {arguments[0]}: {error}\n")
         return 1
-    except (OSError, MissingPlotly) as error:
+    except (OSError, MissingLibrary) as error:
         sys.stderr.write(f"binade report: {error}\n")
         return 1
     return 0

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTML of a report. Whatever comes from a row goes through text()."""
+"""Fills page.html, the template of a report, which escapes what comes from a
+row."""
 
 import base64
 import hashlib
 import json
+from pathlib import Path
 
-from binade._report import figures, style, words
-from binade._report import table as tables
-from binade._report.table import text
+from binade._report import figures, tables, words
 
+FOLDER = Path(__file__).parent
 BARS = (
     ("footprint", "Peak reserved ÷ peak live", words.as_ratio,
      "1 means that no memory was held beyond what the program needed. "
@@ -18,6 +19,9 @@ BARS = (
     ("driver_calls", "Calls to the driver for memory", words.as_count,
      "They are slow, and some wait for the device. Shorter is better."),
 )
+# CSS's words for Plotly's.
+LINE_STYLES = {"solid": "solid", "dot": "dotted"}
+LOGARITHMIC = "The axis is logarithmic."
 
 
 def script_json(value):
@@ -27,27 +31,21 @@ def script_json(value):
             .replace("&", "\\u0026"))
 
 
-class Page:
-    """Collects the body, and the figures that the script draws."""
+class Plots:
+    """Collects the figures that the script draws."""
 
     def __init__(self, graph, order):
         self.graph = graph
         self.order = order
-        self.parts = []
         self.figures = {}
 
-    def add(self, *parts):
-        self.parts += parts
-
-    def plot(self, made, title, says, caption=""):
-        """`says` is what a reader hears who does not see the plot."""
+    def add(self, made, title, says, caption=""):
+        """What the template needs of it. `says` is what a reader hears who does
+        not see the plot."""
         name = f"plot-{len(self.figures)}"
         self.figures[name] = made
-        self.add(f'<figure><strong>{text(title)}</strong>'
-                 f'<figcaption>{caption}</figcaption>'
-                 f'<div class="plot" id="{name}" role="img" '
-                 f'style="height:{made["layout"]["height"]}px" '
-                 f'aria-label="{text(says)}"></div></figure>')
+        return {"id": name, "title": title, "says": says, "caption": caption,
+                "height": made["layout"]["height"]}
 
 
 def spoken(comparison, name, unit):
@@ -61,53 +59,47 @@ def is_wide(comparison, name):
     return bool(known) and max(known) > 20 * min(known)
 
 
-def bar_plots(page, comparison):
-    page.add('<h3>Side by side</h3><div class="plots wide">')
+def bar_plots(plots, comparison):
     if any(one.values["median_ns"] for one in comparison.ran):
-        page.plot(figures.latency(page.graph, comparison, page.order),
-                  "Time for an operation: median / p99",
-                  "Median: " + spoken(comparison, "median_ns", words.as_time)
-                  + ". p99: " + spoken(comparison, "p99_ns", words.as_time),
-                  "Filled: median, what half of all operations stay within. "
-                  "Striped: p99, what 99 of 100 stay within. Shorter is "
-                  "better. The axis is logarithmic.")
+        yield plots.add(
+            figures.latency(plots.graph, comparison, plots.order),
+            "Time for an operation: median / p99",
+            f"Median: {spoken(comparison, 'median_ns', words.as_time)}. "
+            f"p99: {spoken(comparison, 'p99_ns', words.as_time)}",
+            "Filled: median, what half of all operations stay within. Striped: "
+            "p99, what 99 of 100 stay within. Shorter is better. "
+            + LOGARITHMIC)
     for name, title, unit, caption in BARS:
         if any(one.values[name] for one in comparison.ran):
             log = is_wide(comparison, name)
-            page.plot(figures.bars(page.graph, comparison, page.order,
-                                   ((name, title),), unit, log), title,
-                      f"{title}: {spoken(comparison, name, unit)}",
-                      caption + (" The axis is logarithmic." if log else ""))
-    page.add("</div>")
+            yield plots.add(
+                figures.bars(plots.graph, comparison, plots.order,
+                             ((name, title),), unit, log),
+                title, f"{title}: {spoken(comparison, name, unit)}",
+                f"{caption} {LOGARITHMIC}" if log else caption)
 
 
-def key(series):
-    """How a curve looks, for those that read the plots of memory."""
-    _, title, ink, line, fill = series
-    style = {"solid": "solid", "dot": "dotted"}.get(line, "dashed")
-    return ('<span class="word"><span class="key line" style="border-top:3px '
-            f'{style} {ink};background:{fill or "none"}"></span>{title}'
-            "</span> ")
+def distribution_plot(plots, comparison):
+    made = figures.distribution(plots.graph, comparison, plots.order)
+    return made and plots.add(
+        made, "Share of operations that took at most so long",
+        "The shares of operations by time, whose median and p99 are in the "
+        "table.", "Further left is faster. Where a curve reaches 50 % is the "
+        "median. " + LOGARITHMIC)
 
 
-def memory_plots(page, comparison):
+def memory_plots(plots, comparison):
     subjects = [one for one in comparison.ran
                 if (one.first("timeline") or {}).get("op")]
-    if not subjects:
-        return
     scale = figures.scale_of(subjects)
-    page.add("<h3>Memory over time</h3><p>Blue is what the program used. "
-             "Grey above it is what the allocator held beside that: the less "
-             "grey, the better.</p><p>", *map(key, figures.SERIES),
-             '</p><div class="plots">')
     for one in subjects:
         missing = figures.unknown_series(one.first("timeline"))
         note = f"Unknown: {words.joined(missing)}." if missing else ""
         peak = words.as_bytes(one.median("peak_reserved_bytes"))
-        page.plot(figures.memory(page.graph, one, scale), one.name,
-                  f"{one.name}: memory over the operations of the trace, at "
-                  f"most {peak} reserved. {note}", text(note))
-    page.add("</div>")
+        yield plots.add(
+            figures.memory(plots.graph, one, scale), one.name,
+            f"{one.name}: memory over the operations of the trace, at most "
+            f"{peak} reserved. {note}", note)
 
 
 def map_words(found):
@@ -122,74 +114,44 @@ def map_words(found):
             f"{words.as_bytes(max(holes))}.")
 
 
-def map_plots(page, comparison):
-    subjects = [one for one in comparison.ran
-                if figures.map_pieces(one.first("map") or {})[0]]
-    if not subjects:
-        return
-    page.add("<h3>Address space when most was reserved</h3>"
-             "<p>All reserved memory in the order of its addresses, line by "
-             "line. Each cell is an equal part of it. Few and large free "
-             "areas are better than many small ones.</p><p>"
-             '<span class="word"><span class="key out"></span>handed out'
-             '</span> <span class="word"><span class="key part"></span>in '
-             'part</span> <span class="word"><span class="key free"></span>'
-             "free</span></p>"
-             '<div class="plots">')
-    for one in subjects:
-        said = map_words(one.first("map"))
-        page.plot(figures.address_map(page.graph, one), one.name,
-                  f"{one.name}: {said}", text(said))
-    page.add("</div>")
+def map_plots(plots, comparison):
+    for one in comparison.ran:
+        if figures.map_pieces(one.first("map") or {})[0]:
+            said = map_words(one.first("map"))
+            yield plots.add(figures.address_map(plots.graph, one), one.name,
+                            f"{one.name}: {said}", said)
 
 
-def distribution_plot(page, comparison):
-    made = figures.distribution(page.graph, comparison, page.order)
-    if made:
-        page.add("<h3>How long operations took</h3>")
-        page.plot(made, "Share of operations that took at most so long",
-                  "The shares of operations by time, whose median and p99 "
-                  "are in the table.",
-                  "Further left is faster. Where a curve reaches 50 % is the "
-                  "median. The axis is logarithmic.")
-
-
-def comparison_part(page, number, comparison):
-    about = comparison.about
-    facts = [words.counted(about.get("operations"), "operation"),
-             words.counted(about.get("threads"), "thread"),
-             words.counted(about.get("streams"), "stream"),
-             f"peak live {words.as_bytes(about.get('peak_live_bytes'))}"]
+def facts(about):
+    """What is known of a trace, as words."""
+    said = [words.counted(about.get("operations"), "operation"),
+            words.counted(about.get("threads"), "thread"),
+            words.counted(about.get("streams"), "stream"),
+            f"peak live {words.as_bytes(about.get('peak_live_bytes'))}"]
     recorded = about.get("recorded_peak_reserved_bytes")
     if recorded is not None:
-        facts.append(f"{words.as_bytes(recorded)} reserved at the peak by the "
-                     "allocator that it was recorded on")
+        said.append(f"{words.as_bytes(recorded)} reserved at the peak by the "
+                    "allocator that it was recorded on")
     info = about.get("info") or {}
     if isinstance(info, dict):
-        facts += [f"{name.replace('_', ' ')}: {value}"
-                  for name, value in info.items()]
-    page.add(f'<section id="c{number}"><h2>{text(comparison.title())}</h2>'
-             '<p class="about"><a href="#top">To the top</a></p>'
-             f'<p class="about">The trace: {text(", ".join(facts))}.</p>')
-    page.add('<ul class="found">',
-             *(f"<li>{text(one)}</li>" for one in words.findings(comparison)),
-             "</ul>")
-    if comparison.ran:
-        bar_plots(page, comparison)
-        distribution_plot(page, comparison)
-        memory_plots(page, comparison)
-        map_plots(page, comparison)
-        page.add("<h3>The numbers</h3>",
-                 *tables.rounded(comparison),
-                 "<details><summary>The same with all digits</summary>",
-                 *tables.exact(comparison),
-                 "</details>")
-    if comparison.refused:
-        page.add("<h3>Did not run</h3><ul class=refused>",
-                 *(f"<li><strong>{text(one.name)}</strong>: "
-                   f"{text(one.refused)}</li>" for one in comparison.refused),
-                 "</ul>")
-    page.add("</section>")
+        said += [f"{name.replace('_', ' ')}: {value}"
+                 for name, value in info.items()]
+    return ", ".join(said)
+
+
+def section(plots, number, comparison):
+    """Plots are numbered in the order in which the page has them."""
+    return {
+        "id": f"c{number}", "title": comparison.title(),
+        "facts": facts(comparison.about),
+        "findings": words.findings(comparison),
+        "has_run": bool(comparison.ran), "refused": comparison.refused,
+        "bars": list(bar_plots(plots, comparison)),
+        "distribution": distribution_plot(plots, comparison),
+        "memory": list(memory_plots(plots, comparison)),
+        "maps": list(map_plots(plots, comparison)),
+        "rounded": tables.rounded(comparison),
+        "exact": tables.exact(comparison)}
 
 
 def distinct(rows, name):
@@ -219,8 +181,8 @@ def machine_words(machine):
                      for key, value in machine.items())
 
 
-def provenance(page, rows, others):
-    page.add("<h2>Where the numbers are from</h2><dl>")
+def provenance(rows):
+    """(title, words) of what the numbers were measured with."""
     dates = sorted(map(str, distinct(rows, "date")))
     if len(dates) > 2:
         dates = [f"{dates[0]} to {dates[-1]}"]
@@ -229,24 +191,7 @@ def provenance(page, rows, others):
             ("device", distinct(rows, "device")),
             ("driver", distinct(rows, "driver")),
             ("commit", distinct(rows, "commit")), ("date", dates)):
-        said = "; ".join(map(str, found)) or words.UNKNOWN
-        page.add(f"<dt>{title}</dt><dd>{text(said)}</dd>")
-    page.add(f"<dt>rows</dt><dd>{len(rows)}. Where a subject ran more than "
-             "once, the median is shown, and below it the least and the "
-             "greatest."
-             + (f" {others} of another kind are left out." if others else "")
-             + "</dd></dl>")
-
-
-def top(page, rows, comparisons):
-    page.add("<h1>How much memory, and how fast?</h1><p>A trace is every "
-             "allocation and free that a program made. Each was replayed on "
-             f"these allocators: {text(words.joined(page.order))}. The words "
-             'are explained <a href="#words">at the end</a>.</p>')
-    page.add(*(f'<p class="warn" role="note">{text(one)}</p>'
-               for one in warnings(rows)))
-    if len(comparisons) > 1:
-        page.add(*tables.glance(comparisons, page.order))
+        yield title, "; ".join(map(str, found)) or words.UNKNOWN
 
 
 def numbers(comparisons):
@@ -257,20 +202,6 @@ def numbers(comparisons):
                            "refused": subject.refused, **subject.values}
                           for subject in one.subjects.values()]}
             for one in comparisons]
-
-
-def body(graph, rows, comparisons, others):
-    order = list(dict.fromkeys(name for one in comparisons
-                               for name in one.subjects))
-    page = Page(graph, order)
-    top(page, rows, comparisons)
-    for number, one in enumerate(comparisons):
-        comparison_part(page, number, one)
-    provenance(page, rows, others)
-    page.add("<h2 id=words>What the words mean</h2><dl>",
-             *(f"<dt>{text(term)}</dt><dd>{text(meaning)}</dd>"
-               for term, meaning in words.GLOSSARY.items()), "</dl>")
-    return page
 
 
 def allowed(scripts):
@@ -285,20 +216,31 @@ def allowed(scripts):
             "form-action 'none'")
 
 
-def render(graph, plotly_script, rows, comparisons, others):
-    page = body(graph, rows, comparisons, others)
-    scripts = (plotly_script, style.SCRIPT)
-    return "".join([
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="Content-Security-Policy" '
-        f'content="{text(allowed(scripts))}">'
-        '<meta name="viewport" content="width=device-width, '
-        'initial-scale=1"><title>Binade: replay of traces</title>'
-        f"<style>{style.CSS}</style></head><body id=top><main>",
-        *page.parts,
-        '</main><script type="application/json" id="binade-numbers">',
-        script_json(numbers(comparisons)),
-        '</script><script type="application/json" id="binade-figures">',
-        script_json(page.figures), "</script>",
-        *(f"<script>{one}</script>" for one in scripts),
-        "</body></html>\n"])
+def text_of(name):
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def template(jinja):
+    made = jinja.Environment(
+        autoescape=True, undefined=jinja.StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True)
+    return made.from_string(text_of("page.html"))
+
+
+def render(libraries, rows, comparisons, others):
+    """The page as a text."""
+    order = list(dict.fromkeys(name for one in comparisons
+                               for name in one.subjects))
+    plots = Plots(libraries.graph, order)
+    sections = [section(plots, number, one)
+                for number, one in enumerate(comparisons)]
+    scripts = (libraries.plotly_script, text_of("script.js"))
+    return template(libraries.jinja).render(
+        subjects=words.joined(order), warnings=warnings(rows),
+        glance=tables.glance(comparisons, order)
+        if len(comparisons) > 1 else (),
+        sections=sections, series=figures.SERIES, line_styles=LINE_STYLES,
+        provenance=provenance(rows), row_count=len(rows), others=others,
+        glossary=words.GLOSSARY, policy=allowed(scripts),
+        css=text_of("style.css"), numbers=script_json(numbers(comparisons)),
+        figures=script_json(plots.figures), scripts=scripts)
