@@ -1,88 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: binade, or python -m binade."""
 
-import argparse
-import os
 import sys
 
-from binade import (
-    _bench_command, _completion_command, _doctor_command, _info_command,
-    _native, _replay_command, _snapshot_command, _stats_command, _topo_command,
-    _trace_command)
-
-_EPILOG = """\
-binade COMMAND --help tells more, with examples. BINADE_DRIVER=standin is for
-machines without a GPU.
-
-exit codes:
-  0    done
-  1    something is not as it should be: each command's help says what
-  2    the command line was wrong
-  130  interrupted
-  141  whoever read the output has gone
-"""
-
-
-def parser():
-    """Of all commands: completion and the man page are made from it too."""
-    made = argparse.ArgumentParser(
-        prog="binade", description="A GPU memory pool: what it finds here, "
-        "does and did.", epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--version", action="version",
-                      version=f"binade {_native.version()}")
-    commands = made.add_subparsers(metavar="COMMAND")
-    _info_command.add(commands)
-    _doctor_command.add(commands)
-    _topo_command.add(commands)
-    _bench_command.add(commands)
-    _replay_command.add(commands)
-    _trace_command.add(commands)
-    _stats_command.add(commands)
-    _snapshot_command.add(commands)
-    _completion_command.add(commands, parser)
-    return made
-
-
-def _run(arguments):
-    made = parser()
-    options = made.parse_args(arguments)
-    if not hasattr(options, "run"):
-        made.print_help(sys.stderr)
-        return 2
-    try:
-        return options.run(options)
-    except _native.Error as error:
-        print(f"binade: {error}", file=sys.stderr)
-        return 1
-
-
-def _forget_output():
-    """What cannot be written is not tried once more at the exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def main(arguments=None):
-    """The exit code."""
-    try:
-        try:
-            return _run(arguments)
-        finally:
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        _forget_output()
-        return 141
-    except OSError as error:
-        _forget_output()
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"binade: {where}{error.strerror or error}", file=sys.stderr)
-        return 1
-
+from binade._cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -42,9 +42,10 @@ docs/ipc.md; in the child of a fork it is "E_FORKED": start processes by spawn.
 
 import functools
 
-from binade import _ipc_layout, _native
-from binade._ipc_exports import export as _export
-from binade._ipc_handle import Handle, check_inside, refusal
+from binade import _native
+from binade._ipc import layout as _layouts
+from binade._ipc.exports import export as _export
+from binade._ipc.handle import Handle, check_inside, refusal
 
 __all__ = ["Handle", "Import", "export", "open", "trim", "wait"]
 
@@ -64,8 +65,8 @@ def export(obj):
         E_INVALID      it reaches beyond its block, or is in none: a block that
                        was freed is noticed only where a second free would be.
     """
-    address, layout = _ipc_layout.layout_of(obj)
-    low, _ = _ipc_layout.extent(layout)
+    address, layout = _layouts.layout_of(obj)
+    low, _ = _layouts.extent(layout)
     pool = _native.pool_of(address + low)
     if pool is None:
         raise refusal("E_FOREIGN", f"address {address + low:#x} is in no "
@@ -149,7 +150,7 @@ class Import:
     @property
     def __cuda_array_interface__(self):
         address, layout = self._handle.place(self._opened.address)
-        return _ipc_layout.interface_of(layout, address)
+        return _layouts.interface_of(layout, address)
 
     def __dlpack_device__(self):
         return 2, self.device
@@ -161,7 +162,7 @@ class Import:
         if copy:
             raise BufferError("an import is never copied")
         address, layout = self._handle.place(self._opened.address)
-        return _ipc_layout.capsule_of(layout, address, self.device,
+        return _layouts.capsule_of(layout, address, self.device,
                                       self._opened)
 
     def __repr__(self):

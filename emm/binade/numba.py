@@ -22,9 +22,9 @@ import sys
 try:
     from numba import cuda
 
-    from binade import _capture_hook
-    from binade._numba_family import driver as _driver
-    from binade._numba_manager import Manager, OutOfMemoryError
+    from binade._capture import hook as _capture_hook
+    from binade._numba.family import driver as _driver
+    from binade._numba.manager import Manager, OutOfMemoryError
 except Exception as error:
     # numba says no more than "Failed to use memory manager", so this is said
     # where it is seen.

@@ -18,12 +18,12 @@ import os
 import time
 
 from binade import _native
-from binade._expose_client import ExposeError, ask
-from binade._expose_prometheus import exposition as prometheus
-from binade._expose_svg import draw as svg
-from binade._expose_torch import dump as write_pickle
 from binade._native import expose_start as start
 from binade._native import expose_stop as stop
+from binade._observe.client import ExposeError, ask
+from binade._observe.prometheus import exposition as prometheus
+from binade._observe.svg import draw as svg
+from binade._observe.torch_pickle import dump as write_pickle
 
 __all__ = ["ExposeError", "prometheus", "snapshot", "start", "stats", "stop",
            "svg", "write_pickle"]

@@ -17,9 +17,8 @@ than memory. What is wrong raises TraceError, a ValueError with the .line.
 describes the format. A Reader or Writer is for one thread at a time.
 """
 
-from binade._trace_error import TraceError
-from binade._trace_format import Operation
-from binade._trace_read import Reader, read
-from binade._trace_write import Writer, create
+from binade._trace.format import Operation, TraceError
+from binade._trace.reader import Reader, read
+from binade._trace.writer import Writer, create
 
 __all__ = ["Operation", "Reader", "TraceError", "Writer", "create", "read"]

@@ -6,10 +6,9 @@ import subprocess
 
 import pytest
 
-from binade.__main__ import parser
-from binade._command_tree import tree_of
-from binade._completion_bash import bash_script
-from binade._completion_fish import fish_script
+from binade._cli.completion import bash_script, fish_script
+from binade._cli.main import parser
+from binade._cli.tree import tree_of
 from starting import run
 
 # As bash itself calls the function; a line for each word that it may be.

@@ -6,9 +6,8 @@ import resource
 
 import pytest
 
-from binade import _doctor, _doctor_device, _doctor_kernel, _doctor_numa
-from binade._doctor_finding import VERDICTS, Finding, worst
-from binade._doctor_machine import Machine
+from binade._doctor import checks
+from binade._doctor.machine import VERDICTS, Finding, Machine, worst
 
 MIB = 1 << 20
 
@@ -37,7 +36,7 @@ def expect(found, verdict, words):
     ("3.10.0-1160.el7", "lacking"), ("strange", "unknown"), ("", "unknown")])
 def test_kernel(machine, release, verdict):
     put(machine, "proc/sys/kernel/osrelease", release)
-    expect(_doctor_kernel.kernel(machine), verdict, "")
+    expect(checks.kernel(machine), verdict, "")
 
 
 @pytest.mark.parametrize("is_served, verdict, words", [
@@ -45,7 +44,7 @@ def test_kernel(machine, release, verdict):
     (None, "unknown", "not known")])
 def test_membarrier(machine, is_served, verdict, words):
     machine.is_served = lambda name: is_served
-    expect(_doctor_kernel.membarrier(machine), verdict, words)
+    expect(checks.membarrier(machine), verdict, words)
 
 
 @pytest.mark.parametrize("mode, limit_kib, used_kib, verdict, words", [
@@ -57,7 +56,7 @@ def test_overcommit(machine, mode, limit_kib, used_kib, verdict, words):
     put(machine, "proc/sys/vm/overcommit_memory", mode)
     put(machine, "proc/meminfo", f"MemFree: 1 kB\nCommitLimit:  {limit_kib} kB"
         f"\nCommitted_AS:   {used_kib} kB")
-    expect(_doctor_kernel.overcommit(machine), verdict, words)
+    expect(checks.overcommit(machine), verdict, words)
 
 
 @pytest.mark.parametrize("modes, verdict", [
@@ -65,18 +64,18 @@ def test_overcommit(machine, mode, limit_kib, used_kib, verdict, words):
     ("always madvise [never]", "slow")])
 def test_transparent_huge_pages(machine, modes, verdict):
     put(machine, "sys/kernel/mm/transparent_hugepage/enabled", modes)
-    expect(_doctor_kernel.transparent_pages(machine), verdict, "transparent")
+    expect(checks.transparent_pages(machine), verdict, "transparent")
 
 
 def test_transparent_huge_pages_that_the_kernel_does_not_have(machine):
-    expect(_doctor_kernel.transparent_pages(machine), "slow", "there are no")
+    expect(checks.transparent_pages(machine), "slow", "there are no")
 
 
 def test_locked_memory(machine):
     machine.locked_bytes = resource.RLIM_INFINITY
-    expect(_doctor_kernel.locked_memory(machine), "ok", "unlimited")
+    expect(checks.locked_memory(machine), "ok", "unlimited")
     machine.locked_bytes = 8 * MIB
-    expect(_doctor_kernel.locked_memory(machine), "unknown", "8388608 bytes")
+    expect(checks.locked_memory(machine), "unknown", "8388608 bytes")
 
 
 def put_process(machine, namespace):
@@ -87,14 +86,14 @@ def put_process(machine, namespace):
 
 
 def test_sharing(machine):
-    expect(_doctor_kernel.sharing(machine), "lacking", "which process")
+    expect(checks.sharing(machine), "lacking", "which process")
     put_process(machine, 4026531836)
-    expect(_doctor_kernel.sharing(machine), "ok", "one user")
+    expect(checks.sharing(machine), "ok", "one user")
 
 
 def test_sharing_in_a_container(machine):
     put_process(machine, 4026532999)
-    expect(_doctor_kernel.sharing(machine), "unknown", "a container")
+    expect(checks.sharing(machine), "unknown", "a container")
 
 
 @pytest.mark.parametrize("changes, verdict, words", [
@@ -109,11 +108,11 @@ def test_place(machine, changes, verdict, words):
     machine.topology["gpus"] = [{
         "gpu": 0, "near": [0], "driver_node": None,
         "use": {"nodes": [0], "is_fallback": False, "why": "near"}, **changes}]
-    expect(_doctor_numa.place(machine, 0, None), verdict, words)
+    expect(checks.place(machine, 0, None), verdict, words)
 
 
 def test_place_of_a_device_that_the_topology_lacks(machine):
-    expect(_doctor_numa.place(machine, 7, None), "unknown", "does not have")
+    expect(checks.place(machine, 7, None), "unknown", "does not have")
 
 
 @pytest.mark.parametrize("cpus, verdict, words", [
@@ -123,12 +122,12 @@ def test_processors(machine, cpus, verdict, words):
     put(machine, "sys/devices/system/node/node0/cpulist", "0-2,5,7")
     machine.topology["gpus"][0]["near"] = [0]
     machine.cpus = cpus
-    expect(_doctor_numa.processors(machine, 0, None), verdict, words)
+    expect(checks.processors(machine, 0, None), verdict, words)
 
 
 def test_processors_that_the_kernel_does_not_tell(machine):
     machine.topology["gpus"][0]["near"] = [0]
-    expect(_doctor_numa.processors(machine, 0, None), "unknown", "node 0")
+    expect(checks.processors(machine, 0, None), "unknown", "node 0")
 
 
 @pytest.mark.parametrize("node_count, served, verdict, words", [
@@ -137,7 +136,7 @@ def test_processors_that_the_kernel_does_not_tell(machine):
 def test_binding(machine, node_count, served, verdict, words):
     machine.topology["nodes"] = machine.topology["nodes"][:1] * node_count
     machine.is_served = lambda name: name != "mbind" or served
-    expect(_doctor_numa.binding(machine), verdict, words)
+    expect(checks.binding(machine), verdict, words)
 
 
 def put_group(machine, folder, limit, used, clean):
@@ -148,14 +147,14 @@ def put_group(machine, folder, limit, used, clean):
 
 
 def test_group(machine):
-    expect(_doctor_numa.group(machine), "ok", "no bound")
+    expect(checks.group(machine), "ok", "no bound")
     put(machine, "proc/self/cgroup", "0::/outer/inner")
     put_group(machine, "outer/inner", "max", 0, 0)
-    expect(_doctor_numa.group(machine), "ok", "no bound")
+    expect(checks.group(machine), "ok", "no bound")
     put_group(machine, "outer", 900 * MIB, 800 * MIB, 20 * MIB)
-    expect(_doctor_numa.group(machine), "ok", "room for 140 MiB")
+    expect(checks.group(machine), "ok", "room for 140 MiB")
     put_group(machine, "outer/inner", 40 * MIB, 30 * MIB, 0)
-    expect(_doctor_numa.group(machine), "lacking", "room for 10 MiB")
+    expect(checks.group(machine), "lacking", "room for 10 MiB")
 
 
 @pytest.mark.parametrize("free_kib, verdict", [(90 << 10, "ok"),
@@ -165,21 +164,21 @@ def test_room(machine, free_kib, verdict):
         f"Node 0 MemTotal: 99999999 kB\nNode 0 MemFree: {free_kib} kB\n"
         f"Node 0 Active(file): 1024 kB\nNode 0 Active: 9999999 kB")
     machine.topology["gpus"][0]["use"]["nodes"] = [0]
-    expect(_doctor_numa.room(machine, 0, None), verdict,
+    expect(checks.room(machine, 0, None), verdict,
            f"{(free_kib >> 10) + 1} MiB can be had")
 
 
 def test_a_list_of_the_kernel_is_read():
-    assert _doctor_numa.numbers_in("0-2,8,10-11") == {0, 1, 2, 8, 10, 11}
-    assert _doctor_numa.numbers_in("") == _doctor_numa.numbers_in(None) == set()
+    assert checks.numbers_in("0-2,8,10-11") == {0, 1, 2, 8, 10, 11}
+    assert checks.numbers_in("") == checks.numbers_in(None) == set()
 
 
 def test_a_device_that_lacks_features(machine):
     about = {**machine.devices[0]}
-    expect(_doctor_device.device(machine, 0, about), "ok", about["name"])
+    expect(checks.device(machine, 0, about), "ok", about["name"])
     about["features"] = [name for name in about["features"]
                          if name != "legacy IPC"]
-    found = _doctor_device.device(machine, 0, about)
+    found = checks.device(machine, 0, about)
     assert found.verdict == "lacking" and "cannot be shared" in found.reason
 
 
@@ -187,7 +186,7 @@ def test_a_device_that_lacks_features(machine):
     (11080, "unsafe"), (12000, "ok"), (13000, "ok")])
 def test_contexts(machine, version, verdict):
     machine.devices[0]["driver_version"] = version
-    expect(_doctor_device.contexts(machine), verdict, "number contexts"
+    expect(checks.contexts(machine), verdict, "number contexts"
            if verdict == "unsafe" else "numbers contexts")
 
 
@@ -203,7 +202,7 @@ def test_contexts(machine, version, verdict):
 ])
 def test_conf_is_read_as_pools_and_arenas_do(machine, conf, verdict, words):
     machine.environment["BINADE_CONF"] = conf
-    expect(_doctor_device.conf(machine), verdict, words)
+    expect(checks.conf(machine), verdict, words)
 
 
 def test_what_binade_conf_would_begin_is_not_begun(machine, tmp_path,
@@ -211,7 +210,7 @@ def test_what_binade_conf_would_begin_is_not_begun(machine, tmp_path,
     conf = f"expose:{tmp_path}/socket,record:{tmp_path}/run.btrace"
     machine.environment["BINADE_CONF"] = conf
     monkeypatch.setenv("BINADE_CONF", conf)
-    expect(_doctor_device.conf(machine), "ok", conf)
+    expect(checks.conf(machine), "ok", conf)
     assert list(tmp_path.iterdir()) == []
     assert os.environ["BINADE_CONF"] == conf
 
@@ -220,10 +219,10 @@ def test_a_check_that_fails_is_a_finding(machine, monkeypatch):
     def failing(machine):
         raise OSError("gone")
 
-    monkeypatch.setattr(_doctor, "CHECKS", (failing,))
-    monkeypatch.setattr(_doctor, "DEVICE_CHECKS", ())
+    monkeypatch.setattr(checks, "CHECKS", (failing,))
+    monkeypatch.setattr(checks, "DEVICE_CHECKS", ())
     seen = []
-    assert list(_doctor.findings(machine, seen.append)) == [
+    assert list(checks.findings(machine, seen.append)) == [
         Finding("failing", "unknown", "the check failed: OSError: gone")]
     assert seen == ["failing"]
 

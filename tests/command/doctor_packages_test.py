@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from binade import _doctor_packages
+from binade._doctor import packages
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_a_framework_is_asked_how_it_captures(tmp_path, monkeypatch, machine,
                                               text, verdict, words):
     plant(tmp_path, "torch.cuda.graphs", text)
     monkeypatch.syspath_prepend(tmp_path)
-    found = _doctor_packages.torch(machine)
+    found = packages.torch(machine)
     assert (found.check, found.verdict) == ("PyTorch", verdict)
     assert words in found.reason
 
@@ -43,7 +43,7 @@ def test_a_framework_is_asked_how_it_captures(tmp_path, monkeypatch, machine,
 def test_a_cupy_that_has_changed_is_unsafe(tmp_path, monkeypatch, machine):
     plant(tmp_path, "cupy.cuda.stream", "class Stream: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    found = _doctor_packages.cupy(machine)
+    found = packages.cupy(machine)
     assert (found.check, found.verdict) == ("CuPy", "unsafe")
     assert "cupy.cuda.stream" in found.reason and found.advice
 
@@ -51,7 +51,7 @@ def test_a_cupy_that_has_changed_is_unsafe(tmp_path, monkeypatch, machine):
 def test_a_numba_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
     plant(tmp_path, "numba.cuda", "raise ImportError('too old')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    found = _doctor_packages.numba(machine)
+    found = packages.numba(machine)
     assert found.verdict == "lacking"
     assert "binade.numba cannot be used: " in found.reason and found.advice
 
@@ -59,16 +59,16 @@ def test_a_numba_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
 def test_a_numpy_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
     plant(tmp_path, "numpy", "raise ImportError('too old')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    found = _doctor_packages.numpy(machine)
+    found = packages.numpy(machine)
     assert found.verdict == "lacking" and found.reason.endswith(
         "binade.numpy cannot be used: ImportError: too old")
 
 
 @pytest.fixture
 def numba_is_0_56(monkeypatch):
-    monkeypatch.setattr(_doctor_packages, "is_installed", lambda name: True)
-    monkeypatch.setattr(_doctor_packages, "_child", lambda code: ("", None))
-    monkeypatch.setattr(_doctor_packages, "_versions",
+    monkeypatch.setattr(packages, "is_installed", lambda name: True)
+    monkeypatch.setattr(packages, "_child", lambda code: ("", None))
+    monkeypatch.setattr(packages, "_versions",
                         lambda *names: "numba 0.56.4")
 
 
@@ -81,11 +81,11 @@ def test_numba_with_drivers_and_settings(machine, numba_is_0_56, driver, conf,
                                          verdict, words):
     machine.driver_version = driver
     machine.environment["BINADE_CONF"] = conf
-    found = _doctor_packages.numba(machine)
+    found = packages.numba(machine)
     assert found.verdict == verdict and words in found.reason
 
 
 def test_what_is_not_installed_is_not_checked(machine, monkeypatch):
-    monkeypatch.setattr(_doctor_packages, "is_installed", lambda name: False)
+    monkeypatch.setattr(packages, "is_installed", lambda name: False)
     for check in ("numba", "numpy", "torch", "cupy", "cuda_core"):
-        assert getattr(_doctor_packages, check)(machine) is None
+        assert getattr(packages, check)(machine) is None

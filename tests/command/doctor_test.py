@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from binade._doctor_machine import _CALLS, is_served
+from binade._doctor.machine import _CALLS, is_served
 from starting import COMMAND, run, run_on_terminal
 
 # The kernel's ABI, for a filter of system calls.

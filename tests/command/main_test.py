@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import binade
-from binade.__main__ import parser
+from binade._cli.main import parser
 from starting import COMMAND, run
 
 COMMANDS = [("info",), ("doctor",), ("topo",), ("bench",), ("replay",),

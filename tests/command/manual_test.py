@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from binade import _manual
-from binade.__main__ import parser
-from binade._command_tree import tree_of
+from binade._cli import manual
+from binade._cli.main import parser
+from binade._cli.tree import tree_of
 
 ROOT = Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
 PAGE = ROOT / "docs" / "binade.1"
@@ -19,23 +19,23 @@ REQUESTS = {".TH": 5, ".SH": 1, ".SS": 3, ".PP": 0, ".TP": 0, ".RS": 0,
 
 
 def test_the_page_is_up_to_date():
-    assert PAGE.read_text() == _manual.manual(), (
-        "PYTHONPATH=bazel-bin/emm/site python -m binade._manual >docs/binade.1")
+    assert PAGE.read_text() == manual.manual(), (
+        "PYTHONPATH=bazel-bin/emm/site python -m binade._cli.manual >docs/binade.1")
 
 
 def test_it_has_each_command_with_its_options():
-    page = _manual.manual()
+    page = manual.manual()
     for command in tree_of(parser()).all():
         name = " ".join(["binade", *command.words])
         assert command.commands or f"\n.SS {name}\n" in page
         section = page.split(f"\n.SS {name}\n")[-1].split("\n.S")[0]
         for option in command.options:
             assert ("--help" in option.names or not command.words
-                    or _manual.escaped(option.names[-1]) in section)
+                    or manual.escaped(option.names[-1]) in section)
 
 
 def test_it_is_roff_and_nothing_is_taken_for_it():
-    for line in _manual.manual().splitlines():
+    for line in manual.manual().splitlines():
         if line.startswith('.\\"'):
             continue
         request, *words = line.split(" ")
@@ -50,7 +50,7 @@ def test_it_is_roff_and_nothing_is_taken_for_it():
 
 
 def test_blocks_begin_and_end():
-    page = _manual.manual()
+    page = manual.manual()
     pairs = re.findall(r"^\.(nf|fi|RS|RE)$", page, re.MULTILINE)
     assert pairs and pairs == ["RS", "nf", "fi", "RE"] * (len(pairs) // 4)
 
@@ -59,4 +59,4 @@ def test_blocks_begin_and_end():
     ("a-b", r"a\-b"), (r"C:\x", r"C:\ex"), (".br is text", r"\&.br is text"),
     ("'quoted'", r"\&'quoted'"), ("it's.", "it's.")])
 def test_text_is_not_taken_for_roff(text, wanted):
-    assert _manual.line(text) == wanted
+    assert manual.line(text) == wanted

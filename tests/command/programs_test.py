@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from binade import _programs
+from binade._cli import command
 from starting import run
 
 # It tells what it got, and ends as it is told.
@@ -27,25 +27,25 @@ def places(tmp_path, monkeypatch):
     """The three places, all empty."""
     monkeypatch.delenv("BINADE_BENCH", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "path"))
-    monkeypatch.setattr(_programs, "BESIDE", tmp_path / "beside")
+    monkeypatch.setattr(command, "BESIDE", tmp_path / "beside")
     return tmp_path
 
 
 def test_it_says_how_to_make_what_is_nowhere(places):
-    with pytest.raises(_programs.ProgramError) as caught:
-        _programs.find("bench")
+    with pytest.raises(command.ProgramError) as caught:
+        command.find_program("bench")
     for words in ("./bazelw build //bench:bench", "BINADE_BENCH"):
         assert words in str(caught.value)
 
 
 def test_the_first_of_three_places_wins(places, monkeypatch):
     on_path = plant(places / "path" / "binade-bench")
-    assert _programs.find("bench") == on_path
+    assert command.find_program("bench") == on_path
     beside = plant(places / "beside" / "bench")
-    assert _programs.find("bench") == beside
+    assert command.find_program("bench") == beside
     named = plant(places / "named")
     monkeypatch.setenv("BINADE_BENCH", named)
-    assert _programs.find("bench") == named
+    assert command.find_program("bench") == named
 
 
 def test_what_is_named_is_not_passed_over(places, monkeypatch):
@@ -53,24 +53,24 @@ def test_what_is_named_is_not_passed_over(places, monkeypatch):
     for name in (places / "gone", places, places / "text"):
         (places / "text").write_text("not a program")
         monkeypatch.setenv("BINADE_BENCH", str(name))
-        with pytest.raises(_programs.ProgramError, match="BINADE_BENCH="):
-            _programs.find("bench")
+        with pytest.raises(command.ProgramError, match="BINADE_BENCH="):
+            command.find_program("bench")
 
 
 @pytest.mark.parametrize("words", [
     ("--list",), ("--json", "a b", "--help-me"), ("-x", "info"), ("",)])
-def test_all_words_are_the_programs(tmp_path, words):
+def test_all_words_are_thecommand(tmp_path, words):
     ended = run("bench", *words, BINADE_BENCH=plant(tmp_path / "bench"))
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout == "".join(f"<{word}>" for word in words)
 
 
-def test_the_exit_code_is_the_programs(tmp_path):
+def test_the_exit_code_is_thecommand(tmp_path):
     ended = run("bench", BINADE_BENCH=plant(tmp_path / "bench"), EXIT_CODE=3)
     assert ended.returncode == 3
 
 
-def test_help_is_ours_and_then_the_programs(tmp_path):
+def test_help_is_ours_and_then_thecommand(tmp_path):
     program = plant(tmp_path / "bench")
     ended = run("bench", "--list", "--help", BINADE_BENCH=program)
     assert ended.returncode == 0

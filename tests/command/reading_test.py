@@ -5,7 +5,7 @@ import gzip
 import re
 
 import pytest
-from binade._trace_lines import opened
+from binade._trace.files import opened
 from starting import run_on_terminal
 
 OPERATIONS = 60_000

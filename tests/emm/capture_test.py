@@ -13,7 +13,9 @@ import zipfile
 import pytest
 
 import binade
-from binade import _capture_guard, _capture_hook, _native
+from binade import _native
+from binade._capture import guard
+from binade._capture import hook as capture_hook
 from support import run_program
 
 TORCH = {
@@ -95,7 +97,7 @@ def no_guard_is_left():
 
 @pytest.fixture
 def hook():
-    made = _capture_hook.Hook()
+    made = capture_hook.Hook()
     made.install()
     yield made
     made.uninstall()
@@ -154,7 +156,7 @@ def test_guard_is_held_while_it_captures(fake, hook, files, make, begin, end):
 def test_framework_that_was_imported_before(fake, files, make, begin, end):
     fake(files)
     owner = make()
-    hook = _capture_hook.Hook()
+    hook = capture_hook.Hook()
     hook.install()
     getattr(owner, begin)()
     assert guards() == 1
@@ -373,7 +375,7 @@ def test_child_of_a_fork_captures_without_a_guard(monkeypatch):
         raise error
 
     monkeypatch.setattr(_native, "capture_guard_begin", refuse)
-    _capture_guard.Guard().release()
+    guard.Guard().release()
 
 
 def make_builder():
@@ -468,10 +470,10 @@ def test_without_the_guard_they_do(pool, driver):
 def test_numbas_plugin_brings_the_hook():
     done = run_program("""
         import binade.numba
-        from binade import _capture_hook
+        from binade._capture.hook import HOOK
         from cuda.core.graph import GraphBuilder
         print(hasattr(GraphBuilder.begin_building, "__wrapped__"))
-        _capture_hook.HOOK.uninstall()
+        HOOK.uninstall()
         print(hasattr(GraphBuilder.begin_building, "__wrapped__"))
         """)
     assert done.stdout.split() == ["True", "False"], done.stderr

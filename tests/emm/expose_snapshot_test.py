@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import binade
 import pytest
 from binade import observe, trace
-from binade._trace_convert import Options, convert
+from binade._trace.convert import Options, convert
 from expose_support import exposed, run
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ import time
 import binade
 import pytest
 from binade import observe
-from binade._expose_client import ask
+from binade._observe.client import ask
 from expose_support import exposed, run, run_outside
 from prometheus_client.parser import text_string_to_metric_families
 

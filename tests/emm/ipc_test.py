@@ -15,7 +15,8 @@ import binade
 import binade.ipc
 import ipc_peer
 import pytest
-from binade import _ipc_exports, _native
+from binade import _native
+from binade._ipc import exports
 from ipc_peer import Array, read, write
 from support import run_program, run_threads
 
@@ -313,7 +314,7 @@ def test_what_is_exported_keeps_its_pool(peer):
     del pool, block
     gc.collect()
     assert peer.ask(ipc_peer.visit, data)[1] == DATA
-    [kept] = {segment.pool for segment in _ipc_exports._segments.values()
+    [kept] = {segment.pool for segment in exports._segments.values()
               if segment.pool.is_open}
     kept.close()
     assert not kept.is_open

@@ -12,7 +12,8 @@ from numba_support import (address_of, cuda, needs_two_devices,
 from support import MIB, run_program, run_threads
 
 import binade.numba
-from binade import _native, _numba_manager
+from binade import _native
+from binade._numba import manager
 
 __all__ = ["reset_afterwards"]
 
@@ -231,7 +232,7 @@ def test_other_manager_has_no_pool():
 def test_cause_of_a_failing_import_is_printed():
     done = run_program("""
         import sys
-        sys.modules["binade._numba_manager"] = None
+        sys.modules["binade._numba.manager"] = None
         from numba import cuda
         try:
             cuda.device_array(10)
@@ -240,7 +241,7 @@ def test_cause_of_a_failing_import_is_printed():
     """)
     assert done.stdout == "Failed to use memory manager from binade.numba\n"
     assert done.stderr.startswith("binade.numba cannot be used: ")
-    assert "_numba_manager" in done.stderr
+    assert "_numba.manager" in done.stderr
 
 
 def test_numba_whose_pointers_have_no_context_is_refused():
@@ -264,7 +265,7 @@ def test_finalizers_say_nothing_when_the_library_refuses(capsys, monkeypatch):
         def free(self):
             raise _native.OutOfMemoryError()
 
-    _numba_manager.free_block(Refusing())
+    manager.free_block(Refusing())
     monkeypatch.setattr(_native, "unpin", lambda *_: Refusing().free())
     array = np.ones(1000)
     cuda.current_context().mempin(array, array.ctypes.data, array.nbytes)

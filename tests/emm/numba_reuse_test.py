@@ -9,7 +9,8 @@ from numba_support import (Stream, address_of, cuda, needs_small_memory,
 from support import MIB
 
 import binade.numba
-from binade import _native, _numba_manager
+from binade import _native
+from binade._numba import manager
 from numba.cuda.cudadrv.driver import CudaAPIError, device_memset
 
 __all__ = ["reset_afterwards"]
@@ -48,7 +49,7 @@ def alloc_and_free_as_done(source, size):
 def test_pool_that_is_told_that_work_is_done_gives_it_to_the_next(monkeypatch):
     # What a pool does that does not wait for the reader: so the test above
     # would see it.
-    monkeypatch.setattr(_numba_manager, "alloc", alloc_and_free_as_done)
+    monkeypatch.setattr(manager, "alloc", alloc_and_free_as_done)
     assert read_late() == (True, {0x22})
 
 

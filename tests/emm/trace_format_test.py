@@ -8,7 +8,7 @@ import tracemalloc
 import binade
 import pytest
 from binade import trace
-from binade import _trace_format, _trace_live
+from binade._trace import format as trace_format
 from trace_support import SMALL_TRACE, read_all, squeezed, written
 
 MAX = (1 << 64) - 1
@@ -34,7 +34,7 @@ def test_each_kind_is_read_as_it_is_written(tmp_path):
         operation("trim", 10**18, size_bytes=1, stream=0),
         operation("oom", (1 << 63) - 1, size_bytes=MAX, stream=0, tag="a b"),
     ]
-    assert {one.kind for one in made} == set(_trace_format.LETTERS)
+    assert {one.kind for one in made} == set(trace_format.LETTERS)
     for name in ("a.btrace", "a.btrace.gz"):
         with trace.create(tmp_path / name) as writer:
             writer.info("source", "by hand")
@@ -132,7 +132,7 @@ def test_damage_inside_the_compressed_data_is_told(tmp_path):
 @pytest.mark.parametrize("name, limit", [
     ("LIVE_COUNT_MAX", 3), ("LIVE_BYTES_MAX", 30)])
 def test_what_is_live_is_bounded(tmp_path, monkeypatch, name, limit):
-    monkeypatch.setattr(_trace_live, name, limit)
+    monkeypatch.setattr(trace_format, name, limit)
     data = START + b"".join(b"a 0 0 %d 10 0\n" % i for i in range(3))
     assert len(read_all(tmp_path, data + b"E 3\n")) == 3
     with pytest.raises(trace.TraceError, match="line 7: more than"):

@@ -14,7 +14,7 @@ def reached(reads, data):
     steps = set()
 
     def follow(frame, _event, _):
-        if "/binade/_trace_" not in frame.f_code.co_filename:
+        if "/binade/_trace/" not in frame.f_code.co_filename:
             return None
         before = None
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 from binade import trace
-from binade._trace_convert import convert
+from binade._trace.convert import convert
 from trace_support import (
     HEADER, SMALL_TRACE, converted, refused, rmm, squeezed, written)
 

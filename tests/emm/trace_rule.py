@@ -10,9 +10,9 @@ import re
 import sys
 
 from binade import trace
-from binade._trace_clean import Cleaner
-from binade._trace_convert import SOURCES, Options
-from binade._trace_lines import opened
+from binade._trace.clean import Cleaner
+from binade._trace.convert import SOURCES, Options
+from binade._trace.files import opened
 
 # How a message begins that names the place, for want of a line or an offset.
 _NAMED = re.compile(r"the snapshot|the pickle has |device_traces\[|"

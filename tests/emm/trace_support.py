@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 from binade import trace
-from binade._trace_convert import Options, convert
+from binade._trace.convert import Options, convert
 
 HEADER = b"Thread,Time,Action,Pointer,Size,Stream\n"
 

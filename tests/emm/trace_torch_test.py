@@ -8,9 +8,10 @@ import struct
 import tracemalloc
 
 import pytest
-from binade import _trace_pickle, _trace_torch, trace
-from binade._trace_convert import convert
-from binade._trace_format import CONTROL, TEXT_BYTES_MAX
+from binade import trace
+from binade._trace import from_torch, plain_pickle
+from binade._trace.convert import convert
+from binade._trace.format import CONTROL, TEXT_BYTES_MAX
 from trace_support import (
     converted, entry, refused, snapshot, squeezed, written)
 
@@ -121,7 +122,7 @@ def test_of_a_long_tag_no_more_is_read_than_is_kept(tmp_path, monkeypatch):
             Control.read_count += len(text)
             return CONTROL.sub(new, text)
 
-    monkeypatch.setattr(_trace_torch, "CONTROL", Control)
+    monkeypatch.setattr(from_torch, "CONTROL", Control)
     shared = entry("alloc", user_metadata="a\n" + "é" * 10**5)
     _, made, _ = converted(tmp_path, snapshot([shared] * 30))
     assert {one.tag for one in made if one.kind == "alloc"} == {
@@ -258,7 +259,7 @@ def test_harmful_pickles_are_refused(tmp_path, name):
 
 
 def test_what_a_pickle_may_take_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(_trace_pickle, "MEMORY_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(plain_pickle, "MEMORY_BYTES_MAX", 1 << 20)
     doubling = b"](N" + b"\x94h\x00" * 10**5 + b"e."  # of the memo
     keys = b"".join(b"\x8c\x01%c\x94" % (32 + i) for i in range(90))
     entries = b"".join(b"h%ch\0" % i for i in range(90))
@@ -281,7 +282,7 @@ def test_what_a_pickle_may_take_is_bounded(tmp_path, monkeypatch):
     (b"\x8a\x10" + b"\x7f" * 16) * 50000],
     ids=lambda body: repr(body[:8]))
 def test_what_is_added_up_is_what_is_taken(tmp_path, monkeypatch, body):
-    monkeypatch.setattr(_trace_pickle, "MEMORY_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr(plain_pickle, "MEMORY_BYTES_MAX", 1 << 20)
     path = written(tmp_path, BEGIN + body)
     tracemalloc.start()
     try:
@@ -294,7 +295,7 @@ def test_what_is_added_up_is_what_is_taken(tmp_path, monkeypatch, body):
 
 
 def test_of_a_pickle_only_so_much_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(_trace_pickle, "FILE_BYTES_MAX", 1 << 17)
+    monkeypatch.setattr(plain_pickle, "FILE_BYTES_MAX", 1 << 17)
     error = refused(tmp_path, squeezed(BEGIN + b"N0" * 10**6))
     assert "larger than 131072 bytes" in str(error)
     assert error.offset == 1 << 17

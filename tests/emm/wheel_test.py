@@ -136,7 +136,8 @@ def test_a_wheel_serves_every_python_from_3_10_on(wheel):
 
 def test_a_wheel_has_the_package_and_nothing_else(wheel):
     site = Path(binade.__file__).parent
-    wanted = {path.name for path in site.iterdir() if path.is_file()}
+    wanted = {str(path.relative_to(site)) for path in site.rglob("*")
+              if path.is_file() and path.parent.name != "__pycache__"}
     assert wanted >= MODULES | {LIBRARY}
     assert {name for name in names_in(wheel) if ".dist-info/" not in name} == {
         f"binade/{name}" for name in wanted}

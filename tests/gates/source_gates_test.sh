@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shows that check_sources.sh, check_format.sh, check_readmes.py,
-# check_atomics.py and check_tidy_globs.sh find what they are there to find: each
-# rule is broken once, in a tree of its own.
+# check_atomics.py, check_imports.py and check_tidy_globs.sh find what they are
+# there to find: each rule is broken once, in a tree of its own.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -248,6 +248,38 @@ expect_ok "atomics: a file may say it once for all" \
 sed -i s/order_relaxed/order_acquire/ "$tree/pool/sum.c"
 expect_refusal "atomics: but not of an acquire" "names no edge" \
     "$gates/check_atomics.py" "$tree"
+
+# $1: what; $2: words of the refusal; then pairs of a file of a package and what
+# it says. Its parts are a and b.
+expect_circle() {
+    local what=$1 refusal=$2 package=$TEST_TMPDIR/package
+    shift 2
+    rm -rf "$package"
+    mkdir -p "$package/a" "$package/b"
+    touch "$package"/{,a/,b/}__init__.py "$package"/{a,b}/{one,two}.py
+    echo 'from package.b import one, two' >"$package/a/one.py"
+    echo 'from package.b.one import x' >"$package/b/two.py"
+    expect_ok "imports: a package without a circle passes" \
+        "$gates/check_imports.py" "$package"
+    while [ $# -gt 0 ]; do
+        printf '%b\n' "$2" >>"$package/$1"
+        shift 2
+    done
+    expect_refusal "imports: $what" "$refusal" \
+        "$gates/check_imports.py" "$package"
+}
+
+expect_circle "two modules" "package.b.one -> package.b.two -> package.b.one" \
+    b/one.py 'import package.b.two'
+expect_circle "inside a function" "package.b.two -> package.b.one" \
+    b/one.py 'def late():\n    from package.b import two'
+expect_circle "two parts without one of modules" \
+    "package.a -> package.b -> package.a" b/two.py 'import package.a.two'
+expect_circle "three modules" "package.b.one -> package.c -> package.b.two" \
+    b/one.py 'from package import c' c.py 'from package.b.two import x'
+expect_circle "a relative import" "relative import" b/two.py 'from . import one'
+expect_refusal "imports: an empty package" "no Python" \
+    "$gates/check_imports.py" "$TEST_TMPDIR/empty"
 
 expect_ok "tidy: every glob of ours matches" \
     "$gates/check_tidy_globs.sh" "$repository_clang_tidy"

@@ -23,7 +23,8 @@ os.environ["NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"] = "0"
 from numba import cuda  # noqa: E402, after its settings
 
 import binade.numba  # noqa: E402
-from binade import _native, _numba_manager  # noqa: E402
+from binade import _native  # noqa: E402
+from binade._numba import manager  # noqa: E402
 
 BLOCK = 256
 WORDS = 4096
@@ -150,7 +151,7 @@ def main():
     print(f"seed {arguments.seed}, scale {arguments.scale}, "
           f"on {cuda.get_current_device().name}")
     if arguments.planted:
-        _numba_manager.alloc = alloc_and_free_as_done
+        manager.alloc = alloc_and_free_as_done
     wrong = sum(run(part, arguments.seed, arguments.scale) for part in PARTS)
     gc.collect()
     stats = binade.numba.pool().stats()

@@ -209,8 +209,10 @@ def test_a_wrong_object_is_named_by_its_place(out):
     refused_with([small(), None], out, "row 2: no object with a kind")
 
 
-def test_without_plotly_it_says_what_to_install(out, monkeypatch):
-    monkeypatch.setitem(sys.modules, "plotly", None)
+@pytest.mark.parametrize("library", ["plotly", "jinja2"])
+def test_without_its_libraries_it_says_what_to_install(out, monkeypatch,
+                                                       library):
+    monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=r"pip install binade\[report\]"):
         _report.write([small()], out)
     assert not out.exists()

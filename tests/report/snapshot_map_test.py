@@ -7,7 +7,7 @@ import re
 import binade
 import pytest
 from binade import observe
-from binade._expose_svg import KINDS, LEFT, WIDTH
+from binade._observe.svg import KINDS, LEFT, WIDTH
 from browser import Browser
 
 MIB = 1 << 20

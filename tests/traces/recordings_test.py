@@ -9,7 +9,7 @@ import os
 import pathlib
 
 import pytest
-from binade._trace_info import collect
+from binade._trace.info import collect
 
 BYTES_MAX = 300_000
 LISTED = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"],

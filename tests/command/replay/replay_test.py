@@ -4,7 +4,7 @@
 import gzip
 import json
 
-from binade import _report_words as words
+from binade._report import words
 from replaying import rows_of, run, script, trace, written
 
 SUBJECTS = ["binade", "best-fit", "pow2-buddy"]

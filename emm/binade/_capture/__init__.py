@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the library's capture guard while a framework captures a graph."""

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: binade info, binade topo."""
+
+import json
+import os
+import platform
+import sys
+
+from binade import _native
+from binade._cli.command import add_command, add_json
+from binade._doctor.machine import devices, installed_versions
+
+PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core",
+            "cupy-cuda13x", "cupy-cuda12x", "torch")
+
+_INFO = """\
+Prints the versions of Binade and of what it works with, BINADE_CONF, the
+devices and what each can do, and the machine's NUMA nodes. Without a driver it
+says why there is none, and the rest.
+"""
+
+_INFO_EPILOG = """\
+examples:
+  binade info
+  BINADE_DRIVER=standin binade info --json
+
+exit codes:
+  0  done, also without a device
+  1  the machine cannot be read, or the output cannot be written
+  2  the command line was wrong
+"""
+
+
+def versions():
+    """Of Binade, Python, and what it works with where it is installed."""
+    return {"binade": _native.version(), "python": platform.python_version(),
+            **installed_versions(PACKAGES)}
+
+
+def collect():
+    """All that is known, as a dictionary for JSON."""
+    found, why_none = devices()
+    return {"versions": versions(), "devices": found,
+            "devices_error": why_none,
+            "conf": os.environ.get("BINADE_CONF"),
+            "topology": json.loads(_native.topology(json=True))}
+
+
+def print_text(about):
+    for name, version in about["versions"].items():
+        print(f"{name} {version}")
+    print(f"BINADE_CONF: {about['conf'] or 'not set'}")
+    if about["devices_error"]:
+        print(f"no device: {about['devices_error']}")
+    for ordinal, device in enumerate(about["devices"]):
+        major, minor = device["compute_capability"]
+        print(f"device {ordinal}: {device['name']}, {device['bus_id']}, "
+              f"compute capability {major}.{minor}, "
+              f"{device['total_memory_bytes'] / 2**30:.1f} GiB, "
+              f"{', '.join(device['features'])}")
+    print(_native.topology(), end="")
+
+
+def _run_info(options):
+    about = collect()
+    if options.json:
+        print(json.dumps(about, indent=1))
+    else:
+        print_text(about)
+    return 0
+
+
+def add_info(commands):
+    """The command `info`, for a parser's subcommands."""
+    command = add_command(
+        commands, "info", "print driver, devices, NUMA nodes and versions",
+        _INFO, _INFO_EPILOG)
+    add_json(command)
+    command.set_defaults(run=_run_info)
+
+
+_TOPO = """\
+Prints the machine's NUMA nodes, the distances between them, and for each GPU
+which nodes are near it and where pinned memory for it is put, and why.
+docs/numa.md explains each line. HWLOC_XMLFILE shows another machine.
+"""
+
+_TOPO_EPILOG = """\
+examples:
+  binade topo
+  binade topo --json
+  HWLOC_XMLFILE=machine.xml BINADE_DRIVER=standin binade topo
+
+exit codes:
+  0  done, also without a device
+  1  the machine cannot be read, or the output cannot be written
+  2  the command line was wrong
+"""
+
+
+def _run_topo(options):
+    text = _native.topology(json=options.json)
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    return 0
+
+
+def add_topo(commands):
+    """The command `topo`, for a parser's subcommands."""
+    command = add_command(
+        commands, "topo", "print NUMA nodes and what is near each GPU",
+        _TOPO, _TOPO_EPILOG)
+    add_json(command)
+    command.set_defaults(run=_run_topo)
