@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/cell.h"
-#include "bench/clock.h"
+#include "bench/base/clock.h"
+#include "bench/harness/cell.h"
 
 #define LIVE_MARK UINT64_C(0x1111222233334444)
 #define CELL_US 4000U

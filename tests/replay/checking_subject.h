@@ -8,7 +8,7 @@
 #ifndef BINADE_TESTS_REPLAY_CHECKING_SUBJECT_H_
 #define BINADE_TESTS_REPLAY_CHECKING_SUBJECT_H_
 
-#include "bench/replay_subject.h"
+#include "bench/subjects/replay_subject.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "bench/crew.h"
+#include "bench/studies/crew.h"
 #include "tests/replay/checking_subject.h"
 
 namespace

@@ -3,8 +3,8 @@
  */
 #include "tests/replay/engine_probe.h"
 
-#include "bench/replay_bisect.h"
-#include "bench/replay_run.h"
+#include "bench/replay/bisect.h"
+#include "bench/replay/run.h"
 
 static const struct replay_subject *subject = &checking_subject;
 

@@ -10,9 +10,9 @@
 #include <sstream>
 #include <string>
 
-#include "bench/device.h"
+#include "bench/base/device.h"
 #include "bench/lag/plan.h"
-#include "bench/replay_lag.h"
+#include "bench/subjects/replay_lag.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/replay/engine_probe.h"
 #include "tests/replay/subjects_under_test.h"

@@ -4,7 +4,7 @@
 // own.
 #include <gtest/gtest.h>
 
-#include "bench/device.h"
+#include "bench/base/device.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/replay/subjects_under_test.h"
 #include "tests/replay/watched_subject.h"

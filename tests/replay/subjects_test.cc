@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-#include "bench/subject.h"
+#include "bench/base/device.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/replay/engine_probe.h"
 #include "tests/replay/subjects_under_test.h"
@@ -203,7 +203,7 @@ TEST_P(Subjects, GiveEverythingBack)
 
 TEST_P(Subjects, SayWhyATraceHasTooManyStreams)
 {
-    const replay_setup setup = {1, SUBJECT_STREAMS_MAX + 1, 0, false};
+    const replay_setup setup = {1, BENCH_STREAMS_MAX + 1, 0, false};
     const replay_subject *subject = SubjectNamed(GetParam().name);
     const char *why = subject->start(&setup);
     if (GetParam().does_make_streams)
@@ -225,9 +225,10 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
     unsetenv("BINADE_TORCH_SHIM");
     UseStandinWithPools();
     const replay_setup setup = {1, 1, 0, false};
-    EXPECT_STREQ(SubjectNamed("torch")->start(&setup),
-                 "BINADE_TORCH_SHIM names no library; "
-                 "bench/build_torch_shim.sh makes one where PyTorch is");
+    EXPECT_STREQ(
+        SubjectNamed("torch")->start(&setup),
+        "BINADE_TORCH_SHIM names no library; "
+        "bench/subjects/torch/build_torch_shim.sh makes one where PyTorch is");
     setenv("BINADE_TORCH_SHIM", "/dev/null", 1);
     const std::string why = SubjectNamed("torch")->start(&setup);
     EXPECT_NE(why.find("/dev/null"), std::string::npos) << why;

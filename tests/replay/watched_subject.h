@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "bench/replay_subject.h"
+#include "bench/subjects/replay_subject.h"
 
 namespace replay_test
 {
