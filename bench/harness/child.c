@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 
 #include "bench/base/clock.h"
-#include "bench/subjects/subject_lag.h"
+#include "bench/subjects/lagging.h"
 #include "pool/driver/driver_table.h"
 
 #define CELL_FORMAT "cell %u %d %d %u %u %llu %llu %lf %lf %lf %lf %lf %lf %lf"
@@ -28,7 +28,7 @@
 static void print_driver(const struct subject *subject)
 {
     const struct binadei_driver *driver = binadei_driver_opened();
-    if (!subject->has_driver || !driver) {
+    if (!subject->needs_driver || !driver) {
         puts("runs 0 0 none");
         return;
     }
@@ -108,6 +108,17 @@ static void run_plan(const struct plan *plan, const struct options *options,
     }
 }
 
+/* NULL, or why it cannot run here. */
+static const char *start(const struct subject *subject, const struct plan *plan,
+                         const struct lag_plan *lag)
+{
+    struct subject_setup setup = {.thread_count = plan->threads_max,
+                                  .stream_count = plan->stream_count};
+    if (!lag_is_idle(lag) && (!subject->has_streams || !subject->needs_driver))
+        return "it keeps no order of streams, so --lag has no part in it";
+    return subject->start(&setup);
+}
+
 int child_run(const struct options *options)
 {
     struct plan plan;
@@ -119,7 +130,7 @@ int child_run(const struct options *options)
         return 1;
     const struct subject *subject =
         subject_lagging(options->child, &options->lag);
-    const char *why = subject->start(plan.threads_max, plan.stream_count);
+    const char *why = start(subject, &plan, &options->lag);
     if (why) {
         printf("refuses %s\n", why);
     } else {

@@ -90,6 +90,7 @@ void options_print_list(void)
         printf("  %-18s %s%s\n", workloads[i]->name, workloads[i]->description,
                workloads[i]->is_extra ? " *" : "");
     puts("subjects:");
-    for (size_t i = 0; subjects[i]; i++)
-        printf("  %-18s %s\n", subjects[i]->name, subjects[i]->description);
+    for (size_t i = 0; workload_subjects[i]; i++)
+        printf("  %-18s %s\n", workload_subjects[i]->name,
+               workload_subjects[i]->description);
 }

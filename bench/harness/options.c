@@ -86,8 +86,8 @@ static int refuse_name(const char *kind, const char *name)
         for (size_t i = 0; workloads[i]; i++)
             (void)fprintf(stderr, " %s", workloads[i]->name);
     else
-        for (size_t i = 0; subjects[i]; i++)
-            (void)fprintf(stderr, " %s", subjects[i]->name);
+        for (size_t i = 0; workload_subjects[i]; i++)
+            (void)fprintf(stderr, " %s", workload_subjects[i]->name);
     (void)fputc('\n', stderr);
     return -1;
 }
@@ -110,7 +110,8 @@ static int parse_subject(const char *list, struct options *out)
     char item[ITEM_BYTES];
     uint32_t count = 0;
     while (count < OPTIONS_LIST_MAX && next_item(&list, item)) {
-        out->subjects[count] = subject_named(item);
+        out->subjects[count] =
+            subject_named(workload_subjects, item, strlen(item));
         if (!out->subjects[count++])
             return refuse_name("subject", item);
     }
@@ -204,7 +205,7 @@ static int parse_commit(const char *text, struct options *out)
 
 static int parse_child(const char *text, struct options *out)
 {
-    out->child = subject_named(text);
+    out->child = subject_named(workload_subjects, text, strlen(text));
     return out->child ? 0 : refuse_name("subject", text);
 }
 
@@ -245,8 +246,9 @@ static void default_names(struct options *out)
             if (!workloads[i]->is_extra)
                 out->workloads[out->workload_count++] = workloads[i];
     if (!out->subject_count) {
-        while (subjects[out->subject_count]) {
-            out->subjects[out->subject_count] = subjects[out->subject_count];
+        while (workload_subjects[out->subject_count]) {
+            out->subjects[out->subject_count] =
+                workload_subjects[out->subject_count];
             out->subject_count++;
         }
     }

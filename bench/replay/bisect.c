@@ -10,8 +10,8 @@
 #define DOUBLINGS 2U
 
 struct search {
-    const struct replay_subject *subject;
-    struct replay_setup setup;
+    const struct subject *subject;
+    struct subject_setup setup;
     struct replay_source *source;
     const char *why; /* what stopped it */
 };
@@ -40,8 +40,8 @@ static uint64_t find_high(struct search *search, uint64_t reserved_bytes)
     return 0;
 }
 
-const char *replay_bisect(const struct replay_subject *subject,
-                          const struct replay_setup *setup,
+const char *replay_bisect(const struct subject *subject,
+                          const struct subject_setup *setup,
                           struct replay_source *source, uint64_t reserved_bytes,
                           uint64_t *out)
 {
@@ -50,8 +50,8 @@ const char *replay_bisect(const struct replay_subject *subject,
     uint64_t step = low / STEP_PARTS;
     if (step < STEP_BYTES_MIN)
         step = STEP_BYTES_MIN;
-    *out = REPLAY_UNKNOWN;
-    uint64_t high = reserved_bytes == REPLAY_UNKNOWN
+    *out = SUBJECT_UNKNOWN;
+    uint64_t high = reserved_bytes == SUBJECT_UNKNOWN
                         ? 0
                         : find_high(&search, reserved_bytes);
     if (high == 0)

@@ -13,13 +13,13 @@
 
 #include "bench/replay/bisect.h"
 #include "bench/replay/row.h"
-#include "bench/subjects/replay_lag.h"
+#include "bench/subjects/lagging.h"
 
 struct job {
     const struct replay_options *options;
-    const struct replay_subject *subject;
+    const struct subject *subject;
     struct replay_source source;
-    struct replay_setup setup;
+    struct subject_setup setup;
     struct replay_timing timing;
     struct replay_footprint footprint;
     struct replay_pieces segments;
@@ -37,7 +37,7 @@ static const char *time_calls(struct job *job)
     why = replay_run_timed(job->subject, &job->source,
                            job->options->is_concurrent, &job->timing);
     job->subject->stop();
-    job->releases = replay_lag_releases();
+    job->releases = subject_lag_releases();
     return why;
 }
 
@@ -53,7 +53,7 @@ static const char *take_footprint(struct job *job)
         return why;
     why = replay_run_footprint(job->subject, &job->source, &job->footprint);
     job->subject->stop();
-    job->releases = replay_lag_releases();
+    job->releases = subject_lag_releases();
     return why;
 }
 
@@ -163,9 +163,9 @@ static void set_up(struct job *job, const struct replay_options *options)
 {
     job->options = options;
     job->subject =
-        replay_lagging(options->subjects[0], &options->lags.plans[0]);
-    job->smallest_limit_bytes = REPLAY_UNKNOWN;
-    job->setup = (struct replay_setup){
+        subject_lagging(options->subjects[0], &options->lags.plans[0]);
+    job->smallest_limit_bytes = SUBJECT_UNKNOWN;
+    job->setup = (struct subject_setup){
         .thread_count = options->is_concurrent ? job->source.run_threads : 1,
         .stream_count = job->source.about.stream_count,
         .limit_bytes = options->limit_bytes,

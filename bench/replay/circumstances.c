@@ -56,8 +56,7 @@ static void write_date(FILE *file)
     (void)fprintf(file, ",\"date\":\"%s\"", text);
 }
 
-void replay_circumstances_write(FILE *file,
-                                const struct replay_subject *subject,
+void replay_circumstances_write(FILE *file, const struct subject *subject,
                                 const char *commit)
 {
     struct machine machine;

@@ -8,11 +8,10 @@
 
 #include <stdio.h>
 
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 /* Keys with their values, after others. `commit` NULL: what git says. */
-void replay_circumstances_write(FILE *file,
-                                const struct replay_subject *subject,
+void replay_circumstances_write(FILE *file, const struct subject *subject,
                                 const char *commit);
 
 #endif

@@ -10,7 +10,7 @@
 static const char changed[] = "the trace has changed meanwhile";
 
 struct walk {
-    const struct replay_subject *subject;
+    const struct subject *subject;
     struct replay_source *source;
     struct replay_block *blocks; /* by their numbers; address 0: none */
     uint64_t op;                 /* calls that are done */
@@ -18,8 +18,7 @@ struct walk {
     uint64_t ooms;
 };
 
-static const char *begin(struct walk *walk,
-                         const struct replay_subject *subject,
+static const char *begin(struct walk *walk, const struct subject *subject,
                          struct replay_source *source)
 {
     *walk = (struct walk){.subject = subject, .source = source};
@@ -37,7 +36,8 @@ static void end(struct walk *walk)
     for (uint32_t i = 0; walk->blocks && i < walk->source->next_block; i++)
         if (walk->blocks[i].address)
             walk->subject->free(0, walk->blocks[i].address,
-                                walk->blocks[i].size_bytes, REPLAY_STREAM_DONE);
+                                walk->blocks[i].size_bytes,
+                                SUBJECT_STREAM_DONE);
     free(walk->blocks);
 }
 
@@ -81,8 +81,8 @@ static bool is_due(const struct walk *walk, const struct replay_footprint *out)
 static bool is_peak(const struct walk *walk, const struct replay_op *op,
                     const struct replay_footprint *out)
 {
-    struct replay_memory memory;
-    if (!op->is_alloc || out->peak.memory.reserved_bytes == REPLAY_UNKNOWN)
+    struct subject_memory memory;
+    if (!op->is_alloc || out->peak.memory.reserved_bytes == SUBJECT_UNKNOWN)
         return false;
     if (walk->subject->reserved_bytes)
         return walk->subject->reserved_bytes() >
@@ -109,7 +109,7 @@ static void look(struct walk *walk, const struct replay_op *op,
         out->samples[out->sample_count++] = now;
 }
 
-const char *replay_run_footprint(const struct replay_subject *subject,
+const char *replay_run_footprint(const struct subject *subject,
                                  struct replay_source *source,
                                  struct replay_footprint *out)
 {
@@ -122,7 +122,7 @@ const char *replay_run_footprint(const struct replay_subject *subject,
             look(&walk, &source->ops[i], out);
         }
     }
-    struct replay_memory memory;
+    struct subject_memory memory;
     subject->measure(&memory);
     out->driver_calls = memory.driver_calls;
     out->ooms = walk.ooms;
@@ -130,7 +130,7 @@ const char *replay_run_footprint(const struct replay_subject *subject,
     return result == REPLAY_WRONG ? changed : why;
 }
 
-const char *replay_run_passes(const struct replay_subject *subject,
+const char *replay_run_passes(const struct subject *subject,
                               struct replay_source *source, bool *out)
 {
     struct walk walk;
@@ -145,7 +145,7 @@ const char *replay_run_passes(const struct replay_subject *subject,
     return result == REPLAY_WRONG ? changed : why;
 }
 
-const char *replay_run_until(const struct replay_subject *subject,
+const char *replay_run_until(const struct subject *subject,
                              struct replay_source *source, uint64_t op,
                              replay_look *at, void *context)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/replay/trace/fields.h"
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 static void write_byte(FILE *file, unsigned char byte, bool is_ascii)
 {
@@ -33,7 +33,7 @@ void replay_json_text(FILE *file, const char *text)
 
 void replay_json_bytes(FILE *file, uint64_t number)
 {
-    if (number == REPLAY_UNKNOWN)
+    if (number == SUBJECT_UNKNOWN)
         (void)fputs("null", file);
     else
         (void)fprintf(file, "%" PRIu64, number);

@@ -11,7 +11,7 @@
 
 /* Any bytes: what is no UTF-8 becomes question marks. */
 void replay_json_text(FILE *file, const char *text);
-/* REPLAY_UNKNOWN becomes null. */
+/* SUBJECT_UNKNOWN becomes null. */
 void replay_json_bytes(FILE *file, uint64_t number);
 
 #endif

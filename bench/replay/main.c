@@ -53,7 +53,7 @@ static void add(struct call *call, char *argument)
 
 /* One row that is to be made. */
 struct wanted {
-    const struct replay_subject *subject;
+    const struct subject *subject;
     const struct lag_plan *lag;
     uint32_t repeat;
 };
@@ -131,7 +131,7 @@ static void write_refusal(struct parent *parent, const struct wanted *wanted,
         .source = &parent->source,
         .path = parent->path,
         .refused = why,
-        .smallest_limit_bytes = REPLAY_UNKNOWN,
+        .smallest_limit_bytes = SUBJECT_UNKNOWN,
     };
     if (!file)
         return;

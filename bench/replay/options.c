@@ -91,7 +91,7 @@ static int parse_count(const char *option, const char *text, uint64_t least,
 }
 
 static bool has_subject(const struct replay_options *options,
-                        const struct replay_subject *subject)
+                        const struct subject *subject)
 {
     for (uint32_t i = 0; i < options->subject_count; i++)
         if (options->subjects[i] == subject)
@@ -104,8 +104,8 @@ static int parse_subjects(const char *list, struct replay_options *out)
 {
     for (const char *name = list;; name++) {
         size_t length = strcspn(name, ",");
-        const struct replay_subject *subject =
-            replay_subject_named(name, length);
+        const struct subject *subject =
+            subject_named(replay_subjects, name, length);
         if (!subject || has_subject(out, subject))
             return refuse("subject", list,
                           "names of --list, each once at most");

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "bench/lag/plan.h"
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 #define REPLAY_SUBJECTS_MAX 64U
 #define REPLAY_SAMPLES_MAX 100000U
@@ -23,7 +23,7 @@ enum replay_exit {
 };
 
 struct replay_options {
-    const struct replay_subject *subjects[REPLAY_SUBJECTS_MAX];
+    const struct subject *subjects[REPLAY_SUBJECTS_MAX];
     uint32_t subject_count;
     struct lag_plans lags; /* of a child: one */
     char **paths;

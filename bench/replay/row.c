@@ -100,11 +100,11 @@ static void write_timing(FILE *file, const struct replay_timing *timing)
     write_number(file, "ooms", timing->ooms);
 }
 
-/* REPLAY_UNKNOWN if one of them is; 0 rather than less. */
+/* SUBJECT_UNKNOWN if one of them is; 0 rather than less. */
 static uint64_t difference(uint64_t more, uint64_t less)
 {
-    if (more == REPLAY_UNKNOWN || less == REPLAY_UNKNOWN)
-        return REPLAY_UNKNOWN;
+    if (more == SUBJECT_UNKNOWN || less == SUBJECT_UNKNOWN)
+        return SUBJECT_UNKNOWN;
     return more > less ? more - less : 0;
 }
 

@@ -25,7 +25,7 @@ struct replay_pieces {
 /* What was not measured is NULL. */
 struct replay_row {
     const struct replay_options *options;
-    const struct replay_subject *subject;
+    const struct subject *subject;
     const struct replay_source *source;
     const char *path;
     const char *refused; /* why nothing else is there */
@@ -33,8 +33,9 @@ struct replay_row {
     const struct replay_footprint *footprint;
     const struct replay_pieces *segments;
     const struct replay_pieces *blocks;
-    uint64_t smallest_limit_bytes; /* REPLAY_UNKNOWN: not looked for, or none */
-    uint64_t releases;             /* of streams that were held */
+    uint64_t
+        smallest_limit_bytes; /* SUBJECT_UNKNOWN: not looked for, or none */
+    uint64_t releases;        /* of streams that were held */
 };
 
 void replay_row_write(FILE *file, const struct replay_row *row);

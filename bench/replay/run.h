@@ -11,7 +11,7 @@
 
 #include "bench/base/histogram.h"
 #include "bench/replay/trace/source.h"
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 struct replay_timing {
     struct histogram allocs; /* in the clock's ticks, as if they were ps */
@@ -25,7 +25,7 @@ struct replay_sample {
     uint64_t op;
     uint64_t time_ns;
     uint64_t live_bytes; /* as asked for */
-    struct replay_memory memory;
+    struct subject_memory memory;
 };
 
 struct replay_footprint {
@@ -47,24 +47,24 @@ struct replay_block {
 
 /* `is_concurrent`: threads keep their own order, and a free waits for its
  * allocation. The subject was started for `source->run_threads`. */
-const char *replay_run_timed(const struct replay_subject *subject,
+const char *replay_run_timed(const struct subject *subject,
                              struct replay_source *source, bool is_concurrent,
                              struct replay_timing *out);
 
 /* `out->samples` has room for `out->sample_room` and one more. */
-const char *replay_run_footprint(const struct replay_subject *subject,
+const char *replay_run_footprint(const struct subject *subject,
                                  struct replay_source *source,
                                  struct replay_footprint *out);
 
 /* Whether no allocation fails. Stops at the first that does. */
-const char *replay_run_passes(const struct replay_subject *subject,
+const char *replay_run_passes(const struct subject *subject,
                               struct replay_source *source, bool *out);
 
 /* What is live after the call with this number, which `at` is called with; the
  * subject is as it is then. */
 typedef void replay_look(void *context, const struct replay_block *blocks,
                          uint32_t block_count);
-const char *replay_run_until(const struct replay_subject *subject,
+const char *replay_run_until(const struct subject *subject,
                              struct replay_source *source, uint64_t op,
                              replay_look *at, void *context);
 

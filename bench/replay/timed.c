@@ -36,7 +36,7 @@ struct member;
 
 /* What is not of a thread is written while all wait at the gate. */
 struct crew {
-    const struct replay_subject *subject;
+    const struct subject *subject;
     struct replay_source *source;
     struct place *places;
     struct replay_op *ops; /* the window's, sorted by threads */
@@ -125,7 +125,7 @@ static void free_rest(const struct crew *crew)
                                                 memory_order_relaxed);
         if (address > LOST)
             crew->subject->free(0, address, crew->places[i].size_bytes,
-                                REPLAY_STREAM_DONE);
+                                SUBJECT_STREAM_DONE);
     }
 }
 
@@ -249,7 +249,7 @@ static const char *run_crew(struct crew *crew, struct replay_timing *out)
     return why;
 }
 
-const char *replay_run_timed(const struct replay_subject *subject,
+const char *replay_run_timed(const struct subject *subject,
                              struct replay_source *source, bool is_concurrent,
                              struct replay_timing *out)
 {

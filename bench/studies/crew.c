@@ -23,7 +23,7 @@ struct place {
 };
 
 struct crew {
-    const struct replay_subject *subject;
+    const struct subject *subject;
     const struct crew_job *job;
     pthread_barrier_t gate;
     /* relaxed, both: sums, read when all have ended. */
@@ -54,7 +54,7 @@ static uint64_t draw_size(struct seat *seat)
 
 static void follow(struct seat *seat, uint64_t address, uint64_t size_bytes)
 {
-    const struct replay_subject *subject = seat->crew->subject;
+    const struct subject *subject = seat->crew->subject;
     if (!subject->follow)
         return;
     uint64_t start_ns = clock_now_ns();
@@ -177,8 +177,8 @@ static const char *run_seats(struct crew *crew, struct seat *seats,
     return add_up(crew, seats, out);
 }
 
-const char *crew_run(const struct replay_subject *subject,
-                     const struct crew_job *job, struct crew_found *out)
+const char *crew_run(const struct subject *subject, const struct crew_job *job,
+                     struct crew_found *out)
 {
     struct crew crew = {.subject = subject, .job = job};
     struct seat *seats = calloc(job->thread_count, sizeof(*seats));

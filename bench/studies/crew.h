@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,8 +43,8 @@ struct crew_found {
 
 /* The subject has started, for so many threads and streams. NULL, or why it
  * could not be done. */
-const char *crew_run(const struct replay_subject *subject,
-                     const struct crew_job *job, struct crew_found *out);
+const char *crew_run(const struct subject *subject, const struct crew_job *job,
+                     struct crew_found *out);
 
 #ifdef __cplusplus
 }

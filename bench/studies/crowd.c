@@ -10,7 +10,7 @@
 #include "bench/base/clock.h"
 #include "bench/base/resident.h"
 #include "bench/studies/crew.h"
-#include "bench/subjects/replay_pool.h"
+#include "bench/subjects/pool.h"
 
 /* So that address space for thousands is never short. */
 #define STACK_BYTES ((size_t)64 << 10)
@@ -27,7 +27,7 @@ enum stage {
 };
 
 struct crowd {
-    const struct replay_subject *subject;
+    const struct subject *subject;
     const struct crowd_job *job;
     pthread_mutex_t lock;
     pthread_cond_t all_there;
@@ -76,7 +76,7 @@ static void enter_stage(struct crowd *crowd, enum stage stage)
 
 static void do_pairs(struct member *member, uint32_t thread)
 {
-    const struct replay_subject *subject = member->crowd->subject;
+    const struct subject *subject = member->crowd->subject;
     const struct crowd_job *job = member->crowd->job;
     for (uint32_t i = 0; i < job->stream_count * job->pairs; i++) {
         uint32_t stream = i % job->stream_count;
@@ -143,7 +143,7 @@ static const char *join_members(struct crowd *crowd, struct crowd_found *out)
 static void read_stats(binade_stats *out)
 {
     out->struct_size = sizeof(*out);
-    if (binade_pool_stats(replay_pool(), out) != BINADE_OK)
+    if (binade_pool_stats(subject_binade_pool(), out) != BINADE_OK)
         abort();
 }
 
@@ -204,7 +204,7 @@ static void grow_pool(const struct crowd *crowd)
                                             job->stream_count * job->size_bytes;
     uint64_t address = crowd->subject->alloc(0, size_bytes, 0);
     if (address)
-        crowd->subject->free(0, address, size_bytes, REPLAY_STREAM_DONE);
+        crowd->subject->free(0, address, size_bytes, SUBJECT_STREAM_DONE);
 }
 
 static const char *run_all(struct crowd *crowd, struct crowd_found *out)
@@ -220,7 +220,7 @@ static const char *run_all(struct crowd *crowd, struct crowd_found *out)
     return why;
 }
 
-const char *crowd_run(const struct replay_subject *subject,
+const char *crowd_run(const struct subject *subject,
                       const struct crowd_job *job, struct crowd_found *out)
 {
     struct crowd crowd = {.subject = subject,

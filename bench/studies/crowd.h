@@ -10,7 +10,7 @@
 
 #include <binade/stats.h>
 
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 struct crowd_job {
     uint32_t thread_count;
@@ -41,7 +41,7 @@ struct crowd_found {
 
 /* A subject of Binade's has started, for so many threads and streams. NULL, or
  * why it could not be done. */
-const char *crowd_run(const struct replay_subject *subject,
+const char *crowd_run(const struct subject *subject,
                       const struct crowd_job *job, struct crowd_found *out);
 
 #endif

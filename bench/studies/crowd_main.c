@@ -14,7 +14,7 @@
 
 #include "bench/studies/crowd.h"
 #include "bench/studies/study.h"
-#include "bench/subjects/replay_pool.h"
+#include "bench/subjects/pool.h"
 
 #define THREADS_MAX 8192U
 #define STREAMS_MAX 64U
@@ -104,7 +104,7 @@ static bool parse_cache(const char *text)
            setenv("BINADE_CONF", conf, 1) == 0;
 }
 
-static const char *run_once(const struct replay_subject *subject, uint64_t seed,
+static const char *run_once(const struct subject *subject, uint64_t seed,
                             struct crowd_found *out)
 {
     const struct crowd_job job = {.thread_count = options.threads,
@@ -113,9 +113,9 @@ static const char *run_once(const struct replay_subject *subject, uint64_t seed,
                                   .size_bytes = options.size_bytes,
                                   .work_pairs = options.work_pairs,
                                   .seed = seed};
-    const struct replay_setup setup = {.thread_count = job.thread_count,
-                                       .stream_count = job.stream_count};
-    if (!replay_pool_is_behind(subject->name))
+    const struct subject_setup setup = {.thread_count = job.thread_count,
+                                        .stream_count = job.stream_count};
+    if (!subject_is_binade(subject->name))
         return "it is not Binade's, whose caches are what is measured";
     if (options.cache_bytes && strcmp(subject->name, "binade") != 0)
         return "it has no caches that --cache could bound";
@@ -137,7 +137,7 @@ static void put_work(struct study *study, const char *name,
     study_real(study, key, found->hits);
 }
 
-static void print_row(struct study *study, const struct replay_subject *subject,
+static void print_row(struct study *study, const struct subject *subject,
                       const struct lag_plan *lag, uint32_t repeat,
                       const struct crowd_found *found)
 {
@@ -163,7 +163,7 @@ static void print_row(struct study *study, const struct replay_subject *subject,
     study_number(study, "reserved_bytes",
                  found->resting.reserved_bytes_current);
     study_number(study, "host_bytes",
-                 is_first ? found->host_bytes : REPLAY_UNKNOWN);
+                 is_first ? found->host_bytes : SUBJECT_UNKNOWN);
     study_real_or_null(study, "host_bytes_each",
                        (double)found->host_bytes / uses, is_first);
     put_work(study, "before", &found->before);
@@ -176,7 +176,7 @@ static void print_row(struct study *study, const struct replay_subject *subject,
     study_end_row(study, subject);
 }
 
-static bool run(struct study *study, const struct replay_subject *subject,
+static bool run(struct study *study, const struct subject *subject,
                 const struct lag_plan *lag)
 {
     for (uint32_t i = 0; i < options.repeats; i++) {

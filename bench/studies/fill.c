@@ -91,22 +91,21 @@ static uint64_t rounded(uint64_t size_bytes)
 }
 
 /* How many blocks there were; all are freed. */
-static uint64_t count_blocks(const struct replay_subject *subject,
-                             uint64_t size_bytes, uint64_t *blocks,
-                             uint64_t room)
+static uint64_t count_blocks(const struct subject *subject, uint64_t size_bytes,
+                             uint64_t *blocks, uint64_t room)
 {
     uint64_t count = 0;
     while (count < room && (blocks[count] = subject->alloc(0, size_bytes, 0)))
         count++;
     for (uint64_t i = 0; i < count; i++)
-        subject->free(0, blocks[i], size_bytes, REPLAY_STREAM_DONE);
+        subject->free(0, blocks[i], size_bytes, SUBJECT_STREAM_DONE);
     return count;
 }
 
-static const char *fill_one(const struct replay_subject *subject,
-                            uint64_t size_bytes, uint64_t *out_count)
+static const char *fill_one(const struct subject *subject, uint64_t size_bytes,
+                            uint64_t *out_count)
 {
-    const struct replay_setup setup = {
+    const struct subject_setup setup = {
         .thread_count = 1, .stream_count = 1, .limit_bytes = fill.limit_bytes};
     /* One more than fits if it took no more than it was asked for. */
     uint64_t room = fill.limit_bytes / size_bytes + 1;
@@ -125,7 +124,7 @@ static const char *fill_one(const struct replay_subject *subject,
     return why;
 }
 
-static bool print_one(struct study *study, const struct replay_subject *subject,
+static bool print_one(struct study *study, const struct subject *subject,
                       const struct lag_plan *lag, uint64_t size_bytes,
                       bool is_random)
 {
@@ -145,7 +144,7 @@ static bool print_one(struct study *study, const struct replay_subject *subject,
     return true;
 }
 
-static bool run(struct study *study, const struct replay_subject *subject,
+static bool run(struct study *study, const struct subject *subject,
                 const struct lag_plan *lag)
 {
     uint64_t random = random_start(study->seed, 0);

@@ -102,7 +102,7 @@ static bool parse_parts(const char *list)
 /* One subject with one lag. */
 struct bout {
     struct study *study;
-    const struct replay_subject *subject;
+    const struct subject *subject;
     const struct lag_plan *lag;
     uint32_t repeat;
 };
@@ -110,9 +110,9 @@ struct bout {
 static const char *run_job(const struct bout *bout, const struct crew_job *job,
                            uint64_t limit_bytes, struct crew_found *out)
 {
-    const struct replay_setup setup = {.thread_count = job->thread_count,
-                                       .stream_count = job->thread_count,
-                                       .limit_bytes = limit_bytes};
+    const struct subject_setup setup = {.thread_count = job->thread_count,
+                                        .stream_count = job->thread_count,
+                                        .limit_bytes = limit_bytes};
     const char *why = study_start_subject(bout->subject, &setup);
     if (why)
         return why;
@@ -188,8 +188,8 @@ static const char *run_new_and_warm(const struct bout *bout,
                                     struct crew_found *out_first,
                                     struct crew_found *out_warm)
 {
-    const struct replay_setup setup = {.thread_count = limit.threads,
-                                       .stream_count = limit.threads};
+    const struct subject_setup setup = {.thread_count = limit.threads,
+                                        .stream_count = limit.threads};
     struct crew_found ignored;
     struct crew_job all = *one;
     all.thread_count = limit.threads;
@@ -257,7 +257,7 @@ static bool run_once(const struct bout *bout)
     return is_well;
 }
 
-static bool run(struct study *study, const struct replay_subject *subject,
+static bool run(struct study *study, const struct subject *subject,
                 const struct lag_plan *lag)
 {
     bool is_well = true;

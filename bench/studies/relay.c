@@ -25,13 +25,13 @@ struct block {
 };
 
 struct relay {
-    const struct replay_subject *subject;
+    const struct subject *subject;
     const struct relay_job *job;
     pthread_barrier_t gate;
     /* What the first thread fills the limit with. */
     uint64_t *filling;
     uint64_t filling_count;
-    struct replay_memory memory;
+    struct subject_memory memory;
 };
 
 struct runner {
@@ -243,7 +243,7 @@ static const char *run_runners(struct relay *relay, struct runner *runners,
     return add_up(relay, runners, out);
 }
 
-const char *relay_run(const struct replay_subject *subject,
+const char *relay_run(const struct subject *subject,
                       const struct relay_job *job, struct relay_found *out)
 {
     struct relay relay = {.subject = subject, .job = job};

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "bench/base/histogram.h"
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 #define RELAY_THREADS_MAX 256U
 #define RELAY_STREAMS 2U /* of a thread */
@@ -38,13 +38,13 @@ struct relay_found {
     uint64_t asked;          /* allocations for the other stream */
     uint64_t failed;         /* blocks that the other stream did not get */
     uint64_t blocks;         /* that there are at a time */
-    uint64_t reserved_bytes; /* in the end; may be REPLAY_UNKNOWN */
+    uint64_t reserved_bytes; /* in the end; may be SUBJECT_UNKNOWN */
     double work_ns;          /* of what a round queues; 0: nothing */
 };
 
 /* The subject has started, for so many threads and RELAY_STREAMS streams each.
  * NULL, or why it could not be done. */
-const char *relay_run(const struct replay_subject *subject,
+const char *relay_run(const struct subject *subject,
                       const struct relay_job *job, struct relay_found *out);
 
 #endif

@@ -14,8 +14,8 @@
 #include "bench/base/device.h"
 #include "bench/studies/relay.h"
 #include "bench/studies/study.h"
-#include "bench/subjects/replay_lag.h"
-#include "bench/subjects/replay_pool.h"
+#include "bench/subjects/lagging.h"
+#include "bench/subjects/pool.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define REPEATS_MAX 100U
@@ -113,7 +113,7 @@ static bool parse_parts(const char *list)
 struct bout {
     struct study *study;
     const struct lag_plan *lag;
-    const struct replay_subject *named; /* without the lag */
+    const struct subject *named; /* without the lag */
     uint32_t repeat;
 };
 
@@ -121,7 +121,7 @@ static uint64_t try_alloc(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)thread;
     binade_devptr address;
-    return binade_try_alloc(replay_pool(), size_bytes,
+    return binade_try_alloc(subject_binade_pool(), size_bytes,
                             bench_device_streams[stream], &address) == BINADE_OK
                ? address
                : 0;
@@ -151,15 +151,14 @@ static struct relay_job limited_job(const struct bout *bout)
         .has_work = bout->lag->has_work};
 }
 
-static const char *run_job(const struct bout *bout,
-                           const struct replay_subject *base,
+static const char *run_job(const struct bout *bout, const struct subject *base,
                            const struct relay_job *job, struct relay_found *out)
 {
-    const struct replay_subject *subject = replay_lagging(base, bout->lag);
-    const struct replay_setup setup = {.thread_count = job->thread_count,
-                                       .stream_count =
-                                           job->thread_count * RELAY_STREAMS,
-                                       .limit_bytes = job->limit_bytes};
+    const struct subject *subject = subject_lagging(base, bout->lag);
+    const struct subject_setup setup = {.thread_count = job->thread_count,
+                                        .stream_count =
+                                            job->thread_count * RELAY_STREAMS,
+                                        .limit_bytes = job->limit_bytes};
     const char *why = study_start_subject(subject, &setup);
     if (why)
         return why;
@@ -211,8 +210,7 @@ static void print_row(const struct bout *bout, const char *part,
 }
 
 static bool run_part(const struct bout *bout, const char *part,
-                     const struct replay_subject *base,
-                     const struct relay_job *job)
+                     const struct subject *base, const struct relay_job *job)
 {
     struct relay_found found;
     const char *why = run_job(bout, base, job, &found);
@@ -230,7 +228,7 @@ static bool run_wait(const struct bout *bout)
 
 static bool run_poll(const struct bout *bout)
 {
-    struct replay_subject polling = *bout->named;
+    struct subject polling = *bout->named;
     struct relay_job job = limited_job(bout);
     job.patience_ns = POLL_PATIENCE_NS;
     polling.alloc = try_alloc;
@@ -249,7 +247,7 @@ static bool run_unlimited(const struct bout *bout)
 static bool run_once(const struct bout *bout)
 {
     bool is_all = !reuse.has_wait && !reuse.has_poll && !reuse.has_unlimited;
-    bool can_poll = replay_pool_is_behind(bout->named->name);
+    bool can_poll = subject_is_binade(bout->named->name);
     bool is_well = true;
     if (reuse.has_wait || is_all)
         is_well = run_wait(bout);
@@ -260,11 +258,11 @@ static bool run_once(const struct bout *bout)
     return is_well;
 }
 
-static bool run(struct study *study, const struct replay_subject *subject,
+static bool run(struct study *study, const struct subject *subject,
                 const struct lag_plan *lag)
 {
-    const struct replay_subject *named =
-        replay_subject_named(subject->name, strlen(subject->name));
+    const struct subject *named =
+        subject_named(replay_subjects, subject->name, strlen(subject->name));
     bool is_well = true;
     if (!knows_streams(named->name))
         return study_refuse(study, "reuse", named, lag, "it knows no streams");

@@ -12,7 +12,7 @@
 #include "bench/base/machine.h"
 #include "bench/replay/circumstances.h"
 #include "bench/replay/json.h"
-#include "bench/subjects/replay_lag.h"
+#include "bench/subjects/lagging.h"
 
 bool study_parse_number(const char *text, uint64_t least, uint64_t most,
                         uint64_t *out)
@@ -58,8 +58,8 @@ static bool add_subjects(struct study *study, const char *list)
 {
     for (const char *name = list;; name++) {
         size_t length = strcspn(name, ",");
-        const struct replay_subject *subject =
-            replay_subject_named(name, length);
+        const struct subject *subject =
+            subject_named(replay_subjects, name, length);
         if (!subject || study->subject_count == STUDY_SUBJECTS_MAX)
             return false;
         for (uint32_t i = 0; i < study->subject_count; i++)
@@ -194,7 +194,7 @@ void study_real_or_null(struct study *study, const char *key, double number,
         (void)fprintf(study->rows, ",\"%s\":null", key);
 }
 
-void study_end_row(struct study *study, const struct replay_subject *subject)
+void study_end_row(struct study *study, const struct subject *subject)
 {
     replay_circumstances_write(study->rows, subject, study->commit);
     (void)fputs("}\n", study->rows);
@@ -212,25 +212,25 @@ void study_begin_part(struct study *study, const char *kind,
     study_number(study, "repeat", row->repeat);
 }
 
-void study_end_part(struct study *study, const struct replay_subject *subject,
+void study_end_part(struct study *study, const struct subject *subject,
                     const struct lag_plan *lag, uint64_t failed)
 {
     study_number(study, "failed", failed);
     if (lag->is_held)
-        study_number(study, "releases", replay_lag_releases());
+        study_number(study, "releases", subject_lag_releases());
     study_end_row(study, subject);
 }
 
-const char *study_start_subject(const struct replay_subject *subject,
-                                const struct replay_setup *setup)
+const char *study_start_subject(const struct subject *subject,
+                                const struct subject_setup *setup)
 {
     return setup->limit_bytes && !subject->has_limit ? "it cannot be limited"
                                                      : subject->start(setup);
 }
 
 bool study_refuse(struct study *study, const char *kind,
-                  const struct replay_subject *subject,
-                  const struct lag_plan *lag, const char *why)
+                  const struct subject *subject, const struct lag_plan *lag,
+                  const char *why)
 {
     study_begin_row(study, kind, lag);
     (void)fputs(",\"refused\":", study->rows);
@@ -246,8 +246,8 @@ static bool run_all(struct study *study)
         for (uint32_t s = 0; s < study->subject_count; s++) {
             const struct lag_plan *lag = &study->lags.plans[l];
             study->subject_name = study->subjects[s]->name;
-            is_well &=
-                study->run(study, replay_lagging(study->subjects[s], lag), lag);
+            is_well &= study->run(
+                study, subject_lagging(study->subjects[s], lag), lag);
         }
     }
     return is_well;

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "bench/lag/plan.h"
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 #define STUDY_SUBJECTS_MAX 64U
 
@@ -54,11 +54,11 @@ struct study {
     const struct study_option *options; /* a NULL name ends them */
     bool has_lag;                       /* the program takes --lag */
     const char *default_subjects;       /* without --subject; NULL: all */
-    bool (*run)(struct study *study, const struct replay_subject *subject,
+    bool (*run)(struct study *study, const struct subject *subject,
                 const struct lag_plan *lag);
 
     /* What all programs are told. */
-    const struct replay_subject *subjects[STUDY_SUBJECTS_MAX];
+    const struct subject *subjects[STUDY_SUBJECTS_MAX];
     uint32_t subject_count;
     struct lag_plans lags;
     const char *driver;
@@ -83,20 +83,20 @@ void study_number(struct study *study, const char *key, uint64_t number);
 void study_real(struct study *study, const char *key, double number);
 void study_real_or_null(struct study *study, const char *key, double number,
                         bool is_known);
-void study_end_row(struct study *study, const struct replay_subject *subject);
+void study_end_row(struct study *study, const struct subject *subject);
 /* The same of a part of the program; it ends with the allocations that failed. */
 void study_begin_part(struct study *study, const char *kind,
                       const struct lag_plan *lag,
                       const struct study_part_row *row);
-void study_end_part(struct study *study, const struct replay_subject *subject,
+void study_end_part(struct study *study, const struct subject *subject,
                     const struct lag_plan *lag, uint64_t failed);
 /* Starts the subject; NULL, or why it cannot be. */
-const char *study_start_subject(const struct replay_subject *subject,
-                                const struct replay_setup *setup);
+const char *study_start_subject(const struct subject *subject,
+                                const struct subject_setup *setup);
 /* Such a row that says why there is none. Returns false. */
 bool study_refuse(struct study *study, const char *kind,
-                  const struct replay_subject *subject,
-                  const struct lag_plan *lag, const char *why);
+                  const struct subject *subject, const struct lag_plan *lag,
+                  const char *why);
 
 /* A number in decimal, in its range, and nothing behind it. */
 bool study_parse_number(const char *text, uint64_t least, uint64_t most,

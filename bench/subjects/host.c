@@ -17,23 +17,22 @@
 static void *(*mimalloc_alloc)(size_t size_bytes);
 static void (*mimalloc_free)(void *block);
 
-static const char *start_malloc(unsigned thread_count, unsigned stream_count)
+static const char *start_malloc(const struct subject_setup *setup)
 {
-    (void)thread_count;
-    (void)stream_count;
+    (void)setup;
     return NULL;
 }
 
-static uint64_t alloc_malloc(unsigned thread, size_t size_bytes,
-                             unsigned stream)
+static uint64_t alloc_malloc(uint32_t thread, size_t size_bytes,
+                             uint32_t stream)
 {
     (void)thread;
     (void)stream;
     return (uintptr_t)malloc(size_bytes);
 }
 
-static void free_malloc(unsigned thread, uint64_t address, size_t size_bytes,
-                        unsigned stream)
+static void free_malloc(uint32_t thread, uint64_t address, size_t size_bytes,
+                        uint32_t stream)
 {
     (void)thread;
     (void)size_bytes;
@@ -52,10 +51,9 @@ static bool find(void *library, const char *name, void *out, size_t size_bytes)
     return symbol != NULL;
 }
 
-static const char *start_mimalloc(unsigned thread_count, unsigned stream_count)
+static const char *start_mimalloc(const struct subject_setup *setup)
 {
-    (void)thread_count;
-    (void)stream_count;
+    (void)setup;
     void *library = dlopen(MIMALLOC, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return MIMALLOC " is not installed (Debian: libmimalloc2.0)";
@@ -65,16 +63,16 @@ static const char *start_mimalloc(unsigned thread_count, unsigned stream_count)
     return NULL;
 }
 
-static uint64_t alloc_mimalloc(unsigned thread, size_t size_bytes,
-                               unsigned stream)
+static uint64_t alloc_mimalloc(uint32_t thread, size_t size_bytes,
+                               uint32_t stream)
 {
     (void)thread;
     (void)stream;
     return (uintptr_t)mimalloc_alloc(size_bytes);
 }
 
-static void free_mimalloc(unsigned thread, uint64_t address, size_t size_bytes,
-                          unsigned stream)
+static void free_mimalloc(uint32_t thread, uint64_t address, size_t size_bytes,
+                          uint32_t stream)
 {
     (void)thread;
     (void)size_bytes;

@@ -1,28 +1,27 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The table of subjects, and the one that does nothing.
+ * The lists of subjects, and the one that does nothing.
  */
 #include <string.h>
 
 #include "bench/subjects/subject.h"
 
-static const char *start_null(unsigned thread_count, unsigned stream_count)
+static const char *start_null(const struct subject_setup *setup)
 {
-    (void)thread_count;
-    (void)stream_count;
+    (void)setup;
     return NULL;
 }
 
-static uint64_t alloc_null(unsigned thread, size_t size_bytes, unsigned stream)
+static uint64_t alloc_null(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)thread;
     (void)size_bytes;
     return stream + 1U;
 }
 
-static void free_null(unsigned thread, uint64_t address, size_t size_bytes,
-                      unsigned stream)
+static void free_null(uint32_t thread, uint64_t address, size_t size_bytes,
+                      uint32_t stream)
 {
     (void)thread;
     (void)address;
@@ -41,29 +40,22 @@ const struct subject subject_null = {
     .stop = stop_null,
 };
 
-const struct subject *const subjects[] = {
-    &subject_binade,
-    &subject_binade_sized,
-    &subject_binade_nocache,
-    &subject_core,
-    &subject_mutex,
-    &subject_cuda_async,
-    &subject_cuda_malloc,
-    &subject_torch,
-    &subject_mimalloc,
-    &subject_malloc,
-    &subject_null,
-#define VARIANT(variant, what, setting, alloc_fn, free_fn)                     \
-    &subject_binade_##variant,
-#include "bench/subjects/binade_variants.inc"
-#undef VARIANT
-    NULL,
-};
+#define DECLARE(name) extern const struct subject subject_##name;
+#define ENTRY(name) &subject_##name,
 
-const struct subject *subject_named(const char *name)
+WORKLOAD_SUBJECTS(DECLARE)
+REPLAY_SUBJECTS(DECLARE)
+
+const struct subject *const workload_subjects[] = {WORKLOAD_SUBJECTS(ENTRY)
+                                                       NULL};
+const struct subject *const replay_subjects[] = {REPLAY_SUBJECTS(ENTRY) NULL};
+
+const struct subject *subject_named(const struct subject *const *list,
+                                    const char *name, size_t length)
 {
-    for (size_t i = 0; subjects[i]; i++)
-        if (strcmp(subjects[i]->name, name) == 0)
-            return subjects[i];
+    for (; *list; list++)
+        if (strlen((*list)->name) == length &&
+            strncmp((*list)->name, name, length) == 0)
+            return *list;
     return NULL;
 }

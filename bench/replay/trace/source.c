@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/replay/trace/fields.h"
-#include "bench/subjects/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 /* Of what asks for no bytes: nothing is allocated. */
 #define NO_BLOCK UINT32_MAX
@@ -22,9 +22,9 @@ static uint32_t stream_number(const struct replay_source *source,
 {
     switch (source->trace.streams[index]) {
     case REPLAY_HANDLE_ANY:
-        return REPLAY_STREAM_ANY;
+        return SUBJECT_STREAM_ANY;
     case REPLAY_HANDLE_DONE:
-        return REPLAY_STREAM_DONE;
+        return SUBJECT_STREAM_DONE;
     case REPLAY_HANDLE_PER_THREAD:
         return source->about.stream_count - source->run_threads + thread;
     default:
@@ -56,7 +56,7 @@ static void add_alloc(struct replay_source *source,
         .time_ns = event->time_ns,
         .size_bytes = event->size_bytes,
         .block = block,
-        .stream = stream < REPLAY_STREAM_DONE ? stream : 0,
+        .stream = stream < SUBJECT_STREAM_DONE ? stream : 0,
         .thread = thread,
         .is_alloc = true,
     };
@@ -77,7 +77,7 @@ static void add_free(struct replay_source *source,
         .block = block,
         /* What waited for an event is not bound to a stream. */
         .stream = event->kind == 'w'
-                      ? REPLAY_STREAM_ANY
+                      ? SUBJECT_STREAM_ANY
                       : stream_number(source, event->stream, thread),
         .thread = thread,
     };
@@ -136,7 +136,7 @@ static uint64_t reserved_before(const struct replay_trace *trace)
             replay_take_number(&at, &bytes) && !*at)
             return bytes;
     }
-    return REPLAY_UNKNOWN;
+    return SUBJECT_UNKNOWN;
 }
 
 /* `now`: since the first operation, where more may be trimmed than had grown.
@@ -172,7 +172,7 @@ static bool look(struct replay_source *source)
         source->has_own_streams |=
             trace->streams[i] == REPLAY_HANDLE_PER_THREAD;
     about->peak_reserved_bytes = reserved_before(trace);
-    if (about->peak_reserved_bytes != REPLAY_UNKNOWN)
+    if (about->peak_reserved_bytes != SUBJECT_UNKNOWN)
         about->peak_reserved_bytes += (uint64_t)highest;
     about->operation_count = trace->operation_count;
     about->peak_live_bytes = trace->peak_live_bytes;

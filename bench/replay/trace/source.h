@@ -14,7 +14,7 @@
 #define REPLAY_WINDOW_COUNT (1U << 18)
 #define REPLAY_THREADS_MAX 256U
 
-/* `stream`: a number of the subject's, or REPLAY_STREAM_ANY or _DONE. */
+/* `stream`: a number of the subject's, or SUBJECT_STREAM_ANY or _DONE. */
 struct replay_op {
     uint64_t time_ns;
     uint64_t size_bytes;
@@ -29,7 +29,7 @@ struct replay_about {
     uint64_t operation_count; /* lines of operations, of all kinds */
     uint64_t call_count;      /* allocations and frees that are replayed */
     uint64_t peak_live_bytes;
-    /* What the recorded allocator had of its driver; REPLAY_UNKNOWN: the trace
+    /* What the recorded allocator had of its driver; SUBJECT_UNKNOWN: the trace
      * does not tell. */
     uint64_t peak_reserved_bytes;
     uint64_t duration_ns;

@@ -1,23 +1,23 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "bench/base/device.h"
 #include "bench/subjects/models/pow2_buddy.h"
-#include "bench/subjects/replay_segments.h"
+#include "bench/base/device.h"
+#include "bench/subjects/segments.h"
 
 static struct pow2_buddy *buddy;
 
-static const char *start(const struct replay_setup *setup)
+static const char *start(const struct subject_setup *setup)
 {
-    static const struct pow2_buddy_source source = {replay_segments_take,
-                                                    replay_segments_give};
-    const char *why = replay_segments_start(setup);
+    static const struct pow2_buddy_source source = {segments_take,
+                                                    segments_give};
+    const char *why = segments_start(setup);
     if (why)
         return why;
     buddy = pow2_buddy_create(&source);
     if (buddy)
         return NULL;
-    replay_segments_stop();
+    segments_stop();
     return "there is no host memory";
 }
 
@@ -37,9 +37,9 @@ static void free_block(uint32_t thread, uint64_t address, size_t size_bytes,
     pow2_buddy_free(buddy, address);
 }
 
-static void measure(struct replay_memory *out)
+static void measure(struct subject_memory *out)
 {
-    *out = replay_segments_memory(pow2_buddy_handed_bytes(buddy));
+    *out = segments_memory(pow2_buddy_handed_bytes(buddy));
 }
 
 static void each_segment(void (*take)(void *context, uint64_t address,
@@ -52,10 +52,10 @@ static void each_segment(void (*take)(void *context, uint64_t address,
 static void stop(void)
 {
     pow2_buddy_destroy(buddy);
-    replay_segments_stop();
+    segments_stop();
 }
 
-const struct replay_subject replay_subject_pow2 = {
+const struct subject subject_pow2_buddy = {
     .name = "pow2-buddy",
     .description = "the textbook's buddy: powers of two, one mutex; it knows "
                    "no streams",

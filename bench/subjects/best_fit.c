@@ -5,21 +5,20 @@
 
 #include "bench/base/device.h"
 #include "bench/subjects/models/best_fit.h"
-#include "bench/subjects/replay_segments.h"
+#include "bench/subjects/segments.h"
 
 static struct best_fit *allocator;
 
-static const char *start(const struct replay_setup *setup)
+static const char *start(const struct subject_setup *setup)
 {
-    static const struct best_fit_source source = {replay_segments_take,
-                                                  replay_segments_give};
-    const char *why = replay_segments_start(setup);
+    static const struct best_fit_source source = {segments_take, segments_give};
+    const char *why = segments_start(setup);
     if (why)
         return why;
     allocator = best_fit_create(&source);
     if (allocator)
         return NULL;
-    replay_segments_stop();
+    segments_stop();
     return "there is no host memory";
 }
 
@@ -38,9 +37,9 @@ static void free_block(uint32_t thread, uint64_t address, size_t size_bytes,
     best_fit_free(allocator, address);
 }
 
-static void measure(struct replay_memory *out)
+static void measure(struct subject_memory *out)
 {
-    *out = replay_segments_memory(best_fit_handed_bytes(allocator));
+    *out = segments_memory(best_fit_handed_bytes(allocator));
 }
 
 static void each_segment(void (*take)(void *context, uint64_t address,
@@ -53,10 +52,10 @@ static void each_segment(void (*take)(void *context, uint64_t address,
 static void stop(void)
 {
     best_fit_destroy(allocator);
-    replay_segments_stop();
+    segments_stop();
 }
 
-const struct replay_subject replay_subject_best_fit = {
+const struct subject subject_best_fit = {
     .name = "best-fit",
     .description = "PyTorch's algorithm: best fit, split, coalesce, one mutex",
     .needs_driver = true,

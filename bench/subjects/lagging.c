@@ -1,18 +1,18 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "bench/subjects/replay_lag.h"
+#include "bench/subjects/lagging.h"
 
 #include "bench/base/device.h"
 #include "bench/lag/lag.h"
 
-static const struct replay_subject *inner;
-static struct replay_subject lagging;
+static const struct subject *inner;
+static struct subject lagging;
 static struct lag_plan plan;
 
-static const char *start_inner(const struct replay_setup *setup)
+static const char *start_inner(const struct subject_setup *setup)
 {
-    struct replay_setup wanted = *setup;
+    struct subject_setup wanted = *setup;
     wanted.needs_streams = true;
     const char *why = inner->start(&wanted);
     if (why)
@@ -23,7 +23,7 @@ static const char *start_inner(const struct replay_setup *setup)
     return why;
 }
 
-static const char *start(const struct replay_setup *setup)
+static const char *start(const struct subject_setup *setup)
 {
     if (plan.is_held && inner->waits_to_free)
         return "each of its frees would wait for streams that are held";
@@ -71,7 +71,7 @@ static void free_block(uint32_t thread, uint64_t address, size_t size_bytes,
 static void follow(uint32_t thread, uint32_t stream, uint64_t address,
                    size_t size_bytes)
 {
-    if (stream < REPLAY_STREAM_DONE)
+    if (stream < SUBJECT_STREAM_DONE)
         lag_follow(thread, stream, address, size_bytes);
 }
 
@@ -82,9 +82,8 @@ static void stop(void)
     lag_drop();
 }
 
-const struct replay_subject *
-replay_lagging(const struct replay_subject *subject,
-               const struct lag_plan *wanted)
+const struct subject *subject_lagging(const struct subject *subject,
+                                      const struct lag_plan *wanted)
 {
     if (lag_is_idle(wanted))
         return subject;
@@ -100,7 +99,7 @@ replay_lagging(const struct replay_subject *subject,
     return &lagging;
 }
 
-uint64_t replay_lag_releases(void)
+uint64_t subject_lag_releases(void)
 {
     return lag_releases();
 }

@@ -4,17 +4,17 @@
  * The pool behind the subjects "binade" and "binade-nocache", for programs that
  * also call what other subjects do not have.
  */
-#ifndef BINADE_BENCH_SUBJECTS_REPLAY_POOL_H_
-#define BINADE_BENCH_SUBJECTS_REPLAY_POOL_H_
+#ifndef BINADE_BENCH_SUBJECTS_POOL_H_
+#define BINADE_BENCH_SUBJECTS_POOL_H_
 
 #include <stdbool.h>
 
 #include <binade/pool.h>
 
 /* Valid while such a subject runs. */
-binade_pool *replay_pool(void);
+binade_pool *subject_binade_pool(void);
 
 /* By a subject's name: it is one of these. */
-bool replay_pool_is_behind(const char *name);
+bool subject_is_binade(const char *name);
 
 #endif

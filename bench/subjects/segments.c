@@ -3,26 +3,32 @@
  *
  * Called under the lock of the subject that uses it.
  */
-#include "bench/subjects/replay_segments.h"
+#include "bench/subjects/segments.h"
 
 #include "bench/base/device.h"
-#include "bench/subjects/replay_streams.h"
 #include "pool/driver/driver_table.h"
 
 static uint64_t limit_bytes;
 static uint64_t reserved_bytes;
 static uint64_t driver_calls;
 
-const char *replay_segments_start(const struct replay_setup *setup)
+const char *subject_streams_start(const struct subject_setup *setup)
+{
+    return setup->stream_count > BENCH_STREAMS_MAX
+               ? "the trace has more than 1024 streams"
+               : bench_device_start(setup->stream_count);
+}
+
+const char *segments_start(const struct subject_setup *setup)
 {
     limit_bytes = setup->limit_bytes ? setup->limit_bytes : UINT64_MAX;
     reserved_bytes = 0;
     driver_calls = 0;
-    return setup->needs_streams ? replay_streams_start(setup)
+    return setup->needs_streams ? subject_streams_start(setup)
                                 : bench_device_start(0);
 }
 
-uint64_t replay_segments_bytes_max(void)
+uint64_t segments_bytes_max(void)
 {
     size_t free_bytes;
     size_t total_bytes;
@@ -33,7 +39,7 @@ uint64_t replay_segments_bytes_max(void)
     return total_bytes;
 }
 
-uint64_t replay_segments_take(uint64_t size_bytes)
+uint64_t segments_take(uint64_t size_bytes)
 {
     CUdeviceptr address;
     if (size_bytes > limit_bytes - reserved_bytes)
@@ -46,16 +52,16 @@ uint64_t replay_segments_take(uint64_t size_bytes)
     return address;
 }
 
-void replay_segments_give(uint64_t address, uint64_t size_bytes)
+void segments_give(uint64_t address, uint64_t size_bytes)
 {
     driver_calls++;
     (void)binadei_driver_opened()->cuMemFree(address);
     reserved_bytes -= size_bytes;
 }
 
-struct replay_memory replay_segments_memory(uint64_t handed_bytes)
+struct subject_memory segments_memory(uint64_t handed_bytes)
 {
-    return (struct replay_memory){
+    return (struct subject_memory){
         .handed_bytes = handed_bytes,
         .cached_bytes = reserved_bytes - handed_bytes,
         .reserved_bytes = reserved_bytes,
@@ -63,7 +69,7 @@ struct replay_memory replay_segments_memory(uint64_t handed_bytes)
     };
 }
 
-void replay_segments_stop(void)
+void segments_stop(void)
 {
     bench_device_stop();
 }
