@@ -40,7 +40,7 @@ static const char help[] =
     "\n"
     "Measures host arenas: getting and giving back a staging buffer; how long\n"
     "they take to have their memory; copies through them; a pipeline of fills\n"
-    "and copies; and what they reserve. bench/host_*.c says how, part by "
+    "and copies; and what they reserve. bench/host/*.c says how, part by "
     "part.\n"
     "Prints a JSON object for each measurement as it comes; "
     "bench/tables/host_table.py\n"

@@ -44,36 +44,42 @@ struct workload {
     void (*finish)(struct worker *worker);
 };
 
-/* The workloads in the order in which they are listed; NULL ends them. */
+/* All workloads, in the order in which they are listed. */
+#define WORKLOADS(X)                                                           \
+    X(pair)                                                                    \
+    X(mixed)                                                                   \
+    X(burst64)                                                                 \
+    X(burst4096)                                                               \
+    X(prodcons)                                                                \
+    X(holes4096)                                                               \
+    X(holes16384)                                                              \
+    X(holes65536)                                                              \
+    X(linux_scalability)                                                       \
+    X(threadtest)                                                              \
+    X(occupancy)                                                               \
+    X(larson)                                                                  \
+    X(rmm_random)                                                              \
+    X(streams)                                                                 \
+    X(streams1)                                                                \
+    X(streams1000)                                                             \
+    X(occupancy100)                                                            \
+    X(occupancy1000)                                                           \
+    X(occupancy10000)                                                          \
+    X(occupancy100000)                                                         \
+    X(occupancy1000000)                                                        \
+    X(pair100)                                                                 \
+    X(pair1000)                                                                \
+    X(pair10000)                                                               \
+    X(pair100000)                                                              \
+    X(pair1000000)
+
+/* NULL ends them. */
 extern const struct workload *const workloads[];
 
 const struct workload *workload_named(const char *name);
 
-extern const struct workload workload_pair;
-extern const struct workload workload_mixed;
-extern const struct workload workload_burst64;
-extern const struct workload workload_burst4096;
-extern const struct workload workload_prodcons;
-extern const struct workload workload_holes4096;
-extern const struct workload workload_holes16384;
-extern const struct workload workload_holes65536;
-extern const struct workload workload_linux_scalability;
-extern const struct workload workload_threadtest;
-extern const struct workload workload_occupancy;
-extern const struct workload workload_occupancy100;
-extern const struct workload workload_occupancy1000;
-extern const struct workload workload_occupancy10000;
-extern const struct workload workload_occupancy100000;
-extern const struct workload workload_occupancy1000000;
-extern const struct workload workload_pair100;
-extern const struct workload workload_pair1000;
-extern const struct workload workload_pair10000;
-extern const struct workload workload_pair100000;
-extern const struct workload workload_pair1000000;
-extern const struct workload workload_larson;
-extern const struct workload workload_rmm_random;
-extern const struct workload workload_streams;
-extern const struct workload workload_streams1;
-extern const struct workload workload_streams1000;
+#define WORKLOAD_DECLARE(name) extern const struct workload workload_##name;
+WORKLOADS(WORKLOAD_DECLARE)
+#undef WORKLOAD_DECLARE
 
 #endif
