@@ -8,7 +8,7 @@
 
 #include <binade/status.h>
 
-#include "bench/device.h"
+#include "bench/base/device.h"
 #include "bench/lag/hold.h"
 #include "bench/lag/work.h"
 #include "pool/driver/driver_table.h"
@@ -24,7 +24,7 @@ static struct {
     CUdevice device;
     uint64_t releases; /* of a hold that is over */
     bool is_begun;
-    struct caller callers[SUBJECT_THREADS_MAX];
+    struct caller callers[BENCH_THREADS_MAX];
 } lag;
 
 static char reason[1024];

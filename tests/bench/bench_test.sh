@@ -6,7 +6,7 @@
 # No number is judged by its size.
 set -u
 
-bench=bench/bench
+bench=bench/harness/bench
 check=tests/bench/check_results.py
 results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/bench.XXXXXX")
 trap 'rm -rf "$results"' EXIT

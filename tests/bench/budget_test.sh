@@ -6,7 +6,7 @@
 # A program that waits for ever is killed here after a minute, and fails.
 set -u
 
-bench=bench/bench
+bench=bench/harness/bench
 results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/budget.XXXXXX")
 trap 'rm -rf "$results"' EXIT
 failures=0

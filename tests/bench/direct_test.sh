@@ -6,7 +6,7 @@
 set -u
 . tests/gates/expect.sh
 
-direct=bench/direct
+direct=bench/studies/direct
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
     BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/torch_shim.h"
+#include "bench/subjects/torch/torch_shim.h"
 
 static size_t chosen_bytes;
 static uint64_t bytes_limit;

@@ -3,7 +3,7 @@
  *
  * Quantiles of a histogram against those of the sorted durations themselves.
  */
-#include "bench/histogram.h"
+#include "bench/base/histogram.h"
 
 #include <math.h>
 #include <stdio.h>

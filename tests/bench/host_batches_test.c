@@ -4,7 +4,7 @@
  * The middle of samples, and how batches are made of loops that say what they
  * take.
  */
-#include "bench/host_batches.h"
+#include "bench/host/batches.h"
 
 #include <stdio.h>
 

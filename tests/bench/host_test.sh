@@ -7,7 +7,7 @@
 set -u
 . tests/gates/expect.sh
 
-host=bench/host
+host=bench/host/host
 scratch=$(mktemp -d "${TEST_TMPDIR:-/tmp}/host.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST BINADE_CONF \

@@ -5,7 +5,7 @@
 set -u
 . tests/gates/expect.sh
 
-limit=bench/limit
+limit=bench/studies/limit
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
     BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
 

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <string>
 
-#include "bench/mix.h"
+#include "bench/replay/mix.h"
 
 namespace
 {

@@ -6,7 +6,7 @@
 # and the compiler are made up here; PyTorch itself is tested where it is.
 set -u
 
-build=bench/build_torch_shim.sh
+build=bench/subjects/torch/build_torch_shim.sh
 folder=$(mktemp -d "${TEST_TMPDIR:-/tmp}/shim.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
 failures=0

@@ -5,7 +5,7 @@
 # touched: the bounds that are promised, and what the program refuses.
 set -u
 
-waste=bench/waste
+waste=bench/studies/waste
 results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/waste.XXXXXX")
 trap 'rm -rf "$results"' EXIT
 failures=0

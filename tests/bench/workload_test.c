@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/cell.h"
-#include "bench/clock.h"
+#include "bench/base/clock.h"
+#include "bench/harness/cell.h"
 
 #define LIVE_MARK UINT64_C(0x1111222233334444)
 #define CELL_US 4000U
@@ -36,10 +36,9 @@ static _Atomic uint64_t unfollowed_count;
 static uint64_t alloc_limit;  /* beyond it there is no memory */
 static unsigned stream_count; /* that the workload may name */
 
-static const char *start(unsigned thread_count, unsigned count)
+static const char *start(const struct subject_setup *setup)
 {
-    (void)thread_count;
-    (void)count;
+    (void)setup;
     return NULL;
 }
 

@@ -97,7 +97,8 @@ def test_what_cannot_be_started_is_one_line(tmp_path):
 
 def test_the_real_program_is_started():
     program = os.path.join(os.environ["TEST_SRCDIR"],
-                           os.environ["TEST_WORKSPACE"], "bench", "bench")
+                           os.environ["TEST_WORKSPACE"], "bench", "harness",
+                           "bench")
     ended = run("bench", "--list", BINADE_BENCH=program)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.startswith("workloads:\n  pair ")

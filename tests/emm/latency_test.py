@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/python_latency.py measures what it says: each operation of each subject
-that is there, in processes of their own; and its table has them all."""
+"""bench/python/python_latency.py measures what it says: each operation of each
+subject that is there, in processes of their own; and its table has them all."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def run(script, *arguments):
 
 
 def test_measures_what_is_there(tmp_path):
-    output = run("python_latency.py", "--processes=1", "--cell-ms=1",
+    output = run("python/python_latency.py", "--processes=1", "--cell-ms=1",
                  "--threads=1,3", "--kinds=binade,numba,numba_binade")
     about, *rows = map(json.loads, output.splitlines())
     assert about["what"] == "run" and about["is_standin"] is True
@@ -34,7 +34,7 @@ def test_measures_what_is_there(tmp_path):
                                  for threads in (1, 3)}
 
     (tmp_path / "rows").write_text(output)
-    lines = run("python_table.py", str(tmp_path / "rows")).splitlines()
+    lines = run("tables/python_table.py", str(tmp_path / "rows")).splitlines()
     for operation, subject in OPERATIONS:
         assert sum(line.startswith(f"| {operation} |")
                    and f" | {subject} | " in line for line in lines) == 2

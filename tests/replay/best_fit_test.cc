@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rules of PyTorch's caching allocator, one by one, as bench/best_fit.h
+// The rules of PyTorch's caching allocator, one by one, as bench/subjects/models/best_fit.h
 // models them.
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "bench/best_fit.h"
+#include "bench/subjects/models/best_fit.h"
 #include "tests/replay/segment_ledger.h"
 
 namespace

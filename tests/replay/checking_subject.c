@@ -18,7 +18,7 @@ struct block {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct checking_account account;
-static struct replay_setup now;
+static struct subject_setup now;
 static struct block *blocks;
 static uint64_t block_count;
 static uint64_t live_bytes;
@@ -32,7 +32,7 @@ static void demand(bool is_so, const char *what)
     abort();
 }
 
-static const char *start(const struct replay_setup *setup)
+static const char *start(const struct subject_setup *setup)
 {
     demand(!blocks, "started twice");
     now = *setup;
@@ -49,7 +49,7 @@ static void see(uint32_t thread, uint32_t stream)
     demand(thread < now.thread_count, "a thread beyond the setup");
     if (thread >= account.threads_seen)
         account.threads_seen = thread + 1;
-    if (stream >= REPLAY_STREAM_DONE)
+    if (stream >= SUBJECT_STREAM_DONE)
         return;
     demand(stream < now.stream_count, "a stream beyond the setup");
     if (stream >= account.streams_seen)
@@ -74,7 +74,7 @@ static uint64_t take(uint32_t thread, size_t size_bytes)
 static uint64_t alloc(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)pthread_mutex_lock(&lock);
-    demand(stream < REPLAY_STREAM_DONE, "an allocation without a stream");
+    demand(stream < SUBJECT_STREAM_DONE, "an allocation without a stream");
     demand(size_bytes > 0, "an allocation of nothing");
     see(thread, stream);
     uint64_t address = take(thread, size_bytes);
@@ -97,16 +97,16 @@ static void give(uint32_t thread, uint64_t address, size_t size_bytes,
     live_count--;
     account.frees++;
     account.foreign_frees += block->thread != thread;
-    account.frees_any += stream == REPLAY_STREAM_ANY;
-    account.frees_done += stream == REPLAY_STREAM_DONE;
+    account.frees_any += stream == SUBJECT_STREAM_ANY;
+    account.frees_done += stream == SUBJECT_STREAM_DONE;
     (void)pthread_mutex_unlock(&lock);
 }
 
-static void measure(struct replay_memory *out)
+static void measure(struct subject_memory *out)
 {
-    *out = (struct replay_memory){
+    *out = (struct subject_memory){
         .handed_bytes = live_bytes,
-        .cached_bytes = REPLAY_UNKNOWN,
+        .cached_bytes = SUBJECT_UNKNOWN,
         .reserved_bytes = live_bytes,
         .driver_calls = account.allocs,
     };
@@ -127,7 +127,7 @@ static void stop(void)
     blocks = NULL;
 }
 
-const struct replay_subject checking_subject = {
+const struct subject checking_subject = {
     .name = "checking",
     .description = "keeps account of how it is called",
     .has_limit = true,

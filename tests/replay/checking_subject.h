@@ -8,7 +8,7 @@
 #ifndef BINADE_TESTS_REPLAY_CHECKING_SUBJECT_H_
 #define BINADE_TESTS_REPLAY_CHECKING_SUBJECT_H_
 
-#include "bench/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,7 +28,7 @@ struct checking_account {
     uint32_t streams_seen; /* one more than the highest number */
 };
 
-extern const struct replay_subject checking_subject;
+extern const struct subject checking_subject;
 
 void checking_reset(void);
 struct checking_account checking_account_now(void);

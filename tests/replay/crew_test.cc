@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "bench/crew.h"
+#include "bench/studies/crew.h"
 #include "tests/replay/checking_subject.h"
 
 namespace
@@ -26,10 +26,10 @@ class Crew : public testing::Test
     }
 
     crew_found Run(const crew_job &job, uint64_t limit_bytes = 0,
-                   const replay_subject *subject = &checking_subject)
+                   const struct subject *subject = &checking_subject)
     {
-        const replay_setup setup = {job.thread_count, job.thread_count,
-                                    limit_bytes, false};
+        const subject_setup setup = {job.thread_count, job.thread_count,
+                                     limit_bytes, false};
         crew_found found = {};
         EXPECT_EQ(subject->start(&setup), nullptr);
         EXPECT_EQ(crew_run(subject, &job, &found), nullptr);
@@ -96,7 +96,7 @@ TEST_F(Crew, CountsWhatFailsAndGoesOn)
 
 TEST_F(Crew, CallsWhatFollowsEachCall)
 {
-    replay_subject following = checking_subject;
+    struct subject following = checking_subject;
     following.follow = [](uint32_t thread, uint32_t stream, uint64_t address,
                           size_t size_bytes) {
         EXPECT_EQ(thread, stream);
@@ -111,9 +111,9 @@ TEST_F(Crew, CallsWhatFollowsEachCall)
 
 TEST_F(Crew, SaysThatAThreadIsRefused)
 {
-    replay_subject refusing = checking_subject;
+    struct subject refusing = checking_subject;
     refusing.attach = [](uint32_t thread) { return thread != 1; };
-    const replay_setup setup = {2, 2, 0, false};
+    const subject_setup setup = {2, 2, 0, false};
     const crew_job job = {2, 4, 1000, 10, 100, 1, false};
     crew_found found;
     ASSERT_EQ(refusing.start(&setup), nullptr);

@@ -3,17 +3,17 @@
  */
 #include "tests/replay/engine_probe.h"
 
-#include "bench/replay_bisect.h"
-#include "bench/replay_run.h"
+#include "bench/replay/bisect.h"
+#include "bench/replay/run.h"
 
-static const struct replay_subject *subject = &checking_subject;
+static const struct subject *subject = &checking_subject;
 
 struct stage {
     struct replay_source source;
-    struct replay_setup setup;
+    struct subject_setup setup;
 };
 
-void engine_use(const struct replay_subject *other)
+void engine_use(const struct subject *other)
 {
     subject = other;
 }
@@ -23,7 +23,7 @@ static const char *set_up(struct stage *stage, const char *path,
 {
     if (!replay_source_open(&stage->source, path, threads))
         return "the trace is wrong";
-    stage->setup = (struct replay_setup){
+    stage->setup = (struct subject_setup){
         .thread_count = stage->source.run_threads,
         .stream_count = stage->source.about.stream_count,
         .limit_bytes = limit_bytes,

@@ -33,7 +33,7 @@ struct engine_found {
 };
 
 /* On which subject; at first it is the checking one. */
-void engine_use(const struct replay_subject *subject);
+void engine_use(const struct subject *subject);
 
 /* Each opens the trace anew. `limit_bytes` 0: none. */
 struct engine_found engine_time(const char *path, uint32_t threads,

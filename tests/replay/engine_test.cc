@@ -149,7 +149,7 @@ TEST_F(Replay, FindsNoLimitWhereNonePasses)
 {
     engine_found found = engine_bisect(Trace(kSmall, 11), 100);
     EXPECT_EQ(found.why, nullptr);
-    EXPECT_EQ(found.smallest_limit_bytes, REPLAY_UNKNOWN);
+    EXPECT_EQ(found.smallest_limit_bytes, SUBJECT_UNKNOWN);
 }
 
 TEST_F(Replay, ShowsWhatIsLiveAfterACall)
@@ -229,7 +229,7 @@ TEST_F(Replay, ReplaysATraceOfNothing)
 
 TEST(CheckingSubjectDeathTest, AbortsWhereItIsCalledWrongly)
 {
-    const replay_setup setup = {1, 1, 0, false};
+    const subject_setup setup = {1, 1, 0, false};
     ASSERT_EQ(checking_subject.start(&setup), nullptr);
     uint64_t address = checking_subject.alloc(0, 8, 0);
     EXPECT_DEATH(checking_subject.free(0, 0, 8, 0), "never was");

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
-REPLAY = ROOT / "bench" / "replay"
+REPLAY = ROOT / "bench" / "replay" / "replay"
 BLOCKS = 40
 
 

@@ -10,9 +10,9 @@
 #include <sstream>
 #include <string>
 
-#include "bench/device.h"
+#include "bench/base/device.h"
 #include "bench/lag/plan.h"
-#include "bench/replay_lag.h"
+#include "bench/subjects/lagging.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/replay/engine_probe.h"
 #include "tests/replay/subjects_under_test.h"
@@ -113,17 +113,17 @@ class Lag : public testing::Test
     void Use(const char *subject, const char *lag)
     {
         const lag_plan plan = PlanOf(lag);
-        engine_use(replay_lagging(SubjectNamed(subject), &plan));
+        engine_use(subject_lagging(SubjectNamed(subject), &plan));
     }
 
     void UseSeeing(const char *lag)
     {
-        static replay_subject seeing;
+        static struct subject seeing;
         seeing = *SubjectNamed("best-fit");
         seeing.alloc = SeeingAlloc;
         seeing.free = SeeingFree;
         const lag_plan plan = PlanOf(lag);
-        engine_use(replay_lagging(&seeing, &plan));
+        engine_use(subject_lagging(&seeing, &plan));
     }
 
     std::string path_;
@@ -131,8 +131,8 @@ class Lag : public testing::Test
 
 TEST_F(Lag, IsNoneWhereTheDeviceIdles)
 {
-    const replay_subject *subject = SubjectNamed("binade");
-    EXPECT_EQ(replay_lagging(subject, &lag_idle), subject);
+    const struct subject *subject = SubjectNamed("binade");
+    EXPECT_EQ(subject_lagging(subject, &lag_idle), subject);
     EXPECT_EQ(subject->follow, nullptr);
 }
 
@@ -204,7 +204,7 @@ TEST_F(Lag, HoldsEachStreamFromTheBeginning)
     EXPECT_EQ(engine_footprint(Trace(10, 3), 0, 0).why, nullptr);
     EXPECT_EQ(seen.ready, 0u);
     EXPECT_EQ(Calls("cuStreamWaitValue32") - before, 3u);
-    EXPECT_EQ(replay_lag_releases(), 0u);
+    EXPECT_EQ(subject_lag_releases(), 0u);
 }
 
 TEST_F(Lag, LetsGoOnceForAnAllocationThatFailsAndHoldsAgain)
@@ -214,7 +214,7 @@ TEST_F(Lag, LetsGoOnceForAnAllocationThatFailsAndHoldsAgain)
     const engine_found found = engine_footprint(Trace(4), 0, 0);
     EXPECT_EQ(found.why, nullptr);
     EXPECT_EQ(found.ooms, 0u);
-    EXPECT_EQ(replay_lag_releases(), 4u);
+    EXPECT_EQ(subject_lag_releases(), 4u);
     EXPECT_EQ(seen.allocs, 8u);
     // At the second try of each allocation, and at no other call.
     EXPECT_EQ(seen.ready, 4u);
@@ -226,7 +226,7 @@ TEST_F(Lag, CountsWhatFailsAtTheSecondTry)
     const engine_found found = engine_footprint(Trace(4), 0, 4096);
     EXPECT_EQ(found.why, nullptr);
     EXPECT_EQ(found.ooms, 4u);
-    EXPECT_EQ(replay_lag_releases(), 4u);
+    EXPECT_EQ(subject_lag_releases(), 4u);
 }
 
 TEST_F(Lag, LetsGoForACallThatDoesNotReturnAndHoldsAgain)
@@ -237,8 +237,8 @@ TEST_F(Lag, LetsGoForACallThatDoesNotReturnAndHoldsAgain)
     EXPECT_EQ(found.why, nullptr);
     EXPECT_EQ(found.ooms, 0u);
     EXPECT_EQ(seen.allocs, 2u);
-    EXPECT_GE(replay_lag_releases(), 1u);
-    EXPECT_LE(replay_lag_releases(), 2u);
+    EXPECT_GE(subject_lag_releases(), 1u);
+    EXPECT_LE(subject_lag_releases(), 2u);
 }
 
 TEST_F(Lag, HangsNoThreadOfSeveral)
@@ -252,7 +252,7 @@ TEST_F(Lag, HangsNoThreadOfSeveral)
               << " 0 0\n";
     path_ = testing::TempDir() + "/lag_test.btrace";
     std::ofstream(path_) << "binade-trace 1\n" << lines.str() << "E 800\n";
-    static replay_subject failing;
+    static struct subject failing;
     failing = *SubjectNamed("best-fit");
     failing.alloc = [](uint32_t thread, size_t size_bytes, uint32_t stream) {
         return QueryStream(stream) == kNotReady
@@ -261,13 +261,13 @@ TEST_F(Lag, HangsNoThreadOfSeveral)
                          ->alloc(thread, size_bytes, stream);
     };
     const lag_plan plan = PlanOf("held");
-    engine_use(replay_lagging(&failing, &plan));
+    engine_use(subject_lagging(&failing, &plan));
     const engine_found found = engine_time(path_.c_str(), 0, true, 0);
     EXPECT_EQ(found.why, nullptr);
     EXPECT_EQ(found.ooms, 0u);
     EXPECT_EQ(found.timed_allocs, 400u);
-    EXPECT_GT(replay_lag_releases(), 0u);
-    EXPECT_LE(replay_lag_releases(), 400u);
+    EXPECT_GT(subject_lag_releases(), 0u);
+    EXPECT_LE(subject_lag_releases(), 400u);
 }
 
 TEST_F(Lag, IsRefusedWhereEachFreeWaitsForIt)

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "bench/pow2_buddy.h"
+#include "bench/subjects/models/pow2_buddy.h"
 #include "tests/replay/segment_ledger.h"
 
 namespace

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "bench/replay_source.h"
+#include "bench/replay/trace/source.h"
 
 /* False: windows and what was read do not agree. */
 static bool read_windows(struct replay_source *source)

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
 TRACES = ROOT / "bench" / "traces"
-REPLAY = ROOT / "bench" / "replay"
+REPLAY = ROOT / "bench" / "replay" / "replay"
 ENTRIES = json.loads((TRACES / "index.json").read_text())["traces"]
 
 # How far from PyTorch's own figure the model may be, either way.

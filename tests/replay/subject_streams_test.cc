@@ -4,7 +4,7 @@
 // own.
 #include <gtest/gtest.h>
 
-#include "bench/device.h"
+#include "bench/base/device.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/replay/subjects_under_test.h"
 #include "tests/replay/watched_subject.h"
@@ -27,7 +27,7 @@ class SubjectStreams : public testing::TestWithParam<Subject>
     }
     void SetUp() override
     {
-        const replay_setup setup = {1, 2, 0, false};
+        const subject_setup setup = {1, 2, 0, false};
         subject_ = SubjectNamed(GetParam().name);
         ASSERT_EQ(subject_->start(&setup), nullptr);
         ASSERT_TRUE(subject_->attach(0));
@@ -57,7 +57,7 @@ class SubjectStreams : public testing::TestWithParam<Subject>
         return other < block_ + kMiB && block_ < other + kMiB;
     }
 
-    const replay_subject *subject_ = nullptr;
+    const struct subject *subject_ = nullptr;
     uint64_t block_ = 0;
 };
 
@@ -116,13 +116,13 @@ class SubjectOfDoneWork : public SubjectStreams
 
 TEST_P(SubjectOfDoneWork, ServesAnyStreamWhatNoWorkUses)
 {
-    subject_->free(0, block_, kMiB, REPLAY_STREAM_DONE);
+    subject_->free(0, block_, kMiB, SUBJECT_STREAM_DONE);
     EXPECT_TRUE(DoesServeItTo(1));
 }
 
 TEST_P(SubjectOfDoneWork, WaitsForAllStreamsWhereAnyMayUseIt)
 {
-    subject_->free(0, block_, kMiB, REPLAY_STREAM_ANY);
+    subject_->free(0, block_, kMiB, SUBJECT_STREAM_ANY);
     EXPECT_FALSE(DoesServeItTo(1));
 }
 

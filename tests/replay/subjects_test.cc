@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-#include "bench/subject.h"
+#include "bench/base/device.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/replay/engine_probe.h"
 #include "tests/replay/subjects_under_test.h"
@@ -203,8 +203,8 @@ TEST_P(Subjects, GiveEverythingBack)
 
 TEST_P(Subjects, SayWhyATraceHasTooManyStreams)
 {
-    const replay_setup setup = {1, SUBJECT_STREAMS_MAX + 1, 0, false};
-    const replay_subject *subject = SubjectNamed(GetParam().name);
+    const subject_setup setup = {1, BENCH_STREAMS_MAX + 1, 0, false};
+    const struct subject *subject = SubjectNamed(GetParam().name);
     const char *why = subject->start(&setup);
     if (GetParam().does_make_streams)
         EXPECT_STREQ(why, "the trace has more than 1024 streams");
@@ -224,10 +224,11 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
     EXPECT_EQ(count, std::size(kSubjects) + 1);
     unsetenv("BINADE_TORCH_SHIM");
     UseStandinWithPools();
-    const replay_setup setup = {1, 1, 0, false};
-    EXPECT_STREQ(SubjectNamed("torch")->start(&setup),
-                 "BINADE_TORCH_SHIM names no library; "
-                 "bench/build_torch_shim.sh makes one where PyTorch is");
+    const subject_setup setup = {1, 1, 0, false};
+    EXPECT_STREQ(
+        SubjectNamed("torch")->start(&setup),
+        "BINADE_TORCH_SHIM names no library; "
+        "bench/subjects/torch/build_torch_shim.sh makes one where PyTorch is");
     setenv("BINADE_TORCH_SHIM", "/dev/null", 1);
     const std::string why = SubjectNamed("torch")->start(&setup);
     EXPECT_NE(why.find("/dev/null"), std::string::npos) << why;
@@ -237,15 +238,15 @@ TEST(AllSubjects, AreTestedHereOrRefuse)
 TEST(WatchedSubject, IsFoundOutWhereItHandsOutABlockTwice)
 {
     UseStandinWithPools();
-    replay_subject planted = *SubjectNamed("best-fit");
+    struct subject planted = *SubjectNamed("best-fit");
     planted.alloc = [](uint32_t, size_t, uint32_t) { return uint64_t{4096}; };
     planted.free = [](uint32_t, uint64_t, size_t, uint32_t) {};
-    const replay_subject *watched = Watched(&planted);
-    const replay_setup setup = {1, 1, 1, false};
+    const struct subject *watched = Watched(&planted);
+    const subject_setup setup = {1, 1, 1, false};
     ASSERT_EQ(watched->start(&setup), nullptr);
     watched->alloc(0, 512, 0);
     watched->alloc(0, 512, 0);
-    replay_memory memory;
+    subject_memory memory;
     watched->measure(&memory);
     EXPECT_EQ(WatchNow().overlaps, 1u);
     EXPECT_EQ(WatchNow().outside, 1u);

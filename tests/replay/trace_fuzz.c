@@ -16,7 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bench/replay_source.h"
+#include "bench/replay/trace/source.h"
 
 #define BLOCKS_LOOKED_AT 4096U
 

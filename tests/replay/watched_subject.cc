@@ -17,13 +17,13 @@ namespace
 constexpr uint64_t kCallsBetweenLooks = 64;
 
 std::mutex lock;
-const replay_subject *inner;
-replay_setup setup;
+const struct subject *inner;
+subject_setup setup;
 Watch watch;
 BlockLedger live;
 uint64_t calls;
 
-const char *Start(const replay_setup *now)
+const char *Start(const subject_setup *now)
 {
     setup = *now;
     live.blocks.clear();
@@ -54,7 +54,7 @@ void Free(uint32_t thread, uint64_t address, size_t size_bytes, uint32_t stream)
 
 uint64_t KnownOr0(uint64_t bytes)
 {
-    return bytes == REPLAY_UNKNOWN ? 0 : bytes;
+    return bytes == SUBJECT_UNKNOWN ? 0 : bytes;
 }
 
 SegmentLedger SegmentsNow()
@@ -70,7 +70,7 @@ SegmentLedger SegmentsNow()
     return now;
 }
 
-void LookAtSegments(const replay_memory &memory)
+void LookAtSegments(const subject_memory &memory)
 {
     const SegmentLedger segments = SegmentsNow();
     watch.unequal += segments.reserved_bytes != memory.reserved_bytes;
@@ -79,10 +79,10 @@ void LookAtSegments(const replay_memory &memory)
 }
 
 // The engine measures in serial mode alone, after each allocation.
-void Measure(replay_memory *out)
+void Measure(subject_memory *out)
 {
     inner->measure(out);
-    if (out->reserved_bytes == REPLAY_UNKNOWN)
+    if (out->reserved_bytes == SUBJECT_UNKNOWN)
         return;
     const uint64_t known_bytes = KnownOr0(out->handed_bytes) +
                                  KnownOr0(out->cached_bytes) +
@@ -102,7 +102,7 @@ void Stop()
 
 } // namespace
 
-const replay_subject *SubjectNamed(const char *name)
+const struct subject *SubjectNamed(const char *name)
 {
     for (size_t i = 0; replay_subjects[i]; i++)
         if (std::strcmp(replay_subjects[i]->name, name) == 0)
@@ -111,9 +111,9 @@ const replay_subject *SubjectNamed(const char *name)
     std::abort();
 }
 
-const replay_subject *Watched(const replay_subject *subject)
+const struct subject *Watched(const struct subject *subject)
 {
-    static replay_subject watched;
+    static struct subject watched;
     inner = subject;
     watch = {};
     calls = 0;

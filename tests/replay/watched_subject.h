@@ -9,16 +9,16 @@
 
 #include <cstdint>
 
-#include "bench/replay_subject.h"
+#include "bench/subjects/subject.h"
 
 namespace replay_test
 {
 
 // Ends the process where there is no such subject.
-const replay_subject *SubjectNamed(const char *name);
+const struct subject *SubjectNamed(const char *name);
 
 // The same under watch; one at a time.
-const replay_subject *Watched(const replay_subject *subject);
+const struct subject *Watched(const struct subject *subject);
 
 struct Watch {
     uint64_t allocs;

@@ -3,7 +3,7 @@
 // What the server is asked for: the same of every subject, and of many sizes.
 
 extern "C" {
-#include "bench/server_request.h"
+#include "bench/server/request.h"
 }
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 # no GPU is needed. No number is judged by its size.
 set -u
 
-server=bench/server
+server=bench/server/server
 check=tests/server/check_comparison.py
 results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/server.XXXXXX")
 trap 'rm -rf "$results"' EXIT

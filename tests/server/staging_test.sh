@@ -7,7 +7,7 @@
 # for sanitizers.
 set -u
 
-server=bench/server
+server=bench/server/server
 late=(env BINADE_STANDIN_FAULTS=stream:delay=200)
 serve=(--requests=40 --threads=2 --subjects=mutex)
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST BINADE_CONF

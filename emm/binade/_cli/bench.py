@@ -20,7 +20,7 @@ _EPILOG = """\
 examples:
   binade bench --list
   binade bench --driver=standin --workload=pair --threads=1,4 --json=pair.jsonl
-  BINADE_BENCH=bazel-bin/bench/bench binade bench --budget=60
+  BINADE_BENCH=bazel-bin/bench/harness/bench binade bench --budget=60
 
 exit codes:
   0  done

@@ -13,7 +13,7 @@ SUBJECTS = ("binade", "best-fit", "pow2-buddy")
 def run(folder, *arguments, **others):
     """Started as Bazel does, by a user who is in `folder`."""
     return subprocess.run(
-        [RUNFILES / "bench/demo", *arguments], cwd=RUNFILES, text=True,
+        [RUNFILES / "bench/replay/demo", *arguments], cwd=RUNFILES, text=True,
         capture_output=True, timeout=120, check=False,
         env={name: value for name, value in os.environ.items()
              if name != "PYTHONPATH"} | {

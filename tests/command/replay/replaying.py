@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 RUNFILES = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
-PROGRAM = RUNFILES / "bench/replay"
+PROGRAM = RUNFILES / "bench/replay/replay"
 COMMAND = [sys.executable, "-B", "-m", "binade", "replay"]
 
 

@@ -1,0 +1,304 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Each tensor of a request is filled at its end with words of its own, and its
+ * head is copied from the tensor before: a model's layers, as far as memory can
+ * tell. The ends are sampled right before a tensor is freed, so that whoever
+ * else was given the memory meanwhile is seen in the response; the heads show
+ * the same of the time until the next tensor had its own. All of it is queued
+ * before the first wait, and all frees are, too, that are not another thread's.
+ *
+ * The input comes in parts, as from a client, and each goes through a buffer of
+ * its own that is let go of before its copy has begun. Who got the first one's
+ * buffer too early, for the next part, would spoil the input's head.
+ */
+#include "bench/server/service.h"
+
+#include <string.h>
+
+#include "bench/base/clock.h"
+
+/* What is filled, at most: on the stand-in the processors do a GPU's work, and
+ * only they. */
+#define FILL_BYTES_MAX ((size_t)64 << 10)
+
+#define INPUT_PARTS ((size_t)4)
+
+struct service {
+    struct server_worker *worker;
+    const struct server_request *request;
+    const struct binadei_driver *driver;
+    CUstream stream;
+    unsigned sample_count; /* that are queued for the response */
+    void *arrived;         /* the response, when the device is done */
+    struct server_block input, response;
+    struct server_block tensors[SERVER_TENSORS_MAX];
+};
+
+static binade_status first_failure(binade_status one, binade_status other)
+{
+    return one != BINADE_OK ? one : other;
+}
+
+/* Counts what a call of the subject took. */
+static void note_call(struct server_worker *worker, struct histogram *calls,
+                      uint64_t start_ns)
+{
+    uint64_t spent_ns = clock_now_ns() - start_ns;
+    uint64_t clock_ns = worker->server->clock_ns;
+    spent_ns -= spent_ns < clock_ns ? spent_ns : clock_ns;
+    worker->counts.alloc_ns += spent_ns;
+    histogram_add(calls, spent_ns * 1000);
+}
+
+static binade_status take(struct server_worker *worker, size_t size_bytes,
+                          struct server_block *out)
+{
+    const struct server_subject *subject = worker->server->subject;
+    CUdeviceptr address = 0;
+    uint64_t start_ns = clock_now_ns();
+    binade_status status = subject->alloc(size_bytes, worker->index, &address);
+    note_call(worker, &worker->calls.allocs, start_ns);
+    if (status == BINADE_OK) {
+        worker->counts.allocs++;
+        *out = (struct server_block){address, size_bytes, worker->index};
+    }
+    return status;
+}
+
+/* Does nothing for no block. */
+static binade_status give(struct server_worker *worker,
+                          struct server_block *block)
+{
+    const struct server_subject *subject = worker->server->subject;
+    if (!block->address)
+        return BINADE_OK;
+    uint64_t start_ns = clock_now_ns();
+    binade_status status =
+        subject->free(block->address, block->size_bytes, block->stream);
+    note_call(worker, &worker->calls.frees, start_ns);
+    worker->counts.frees++;
+    block->address = 0;
+    return status;
+}
+
+/* Leaves a block to the next thread, or frees it if there is no other or its
+ * mailbox is full. */
+static binade_status hand_over(struct server_worker *worker,
+                               struct server_block *block)
+{
+    struct server *server = worker->server;
+    unsigned next = (worker->index + 1) % server->worker_count;
+    if (!block->address || next == worker->index ||
+        !server_mailbox_post(&server->workers[next].mailbox, block))
+        return give(worker, block);
+    worker->counts.handed_over++;
+    block->address = 0;
+    return BINADE_OK;
+}
+
+binade_status server_free_mail(struct server_worker *worker)
+{
+    struct server_block blocks[SERVER_MAILBOX_BLOCKS];
+    unsigned count = server_mailbox_collect(&worker->mailbox, blocks);
+    binade_status result = BINADE_OK;
+    for (unsigned i = 0; i < count; i++)
+        result = first_failure(result, give(worker, &blocks[i]));
+    return result;
+}
+
+/* Queues the copy of a part of a block into the response. */
+static binade_status sample(struct service *service, CUdeviceptr from)
+{
+    CUdeviceptr to = service->response.address +
+                     service->sample_count++ * SERVER_SAMPLE_BYTES;
+    return BINADEI_CALL(service->driver, cuMemcpyDtoDAsync,
+                        (to, from, SERVER_SAMPLE_BYTES, service->stream));
+}
+
+static binade_status sample_tail(struct service *service,
+                                 const struct server_block *block)
+{
+    return sample(service,
+                  block->address + block->size_bytes - SERVER_SAMPLE_BYTES);
+}
+
+/* Parts are multiples of 16 bytes, as inputs are of 64. */
+static binade_status send_input(struct service *service)
+{
+    const struct server_request *request = service->request;
+    const struct server *server = service->worker->server;
+    const unsigned char *input = server->pattern + request->input_offset_bytes;
+    size_t part_bytes = request->input_bytes / INPUT_PARTS;
+    binade_status status = BINADE_OK;
+    for (size_t i = 0; i < INPUT_PARTS && status == BINADE_OK; i++)
+        status = server_staging_send(
+            server->staging, service->input.address + i * part_bytes,
+            input + i * part_bytes, part_bytes, service->worker->index);
+    return status;
+}
+
+static binade_status stage_in(struct service *service)
+{
+    struct server_worker *worker = service->worker;
+    binade_status status =
+        take(worker, SERVER_RESPONSE_BYTES, &service->response);
+    if (status == BINADE_OK)
+        status = take(worker, service->request->input_bytes, &service->input);
+    return status == BINADE_OK ? send_input(service) : status;
+}
+
+/* The fill comes first: in a small tensor it reaches into the head. */
+static binade_status make_tensor(struct service *service, unsigned index,
+                                 CUdeviceptr head)
+{
+    const struct server_request *request = service->request;
+    struct server_block *tensor = &service->tensors[index];
+    size_t size_bytes = request->tensors[index].size_bytes;
+    size_t fill_bytes =
+        size_bytes < FILL_BYTES_MAX ? size_bytes : FILL_BYTES_MAX;
+    binade_status status = take(service->worker, size_bytes, tensor);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(service->driver, cuMemsetD32Async,
+                              (tensor->address + size_bytes - fill_bytes,
+                               server_request_tag(request, index),
+                               fill_bytes / sizeof(uint32_t), service->stream));
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(
+            service->driver, cuMemcpyDtoDAsync,
+            (tensor->address, head, SERVER_SAMPLE_BYTES, service->stream));
+    return status;
+}
+
+/* The input is done with when the first tensor is made, and a tensor that is
+ * not kept when the next one is. */
+static binade_status run_model(struct service *service)
+{
+    const struct server_request *request = service->request;
+    struct server_block *last = &service->input;
+    bool is_kept = false;
+    binade_status status = BINADE_OK;
+    for (unsigned i = 0; i < request->tensor_count; i++) {
+        status = make_tensor(service, i, last->address);
+        if (status == BINADE_OK && !is_kept)
+            status = sample_tail(service, last);
+        if (status == BINADE_OK && !is_kept)
+            status = give(service->worker, last);
+        if (status != BINADE_OK)
+            return status;
+        last = &service->tensors[i];
+        is_kept = request->tensors[i].is_kept;
+    }
+    return sample(service, last->address);
+}
+
+/* Samples what is still live and copies the response out. */
+static binade_status stage_out(struct service *service)
+{
+    struct server_worker *worker = service->worker;
+    binade_status status = BINADE_OK;
+    for (unsigned i = 0;
+         i < service->request->tensor_count && status == BINADE_OK; i++)
+        if (service->tensors[i].address)
+            status = sample_tail(service, &service->tensors[i]);
+    size_t size_bytes = service->sample_count * SERVER_SAMPLE_BYTES;
+    if (status == BINADE_OK)
+        status = server_staging_expect(worker->server->staging, size_bytes,
+                                       worker->index, &service->arrived);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(service->driver, cuMemcpyDtoHAsync,
+                              (service->arrived, service->response.address,
+                               size_bytes, service->stream));
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(service->driver, cuEventRecord,
+                              (worker->arrival, service->stream));
+    return status;
+}
+
+/* Frees what is live, or leaves it to another thread; the work that uses it may
+ * still be queued. */
+static binade_status let_go(struct service *service)
+{
+    struct server_worker *worker = service->worker;
+    binade_status (*end)(struct server_worker *, struct server_block *) =
+        service->request->is_handed_over ? hand_over : give;
+    binade_status result = end(worker, &service->response);
+    result = first_failure(result, end(worker, &service->input));
+    for (unsigned i = 0; i < SERVER_TENSORS_MAX; i++)
+        result = first_failure(result, end(worker, &service->tensors[i]));
+    return result;
+}
+
+/* Counts the bytes that differ, at the next place of the response. */
+static size_t count_wrong(const unsigned char **place, const void *expected)
+{
+    const unsigned char *wanted = expected;
+    const unsigned char *found = *place;
+    size_t wrong = 0;
+    *place += SERVER_SAMPLE_BYTES;
+    if (memcmp(found, wanted, SERVER_SAMPLE_BYTES) == 0)
+        return 0;
+    for (size_t i = 0; i < SERVER_SAMPLE_BYTES; i++)
+        wrong += found[i] != wanted[i];
+    return wrong;
+}
+
+static size_t count_wrong_tail(const unsigned char **place,
+                               const struct server_request *request,
+                               unsigned tensor)
+{
+    uint32_t expected[SERVER_SAMPLE_BYTES / sizeof(uint32_t)];
+    for (size_t i = 0; i < sizeof(expected) / sizeof(*expected); i++)
+        expected[i] = server_request_tag(request, tensor);
+    return count_wrong(place, expected);
+}
+
+/* In the order in which the samples were taken. */
+static void check(struct service *service)
+{
+    const struct server_request *request = service->request;
+    struct server_worker *worker = service->worker;
+    const unsigned char *input =
+        worker->server->pattern + request->input_offset_bytes;
+    const unsigned char *place = service->arrived;
+    unsigned last = request->tensor_count - 1;
+    size_t wrong =
+        count_wrong(&place, input + request->input_bytes - SERVER_SAMPLE_BYTES);
+    for (unsigned i = 0; i < last; i++)
+        if (!request->tensors[i].is_kept)
+            wrong += count_wrong_tail(&place, request, i);
+    wrong += count_wrong(&place, input);
+    for (unsigned i = 0; i <= last; i++)
+        if (request->tensors[i].is_kept || i == last)
+            wrong += count_wrong_tail(&place, request, i);
+    worker->counts.wrong_bytes += wrong;
+    worker->counts.checked_bytes += service->sample_count * SERVER_SAMPLE_BYTES;
+}
+
+binade_status server_serve(struct server_worker *worker,
+                           const struct server_request *request)
+{
+    const struct server_device *device = worker->server->device;
+    struct service service = {
+        .worker = worker,
+        .request = request,
+        .driver = device->driver,
+        .stream = device->streams[worker->index],
+    };
+    binade_status status = stage_in(&service);
+    if (status == BINADE_OK)
+        status = run_model(&service);
+    if (status == BINADE_OK)
+        status = stage_out(&service);
+    status = first_failure(status, let_go(&service));
+    if (status == BINADE_OK)
+        status =
+            BINADEI_CALL(device->driver, cuEventSynchronize, (worker->arrival));
+    if (status == BINADE_OK)
+        check(&service);
+    status = first_failure(
+        status, server_staging_end(worker->server->staging, service.arrived,
+                                   worker->index, status == BINADE_OK));
+    worker->counts.requests += status == BINADE_OK;
+    return status;
+}

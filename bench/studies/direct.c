@@ -1,0 +1,200 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The pair in a loop of its own: what bench shows of it without what bench
+ * itself costs, which calls every subject through a pointer. --help says what
+ * is printed.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <binade/binade.h>
+
+#include "bench/base/clock.h"
+#include "bench/base/device.h"
+
+#define MIMALLOC "libmimalloc.so.2"
+#define REPEATS 9
+#define PAIRS 200000
+
+static const char help[] =
+    "usage: direct [--size=BYTES] [--driver=D]\n"
+    "  --size=BYTES  of the block (default 65536)\n"
+    "  --driver=D    auto, cuda, standin or a path with a / in it (default:\n"
+    "                what BINADE_DRIVER says)\n"
+    "\n"
+    "Prints, as JSON Lines, what an allocation and a free of the same block\n"
+    "take in a loop that does nothing else, on one pinned thread: the\n"
+    "median, the least and the most of 9 repetitions of 200000 pairs, in\n"
+    "ns. Subjects: binade, binade_sized, malloc and, where there is\n" MIMALLOC
+    ", mimalloc.\n"
+    "\n"
+    "exit status: 0 all well; 1 something failed; 2 bad argument\n";
+
+static struct {
+    binade_pool *pool;
+    binade_stream stream;
+    size_t size_bytes;
+    void *(*alloc)(size_t); /* of mimalloc */
+    void (*free)(void *);
+} bench;
+
+/* One function a subject, so that the compiler sees the calls in the loop. */
+static bool loop_binade(void)
+{
+    binade_devptr address;
+    for (unsigned i = 0; i < PAIRS; i++)
+        if (binade_alloc(bench.pool, bench.size_bytes, bench.stream,
+                         &address) != BINADE_OK ||
+            binade_free(bench.pool, address, bench.stream) != BINADE_OK)
+            return false;
+    return true;
+}
+
+static bool loop_sized(void)
+{
+    binade_devptr address;
+    for (unsigned i = 0; i < PAIRS; i++)
+        if (binade_alloc(bench.pool, bench.size_bytes, bench.stream,
+                         &address) != BINADE_OK ||
+            binade_free_sized(bench.pool, address, bench.size_bytes,
+                              bench.stream) != BINADE_OK)
+            return false;
+    return true;
+}
+
+/* The address goes where the compiler cannot follow, or it would leave the pair
+ * out. */
+static bool loop_malloc(void)
+{
+    void *volatile block;
+    for (unsigned i = 0; i < PAIRS; i++) {
+        block = malloc(bench.size_bytes);
+        if (!block)
+            return false;
+        free(block);
+    }
+    return true;
+}
+
+static bool loop_mimalloc(void)
+{
+    for (unsigned i = 0; i < PAIRS; i++) {
+        void *block = bench.alloc(bench.size_bytes);
+        if (!block)
+            return false;
+        bench.free(block);
+    }
+    return true;
+}
+
+static int compare(const void *left, const void *right)
+{
+    double a = *(const double *)left;
+    double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static bool measure(const char *subject, bool (*loop)(void))
+{
+    double ns[REPEATS];
+    if (!loop()) /* warms up */
+        return false;
+    for (unsigned i = 0; i < REPEATS; i++) {
+        uint64_t begun_ns = clock_now_ns();
+        if (!loop())
+            return false;
+        ns[i] = (double)(clock_now_ns() - begun_ns) / PAIRS;
+    }
+    qsort(ns, REPEATS, sizeof(ns[0]), compare);
+    return printf("{\"workload\":\"direct_pair\",\"subject\":\"%s\","
+                  "\"size_bytes\":%zu,\"ns_per_op_median\":%.2f,"
+                  "\"ns_per_op_least\":%.2f,\"ns_per_op_most\":%.2f}\n",
+                  subject, bench.size_bytes, ns[REPEATS / 2], ns[0],
+                  ns[REPEATS - 1]) > 0;
+}
+
+static bool find_mimalloc(void)
+{
+    void *library = dlopen(MIMALLOC, RTLD_NOW);
+    void *found_alloc = library ? dlsym(library, "mi_malloc") : NULL;
+    void *found_free = library ? dlsym(library, "mi_free") : NULL;
+    /* ISO C has no conversion between the two kinds of pointers. */
+    memcpy(&bench.alloc, &found_alloc, sizeof(found_alloc));
+    memcpy(&bench.free, &found_free, sizeof(found_free));
+    return found_alloc && found_free;
+}
+
+static bool measure_all(void)
+{
+    return measure("binade", loop_binade) &&
+           measure("binade_sized", loop_sized) &&
+           measure("malloc", loop_malloc) &&
+           (!find_mimalloc() || measure("mimalloc", loop_mimalloc));
+}
+
+static void pin(void)
+{
+    cpu_set_t set;
+    int processor = sched_getcpu();
+    CPU_ZERO(&set);
+    if (processor >= 0)
+        CPU_SET((size_t)processor, &set);
+    /* Not pinned, the numbers only spread more. */
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+static int run(void)
+{
+    const char *why = bench_device_start(1);
+    if (why) {
+        (void)fprintf(stderr, "direct: %s\n", why);
+        return 1;
+    }
+    pin();
+    bench.stream = bench_device_streams[0];
+    bool is_well = bench_device_attach(0) &&
+                   binade_pool_create(NULL, &bench.pool) == BINADE_OK &&
+                   measure_all();
+    if (!is_well)
+        (void)fprintf(stderr, "direct: %s\n", binade_last_error_message());
+    (void)binade_pool_destroy(bench.pool, NULL);
+    bench_device_stop();
+    return is_well ? 0 : 1;
+}
+
+static bool parse(int argc, char **argv, const char **out_driver)
+{
+    bench.size_bytes = 65536;
+    for (int i = 1; i < argc; i++) {
+        char *end = NULL;
+        if (strncmp(argv[i], "--driver=", 9) == 0 && argv[i][9])
+            *out_driver = argv[i] + 9;
+        else if (strncmp(argv[i], "--size=", 7) == 0)
+            bench.size_bytes = strtoull(argv[i] + 7, &end, 10);
+        else
+            return false;
+        if (end && (*end || bench.size_bytes == 0))
+            return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    const char *driver = NULL;
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        return fputs(help, stdout) < 0;
+    if (!parse(argc, argv, &driver)) {
+        (void)fprintf(stderr, "direct: bad argument; --help says what is\n");
+        return 2;
+    }
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
+    if (driver && setenv("BINADE_DRIVER", driver, 1) != 0)
+        return 1;
+    return run();
+}

@@ -1,0 +1,181 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * How much of a limit can be live in blocks of one size: a new subject with a
+ * limit is filled until it is out of memory. --help says what is printed.
+ *
+ * It does not show what a program reaches whose blocks differ in size, or are
+ * freed in between.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "bench/base/random.h"
+#include "bench/studies/study.h"
+
+#define KIB UINT64_C(1024)
+#define MIB (KIB * KIB)
+#define GRAIN_BYTES UINT64_C(512)
+#define RANDOM_MAX 100000U
+#define SIZES_MAX 256U
+/* A random size fits three times at least. */
+#define RANDOM_PART 3
+
+static const char help[] =
+    "usage: fill [OPTION]...\n"
+    "  --subject=S[,S]  which allocators, as `replay --list` names them\n"
+    "                   (default: all)\n"
+    "  --limit=BYTES    memory that a subject may have of its driver, 2 MiB "
+    "to\n"
+    "                   1 TiB (default 1 GiB)\n"
+    "  --size=B[,B]     block sizes, 1 to 1 TiB, 256 at most (default: 33 "
+    "from\n"
+    "                   512 B to 300 MiB, around what allocators round to)\n"
+    "  --random=N       also N sizes, 512 B to a third of the limit, equally\n"
+    "                   likely on a logarithmic scale, 0 to 100000 (default "
+    "0)\n"
+    "  --seed=N         of these (default 1)\n"
+    "  --driver=D       auto, cuda, standin or a path with a / in it "
+    "(default:\n"
+    "                   what BINADE_DRIVER says)\n"
+    "  --json=FILE      write there instead of to standard output\n"
+    "  --commit=ID      of what is measured (default: what git says)\n"
+    "\n"
+    "Prints a JSON object for each subject and size: how many blocks there "
+    "were\n"
+    "when an allocation failed, and which part that is of what would fit if\n"
+    "nothing were lost, where a block is its size rounded up to 512 B.\n"
+    "bench/tables/replay_table.py makes a table of them, \"fill\".\n"
+    "\n"
+    "exit status: 0 all well; 1 a subject could not be filled; 2 bad "
+    "argument\n";
+
+static const uint64_t default_sizes[] = {
+    512,       5 * KIB,       9 * KIB,       17 * KIB,    20 * KIB,
+    24 * KIB,  33 * KIB,      36 * KIB,      66 * KIB,    100 * KIB,
+    130 * KIB, 200 * KIB,     257 * KIB,     300 * KIB,   420 * KIB,
+    520 * KIB, 600 * KIB,     700 * KIB,     900 * KIB,   MIB,
+    MIB + 1,   MIB * 11 / 10, 2 * MIB,       2 * MIB + 1, MIB * 21 / 10,
+    3 * MIB,   MIB * 41 / 10, MIB * 61 / 10, 8 * MIB,     MIB * 101 / 10,
+    33 * MIB,  100 * MIB,     300 * MIB,
+};
+
+#define DEFAULT_COUNT (sizeof(default_sizes) / sizeof(default_sizes[0]))
+
+static struct {
+    uint64_t limit_bytes;
+    uint64_t sizes[SIZES_MAX];
+    uint32_t size_count;
+    uint64_t random_count;
+} fill = {.limit_bytes = KIB * MIB};
+
+static bool parse_sizes(const char *list)
+{
+    char item[24];
+    do {
+        size_t length = 0;
+        while (*list && *list != ',' && length < sizeof(item) - 1)
+            item[length++] = *list++;
+        item[length] = '\0';
+        if ((*list && *list != ',') || fill.size_count == SIZES_MAX ||
+            !study_parse_number(item, 1, MIB * MIB,
+                                &fill.sizes[fill.size_count++]))
+            return false;
+    } while (*list++);
+    return true;
+}
+
+static uint64_t rounded(uint64_t size_bytes)
+{
+    return (size_bytes + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+}
+
+/* How many blocks there were; all are freed. */
+static uint64_t count_blocks(const struct subject *subject, uint64_t size_bytes,
+                             uint64_t *blocks, uint64_t room)
+{
+    uint64_t count = 0;
+    while (count < room && (blocks[count] = subject->alloc(0, size_bytes, 0)))
+        count++;
+    for (uint64_t i = 0; i < count; i++)
+        subject->free(0, blocks[i], size_bytes, SUBJECT_STREAM_DONE);
+    return count;
+}
+
+static const char *fill_one(const struct subject *subject, uint64_t size_bytes,
+                            uint64_t *out_count)
+{
+    const struct subject_setup setup = {
+        .thread_count = 1, .stream_count = 1, .limit_bytes = fill.limit_bytes};
+    /* One more than fits if it took no more than it was asked for. */
+    uint64_t room = fill.limit_bytes / size_bytes + 1;
+    const char *why = study_start_subject(subject, &setup);
+    if (why)
+        return why;
+    uint64_t *blocks = calloc(room, sizeof(*blocks));
+    if (!blocks)
+        why = "there is no host memory";
+    else if (subject->attach && !subject->attach(0))
+        why = "a thread cannot use it";
+    else
+        *out_count = count_blocks(subject, size_bytes, blocks, room);
+    free(blocks);
+    subject->stop();
+    return why;
+}
+
+static bool print_one(struct study *study, const struct subject *subject,
+                      const struct lag_plan *lag, uint64_t size_bytes,
+                      bool is_random)
+{
+    uint64_t count;
+    const char *why = fill_one(subject, size_bytes, &count);
+    if (why)
+        return study_refuse(study, "fill", subject, lag, why);
+    uint64_t most = fill.limit_bytes / rounded(size_bytes);
+    study_begin_row(study, "fill", lag);
+    study_number(study, "limit_bytes", fill.limit_bytes);
+    study_number(study, "size_bytes", size_bytes);
+    (void)fprintf(study->rows, ",\"is_random\":%s",
+                  is_random ? "true" : "false");
+    study_number(study, "blocks", count);
+    study_number(study, "most_blocks", most);
+    study_end_row(study, subject);
+    return true;
+}
+
+static bool run(struct study *study, const struct subject *subject,
+                const struct lag_plan *lag)
+{
+    uint64_t random = random_start(study->seed, 0);
+    double range = (double)(fill.limit_bytes / RANDOM_PART) / GRAIN_BYTES;
+    const uint64_t *sizes = fill.size_count ? fill.sizes : default_sizes;
+    size_t count = fill.size_count ? fill.size_count : DEFAULT_COUNT;
+    for (size_t i = 0; i < count; i++)
+        if (!print_one(study, subject, lag, sizes[i], false))
+            return false;
+    for (uint64_t i = 0; i < fill.random_count; i++) {
+        double size_bytes =
+            (double)GRAIN_BYTES * pow(range, random_unit(&random));
+        if (!print_one(study, subject, lag, (uint64_t)size_bytes, true))
+            return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct study_option options[] = {
+        {"limit", 2 * MIB, MIB * MIB, .number = &fill.limit_bytes},
+        {"size", .parse = parse_sizes,
+         .accepted = "1 to 1099511627776, 256 of them at most"},
+        {"random", 0, RANDOM_MAX, .number = &fill.random_count},
+        {.name = NULL},
+    };
+    struct study study = {.program = "fill",
+                          .help = help,
+                          .options = options,
+                          .run = run,
+                          .seed = 1};
+    return study_main(&study, argc, argv);
+}

@@ -1,0 +1,249 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Binade's pool, as a program would use it, over the driver's memory.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <binade/binade.h>
+
+#include "bench/base/device.h"
+#include "bench/subjects/pool.h"
+#include "bench/subjects/segments.h"
+#include "bench/subjects/subject.h"
+#include "pool/core/body.h"
+
+static binade_pool *pool;
+static bool has_tenant; /* set before the pool is made */
+static binade_tenant tenant;
+static char reason[1024];
+
+static binade_status make_pool(const binade_pool_options *options)
+{
+    binade_status status = binade_pool_create(options, &pool);
+    return status == BINADE_OK && has_tenant
+               ? binade_tenant_create(pool, "bench", 0, &tenant)
+               : status;
+}
+
+static const char *start_with(binade_pool_options *options,
+                              const struct subject_setup *setup)
+{
+    const char *why = subject_streams_start(setup);
+    if (why)
+        return why;
+    options->limit_bytes = setup->limit_bytes;
+    if (make_pool(options) == BINADE_OK)
+        return NULL;
+    (void)snprintf(reason, sizeof(reason), "%s", binade_last_error_message());
+    bench_device_stop();
+    return reason;
+}
+
+static const char *start(const struct subject_setup *setup)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    return start_with(&options, setup);
+}
+
+static const char *start_nocache(const struct subject_setup *setup)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.thread_cache_bytes = 0;
+    return start_with(&options, setup);
+}
+
+static const char *start_history(const struct subject_setup *setup)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.history_entries = 4096;
+    return start_with(&options, setup);
+}
+
+static const char *start_tenant(const struct subject_setup *setup)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    has_tenant = true;
+    return start_with(&options, setup);
+}
+
+static uint64_t alloc(uint32_t thread, size_t size_bytes, uint32_t stream)
+{
+    (void)thread;
+    binade_devptr address;
+    return binade_alloc(pool, size_bytes, bench_device_streams[stream],
+                        &address) == BINADE_OK
+               ? address
+               : 0;
+}
+
+static uint64_t alloc_tenant(uint32_t thread, size_t size_bytes,
+                             uint32_t stream)
+{
+    (void)thread;
+    binade_devptr address;
+    return binade_tenant_alloc(tenant, size_bytes, bench_device_streams[stream],
+                               &address) == BINADE_OK
+               ? address
+               : 0;
+}
+
+/* That a block is refused is a bug of the pool's, and no number of such a run
+ * is worth having. */
+static void refuse(binade_status status)
+{
+    (void)fprintf(stderr, "bench: a free returned %s: %s\n",
+                  binade_status_name(status), binade_last_error_message());
+    abort();
+}
+
+static void free_block(uint32_t thread, uint64_t address, size_t size_bytes,
+                       uint32_t stream)
+{
+    (void)thread;
+    (void)size_bytes;
+    binade_status status =
+        binade_free(pool, address, bench_device_streams[stream]);
+    if (status != BINADE_OK)
+        refuse(status);
+}
+
+static void free_sized(uint32_t thread, uint64_t address, size_t size_bytes,
+                       uint32_t stream)
+{
+    (void)thread;
+    binade_status status = binade_free_sized(pool, address, size_bytes,
+                                             bench_device_streams[stream]);
+    if (status != BINADE_OK)
+        refuse(status);
+}
+
+/* Of a trace, which may name no stream. */
+static void free_traced(uint32_t thread, uint64_t address, size_t size_bytes,
+                        uint32_t stream)
+{
+    if (stream < SUBJECT_STREAM_DONE) {
+        free_block(thread, address, size_bytes, stream);
+        return;
+    }
+    binade_status status = binade_free(
+        pool, address,
+        stream == SUBJECT_STREAM_ANY ? BINADE_STREAM_ANY : BINADE_STREAM_DONE);
+    if (status != BINADE_OK)
+        refuse(status);
+}
+
+static void count(uint64_t *out_hits, uint64_t *out_misses)
+{
+    binade_stats stats = {.struct_size = sizeof(stats)};
+    *out_hits = 0;
+    *out_misses = 0;
+    if (binade_pool_stats(pool, &stats) != BINADE_OK)
+        return;
+    *out_hits = stats.cache_hits;
+    *out_misses = stats.cache_misses;
+}
+
+/* The statistics count what is free, word by word. */
+static uint64_t reserved_bytes(void)
+{
+    return binadei_segments_reserved_bytes(pool->body->segments);
+}
+
+static void measure(struct subject_memory *out)
+{
+    binade_stats stats = {.struct_size = sizeof(stats)};
+    if (binade_pool_stats(pool, &stats) != BINADE_OK)
+        abort();
+    *out = (struct subject_memory){
+        .handed_bytes = stats.allocated_bytes_current,
+        .cached_bytes = stats.cached_bytes,
+        .retiring_bytes = stats.retiring_bytes,
+        .reserved_bytes = stats.reserved_bytes_current,
+        .driver_calls = stats.segment_allocated + stats.segment_freed,
+    };
+}
+
+static void each_segment(void (*take)(void *context, uint64_t address,
+                                      uint64_t size_bytes),
+                         void *context)
+{
+    binade_heap_snapshot *snapshot;
+    size_t count;
+    if (binade_heap_snapshot_create(pool, &snapshot) != BINADE_OK)
+        abort();
+    const binade_heap_segment *segments =
+        binade_heap_snapshot_segments(snapshot, &count);
+    for (size_t i = 0; i < count; i++)
+        take(context, segments[i].address, segments[i].size_bytes);
+    binade_heap_snapshot_destroy(snapshot);
+}
+
+static void stop(void)
+{
+    (void)binade_pool_destroy(pool, NULL);
+    bench_device_stop();
+}
+
+/* What workloads run on: the calls alone. */
+#define WORKLOAD(suffix, title, what, start_fn, alloc_fn, free_fn)             \
+    const struct subject subject_workload_##suffix = {                         \
+        .name = title,                                                         \
+        .description = what,                                                   \
+        .has_streams = true,                                                   \
+        .needs_driver = true,                                                  \
+        .start = start_fn,                                                     \
+        .alloc = alloc_fn,                                                     \
+        .free = free_fn,                                                       \
+        .count = count,                                                        \
+        .stop = stop,                                                          \
+    }
+
+WORKLOAD(binade, "binade", "Binade: binade_alloc() and binade_free()", start,
+         alloc, free_block);
+WORKLOAD(binade_sized, "binade_sized",
+         "Binade: binade_alloc() and binade_free_sized()", start, alloc,
+         free_sized);
+WORKLOAD(binade_nocache, "binade_nocache",
+         "Binade without caches: thread_cache_bytes is 0", start_nocache, alloc,
+         free_block);
+WORKLOAD(binade_history, "binade+history",
+         "Binade with a history of 4096 operations a thread", start_history,
+         alloc, free_block);
+WORKLOAD(binade_tenant, "binade+tenant",
+         "Binade with all blocks a tenant's, without a budget", start_tenant,
+         alloc_tenant, free_block);
+
+/* What traces are replayed on. */
+#define REPLAYED(suffix, title, what, start_fn)                                \
+    const struct subject subject_##suffix = {                                  \
+        .name = title,                                                         \
+        .description = what,                                                   \
+        .needs_driver = true,                                                  \
+        .has_limit = true,                                                     \
+        .start = start_fn,                                                     \
+        .attach = bench_device_attach,                                         \
+        .alloc = alloc,                                                        \
+        .free = free_traced,                                                   \
+        .reserved_bytes = reserved_bytes,                                      \
+        .measure = measure,                                                    \
+        .each_segment = each_segment,                                          \
+        .stop = stop,                                                          \
+    }
+
+REPLAYED(binade, "binade", "Binade's pool with its default options", start);
+REPLAYED(binade_nocache, "binade-nocache", "the same without thread caches",
+         start_nocache);
+
+binade_pool *subject_binade_pool(void)
+{
+    return pool;
+}
+
+bool subject_is_binade(const char *name)
+{
+    return strcmp(name, subject_binade.name) == 0 ||
+           strcmp(name, subject_binade_nocache.name) == 0;
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In C++ because the algorithm that it stands for is made of the standard
+// library's ordered sets, and what they cost is a part of what is compared.
+#include "bench/subjects/models/best_fit.h"
+
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+namespace
+{
+
+constexpr uint64_t kMiB = UINT64_C(1) << 20;
+constexpr uint64_t kBlockBytesMin = 512;
+constexpr uint64_t kSmallBytesMax = kMiB;
+constexpr uint64_t kSmallSegmentBytes = 2 * kMiB;
+constexpr uint64_t kLargeSegmentBytes = 20 * kMiB;
+constexpr uint64_t kOwnSegmentBytesMin = 10 * kMiB;
+constexpr uint64_t kSegmentStepBytes = 2 * kMiB;
+// So that no rounding overflows; nobody has as much.
+constexpr uint64_t kSizeBytesMax = UINT64_C(1) << 60;
+
+struct Block {
+    uint32_t stream;
+    bool is_small;
+    bool is_allocated;
+    uint64_t size_bytes;
+    uint64_t address;
+    Block *before; // neighbours of the same segment
+    Block *after;
+};
+
+struct ByFit {
+    bool operator()(const Block *a, const Block *b) const
+    {
+        return std::tie(a->stream, a->size_bytes, a->address) <
+               std::tie(b->stream, b->size_bytes, b->address);
+    }
+};
+
+using FreeBlocks = std::set<Block *, ByFit>;
+
+uint64_t RoundUp(uint64_t bytes, uint64_t step)
+{
+    return (bytes + step - 1) / step * step;
+}
+
+// What is asked for as nothing is a block all the same.
+uint64_t BlockBytes(uint64_t size_bytes)
+{
+    return size_bytes ? RoundUp(size_bytes, kBlockBytesMin) : kBlockBytesMin;
+}
+
+uint64_t SegmentBytes(uint64_t rounded_bytes)
+{
+    if (rounded_bytes <= kSmallBytesMax)
+        return kSmallSegmentBytes;
+    if (rounded_bytes < kOwnSegmentBytesMin)
+        return kLargeSegmentBytes;
+    return RoundUp(rounded_bytes, kSegmentStepBytes);
+}
+
+} // namespace
+
+struct best_fit {
+    explicit best_fit(const best_fit_source &from) : source(from) {}
+
+    std::mutex mutex;
+    best_fit_source source;
+    FreeBlocks small;
+    FreeBlocks large;
+    std::unordered_map<uint64_t, Block *> allocated;
+    std::map<uint64_t, uint64_t> segments; // bytes by address
+    uint64_t handed_bytes = 0;
+
+    FreeBlocks &FreeOf(const Block *block)
+    {
+        return block->is_small ? small : large;
+    }
+
+    Block *TakeFree(const Block &wish)
+    {
+        FreeBlocks &blocks = FreeOf(&wish);
+        // The lowest address of all is 0: of equal ones the first.
+        auto found = blocks.lower_bound(const_cast<Block *>(&wish));
+        if (found == blocks.end() || (*found)->stream != wish.stream)
+            return nullptr;
+        Block *block = *found;
+        blocks.erase(found);
+        return block;
+    }
+
+    Block *Grow(const Block &wish)
+    {
+        const uint64_t bytes = SegmentBytes(wish.size_bytes);
+        const uint64_t address = source.take(bytes);
+        if (address == 0)
+            return nullptr;
+        segments.emplace(address, bytes);
+        return new Block{wish.stream, wish.is_small, false,  bytes,
+                         address,     nullptr,       nullptr};
+    }
+
+    void ReleaseFree(FreeBlocks &blocks)
+    {
+        for (auto at = blocks.begin(); at != blocks.end();) {
+            Block *block = *at;
+            if (block->before || block->after) {
+                ++at;
+                continue;
+            }
+            at = blocks.erase(at);
+            segments.erase(block->address);
+            source.give(block->address, block->size_bytes);
+            delete block;
+        }
+    }
+
+    Block *GrowAnyhow(const Block &wish)
+    {
+        Block *block = Grow(wish);
+        if (block)
+            return block;
+        ReleaseFree(large);
+        ReleaseFree(small);
+        return Grow(wish);
+    }
+
+    static bool ShouldSplit(const Block *block, uint64_t size_bytes)
+    {
+        const uint64_t rest = block->size_bytes - size_bytes;
+        return block->is_small ? rest >= kBlockBytesMin : rest > kSmallBytesMax;
+    }
+
+    void SplitOff(Block *block, uint64_t size_bytes)
+    {
+        Block *rest = new Block{block->stream,
+                                block->is_small,
+                                false,
+                                block->size_bytes - size_bytes,
+                                block->address + size_bytes,
+                                block,
+                                block->after};
+        if (rest->after)
+            rest->after->before = rest;
+        block->after = rest;
+        block->size_bytes = size_bytes;
+        FreeOf(rest).insert(rest);
+    }
+
+    // `into` and `gone` are neighbours; `gone` is free, and in its set.
+    void Merge(Block *into, Block *gone)
+    {
+        FreeOf(gone).erase(gone);
+        if (gone == into->before) {
+            into->address = gone->address;
+            into->before = gone->before;
+            if (into->before)
+                into->before->after = into;
+        } else {
+            into->after = gone->after;
+            if (into->after)
+                into->after->before = into;
+        }
+        into->size_bytes += gone->size_bytes;
+        delete gone;
+    }
+
+    uint64_t Alloc(uint64_t size_bytes, uint32_t stream)
+    {
+        if (size_bytes > kSizeBytesMax)
+            return 0;
+        const uint64_t rounded = BlockBytes(size_bytes);
+        const Block wish = {
+            stream, rounded <= kSmallBytesMax, false, rounded, 0, nullptr,
+            nullptr};
+        Block *block = TakeFree(wish);
+        if (!block)
+            block = GrowAnyhow(wish);
+        if (!block)
+            return 0;
+        if (ShouldSplit(block, rounded))
+            SplitOff(block, rounded);
+        block->is_allocated = true;
+        allocated.emplace(block->address, block);
+        handed_bytes += block->size_bytes;
+        return block->address;
+    }
+
+    void Free(uint64_t address)
+    {
+        const auto found = allocated.find(address);
+        if (found == allocated.end())
+            std::abort();
+        Block *block = found->second;
+        allocated.erase(found);
+        handed_bytes -= block->size_bytes;
+        block->is_allocated = false;
+        if (block->before && !block->before->is_allocated)
+            Merge(block, block->before);
+        if (block->after && !block->after->is_allocated)
+            Merge(block, block->after);
+        FreeOf(block).insert(block);
+    }
+
+    ~best_fit()
+    {
+        for (const FreeBlocks *blocks : {&small, &large})
+            for (Block *block : *blocks)
+                delete block;
+        for (const auto &one : allocated)
+            delete one.second;
+        for (const auto &[address, bytes] : segments)
+            source.give(address, bytes);
+    }
+};
+
+best_fit *best_fit_create(const best_fit_source *source)
+{
+    return new (std::nothrow) best_fit(*source);
+}
+
+void best_fit_destroy(best_fit *allocator)
+{
+    delete allocator;
+}
+
+uint64_t best_fit_alloc(best_fit *allocator, uint64_t size_bytes,
+                        uint32_t stream)
+{
+    const std::lock_guard<std::mutex> lock(allocator->mutex);
+    return allocator->Alloc(size_bytes, stream);
+}
+
+void best_fit_free(best_fit *allocator, uint64_t address)
+{
+    const std::lock_guard<std::mutex> lock(allocator->mutex);
+    allocator->Free(address);
+}
+
+uint64_t best_fit_handed_bytes(best_fit *allocator)
+{
+    const std::lock_guard<std::mutex> lock(allocator->mutex);
+    return allocator->handed_bytes;
+}
+
+void best_fit_each_segment(best_fit *allocator,
+                           void (*take)(void *context, uint64_t address,
+                                        uint64_t size_bytes),
+                           void *context)
+{
+    const std::lock_guard<std::mutex> lock(allocator->mutex);
+    for (const auto &[address, bytes] : allocator->segments)
+        take(context, address, bytes);
+}

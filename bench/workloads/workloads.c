@@ -1,0 +1,18 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <string.h>
+
+#include "bench/workloads/workload.h"
+
+#define ENTRY(name) &workload_##name,
+
+const struct workload *const workloads[] = {WORKLOADS(ENTRY) NULL};
+
+const struct workload *workload_named(const char *name)
+{
+    for (size_t i = 0; workloads[i]; i++)
+        if (strcmp(workloads[i]->name, name) == 0)
+            return workloads[i];
+    return NULL;
+}
