@@ -87,7 +87,6 @@ int main(void)
         return 1;
     printf("%u of %d cached blocks were evicted\n", ENTRIES - weights.count,
            ENTRIES);
-
     /* Nothing can serve this, so the program goes on without it. */
     if (binade_alloc(pool, 48 * MIB, BINADE_STREAM_ANY, &more) !=
             BINADE_E_NO_DEVICE_MEMORY ||
