@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the tables of a page again, of the raw rows that they are of.
+"""Makes the tables of pages again, of the raw rows that they are of.
 
-    results.py [--check] [PAGE]
+    results.py [--check] [PAGE...]
 
-PAGE is docs/results.md of this checkout where none is named. A table stands
-between two lines of it,
+Without a PAGE, all of docs that have such tables. A table stands between two
+lines of its page,
 
     <!-- made: NAME [--OPTION=VALUE]... FILE... -->
     <!-- end -->
 
 of which the first says how it is made: NAME is a table of results_blocks.py,
 and a FILE is named from the checkout's root. With --check nothing is written:
-it fails, and shows the difference, where the page is not what would be made.
+it fails, and shows the difference, where a page is not what would be made.
 """
 
 import difflib
 import os
+import pathlib
 import shlex
 import sys
 
@@ -23,7 +24,7 @@ import table_maker
 from results_blocks import MAKERS
 from table_text import BadInput
 
-PAGE = "docs/results.md"
+FOLDER = "docs"
 BEGIN, CLOSE, END = "<!-- made: ", " -->", "<!-- end -->"
 
 
@@ -102,20 +103,31 @@ def remake(path, is_check):
     return 0
 
 
-def main(arguments):
-    is_check = "--check" in arguments
-    pages = [word for word in arguments if word != "--check"]
-    if len(pages) > 1 or any(page.startswith("-") for page in pages):
-        print("usage: results.py [--check] [PAGE]", file=sys.stderr)
-        return 2
-    # Bazel runs programs in a folder of its own.
-    os.chdir(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
-    page = pages[0] if pages else PAGE
+def pages_of_docs():
+    """Those that have tables to be made."""
+    return [str(page) for page in sorted(pathlib.Path(FOLDER).rglob("*.md"))
+            if any(line.startswith(BEGIN) for line in read_page(page))]
+
+
+def checked_remake(page, is_check):
+    """Exit status; says what is wrong with the page."""
     try:
         return remake(page, is_check)
     except BadInput as error:
         print(f"results: {page}: {error}", file=sys.stderr)
         return 1
+
+
+def main(arguments):
+    is_check = "--check" in arguments
+    pages = [word for word in arguments if word != "--check"]
+    if any(page.startswith("-") for page in pages):
+        print("usage: results.py [--check] [PAGE...]", file=sys.stderr)
+        return 2
+    # Bazel runs programs in a folder of its own.
+    os.chdir(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
+    return max(checked_remake(page, is_check)
+               for page in pages or pages_of_docs())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables that blocks of docs/results.md may ask for, by name. Each has the
+"""The tables that blocks of the pages of results may ask for, by name. Each has the
 line about its circumstances above it."""
 
 import circumstances

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/results.md are those that its raw rows make; what is not
-so, or cannot be made, is found."""
+"""The tables of the pages of results are those that their raw rows make; what is
+not so, or cannot be made, is found."""
 
 import contextlib
 import io
 import os
+import re
 import tempfile
 import unittest
 
 import results
 
-PAGE = "docs/results.md"
+IPC_PAGE = "docs/results/ipc.md"
+HOST_PAGE = "docs/results/host.md"
 # Of one call, which is enough to see that it is made.
 ROWS = ('{"call": "export", "median_ns": 10, "least_ns": 9, "most_ns": 11, '
         '"batches": 3, "standin": false}\n')
@@ -54,14 +56,17 @@ class Scratch(unittest.TestCase):
                           "<!-- end -->", "after", ""])
 
 
-class RealPage(Scratch):
-    def test_is_as_it_is_made(self):
+class RealPages(Scratch):
+    def test_are_as_they_are_made(self):
         code, output, errors = run("--check")
         self.assertEqual((code, errors), (0, ""), output)
-        self.assertRegex(output, r"results.md: (1[5-9]|[2-9][0-9]) tables, ")
+        counts = [int(count) for count in
+                  re.findall(r"\.md: ([0-9]+) tables, ", output)]
+        self.assertEqual(len(counts), 9)
+        self.assertGreaterEqual(sum(counts), 15)
 
     def test_a_figure_changed_by_hand_is_caught(self):
-        text = text_of(PAGE)
+        text = text_of(IPC_PAGE)
         self.assertEqual(text.count("| export | ≤ 200 | 112 ("), 1)
         self.write(self.page, text.replace("≤ 200 | 112 (", "≤ 200 | 111 ("))
         code, output, errors = run("--check", self.page)
@@ -71,19 +76,26 @@ class RealPage(Scratch):
         self.assertIn("is not as it is made", errors)
 
     def test_a_line_about_the_host_changed_by_hand_is_caught(self):
-        text = text_of(PAGE)
+        text = text_of(HOST_PAGE)
         self.assertIn("; commit 68de1d9; 5 processes", text)
         self.write(self.page, text.replace("; commit 68de1d9; 5 processes",
                                            "; commit 68de1d8; 5 processes"))
         self.assertEqual(run("--check", self.page)[0], 1)
 
+    def test_one_wrong_page_of_several_is_caught(self):
+        self.write(self.page, text_of(IPC_PAGE).replace("112 (", "111 ("))
+        self.assertEqual(run("--check", self.page, IPC_PAGE)[0], 1)
+        self.assertEqual(run("--check", HOST_PAGE, IPC_PAGE)[0], 0)
+
     def test_each_table_says_where_when_and_what_was_measured(self):
-        lines = text_of(PAGE).splitlines()
-        for number, line in enumerate(lines):
-            if line.startswith(results.BEGIN):
-                self.assertRegex(
-                    lines[number + 1], r"^\*.+; driver .+; 2026-[-0-9 and]+; "
-                    r"commit [0-9a-f, ]+; [-–0-9]+ process(es)? each\*$")
+        for page in results.pages_of_docs():
+            lines = text_of(page).splitlines()
+            for number, line in enumerate(lines):
+                if line.startswith(results.BEGIN):
+                    self.assertRegex(
+                        lines[number + 1],
+                        r"^\*.+; driver .+; 2026-[-0-9 and]+; commit "
+                        r"[0-9a-f, ]+; [-–0-9]+ process(es)? each\*$")
 
 
 class Blocks(Scratch):

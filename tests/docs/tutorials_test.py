@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each tutorial does what it says, on the stand-in driver. Pages that do not
-are found out."""
+"""The quick start and each tutorial do what they say, on the stand-in driver.
+Pages that do not are found out."""
 
 import os
 import pathlib
@@ -54,12 +54,13 @@ def do(tmp_path):
 
 
 @pytest.mark.parametrize("name, files, commands", [
-    ("server", 4, 5),
-    ("staging", 4, 4),
-    ("python", 6, 9),
+    ("quickstart", 2, 5),
+    ("tutorial-server", 4, 5),
+    ("tutorial-staging", 4, 4),
+    ("tutorial-python", 6, 9),
 ])
 def test_a_tutorial_does_what_it_says(do, name, files, commands):
-    page = (ROOT / "docs" / f"tutorial-{name}.md").read_text()
+    page = (ROOT / "docs" / f"{name}.md").read_text()
     assert do(page) == (files, commands)
 
 
