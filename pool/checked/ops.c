@@ -38,9 +38,10 @@ static binade_status alloc_private(struct binadei_call *call,
 }
 
 /* Frees of checked pools are noted without the size of their blocks. */
-static binade_status free_block(struct binadei_call *call,
-                                binade_devptr address, size_t size_bytes,
-                                uint64_t *out_bytes)
+static binade_status
+free_block(struct binadei_call *call, binade_devptr address, size_t size_bytes,
+           /* NOLINTNEXTLINE(readability-non-const-parameter): the table's. */
+           uint64_t *out_bytes)
 {
     (void)out_bytes;
     return binadei_checked_free(call, address, size_bytes, NULL);

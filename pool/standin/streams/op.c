@@ -1,13 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Life of an operation: made, started, ended, and what its end sets going.
+ * Life of an operation: started, ended, and what its end sets going.
  * Nothing here recurses: operations that may start are put in one queue, which
  * the outermost caller empties, so a chain may be as long as memory allows.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "pool/standin/entries/entry.h"
 #include "pool/standin/streams/engine_internal.h"
@@ -16,45 +14,6 @@ static struct op *settle_first, **settle_last = &settle_first;
 static bool is_settling;
 /* Threads that wait for ends: without any, an end need not wake all waiters. */
 static unsigned waiter_count;
-
-const struct work op_marker = {.node_type = CU_GRAPH_NODE_TYPE_EMPTY};
-
-void *engine_alloc(size_t size_bytes)
-{
-    void *memory = calloc(1, size_bytes);
-    if (!memory) {
-        (void)fprintf(stderr, "binade stand-in: out of host memory\n");
-        abort();
-    }
-    return memory;
-}
-
-uint64_t engine_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
-}
-
-struct op *op_make(struct engine *engine, const struct work *work)
-{
-    struct op *op = engine_alloc(sizeof(*op));
-    op->references = 2;  /* the caller's, and the engine's until it is done */
-    op->unmet_count = 1; /* op_start() */
-    op->engine = engine;
-    op->work = *work;
-    op->live_next = engine->live;
-    if (engine->live)
-        engine->live->live_previous = op;
-    engine->live = op;
-    return op;
-}
-
-void op_unref(struct op *op)
-{
-    if (op && --op->references == 0)
-        free(op);
-}
 
 bool op_is_done(const struct op *op)
 {
