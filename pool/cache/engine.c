@@ -69,8 +69,8 @@ static void fill(struct binadei_engine *engine,
     engine->streams.driver = options->driver;
     engine->streams.buddy = options->buddy;
     engine->streams.home = options->home;
-    engine->streams.hooks =
-        (struct binadei_stream_hooks){forget_uses, mark_guarded};
+    engine->streams.hooks = (struct binadei_stream_hooks){
+        forget_uses, binadei_epochs_close_before_guard, mark_guarded};
     engine->noted_pages = options->noted_pages;
     if (engine->noted_pages)
         engine->notes = binadei_notes_create(engine->noted_pages);

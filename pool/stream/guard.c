@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "pool/base/failure.h"
-#include "pool/stream/epoch.h"
+#include "pool/stream/streams.h"
 
 /* One for the process: guards begin and end, and pools come and go. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -62,7 +62,7 @@ static void close_epochs(void)
 {
     for (struct binadei_streams *streams = all_streams; streams;
          streams = streams->next_guarded)
-        binadei_epochs_close_before_guard(streams);
+        streams->hooks.close(streams);
 }
 
 void binadei_guard_begin(void)

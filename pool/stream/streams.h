@@ -145,6 +145,9 @@ struct binadei_streams;
 struct binadei_stream_hooks {
     /* ANY's memory was drained; the role of its slot is held. */
     void (*any_drained)(struct binadei_streams *streams);
+    /* Before the first capture guard of the process is held, and under the lock of
+     * guard.c: binadei_epochs_close_before_guard(). */
+    void (*close)(struct binadei_streams *streams);
     /* The first capture guard of the process begins, or the last has ended;
      * under the lock of guard.c. */
     void (*guarded)(struct binadei_streams *streams, bool is_held);
