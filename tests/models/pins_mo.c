@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The memory orders of a slot that is closed (pool/stream/slot.c, record.c,
+ * The memory orders of a slot that is closed (pool/stream/slot.c, event.c,
  * call.c), for a checker of C11's memory model. The stream is plain memory that
  * its destruction writes, and the final event is plain memory too, so that a
  * use of either that is not ordered is a data race. Two slow paths record on
