@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The buddy: which parts of the pool's offset space are free. Offsets only; no
- * pointer is dereferenced and CUDA is not known here. docs/buddy.md explains
- * the protocol; docs/invariants.md numbers what the verifier checks.
+ * pointer is dereferenced and CUDA is not known here. docs/internals/buddy.md
+ * explains the protocol; invariants.md beside it numbers what the verifier checks.
  *
  * All memory goes back through one function, binadei_buddy_give(), which is
  * also the undo of a claim that turned out too large: claim whole, give back

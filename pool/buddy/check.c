@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The verifier: the numbered invariants of docs/invariants.md, at rest. Every
- * operation of this file is relaxed: nobody else is at work.
+ * The verifier: the numbered invariants of docs/internals/invariants.md, at rest.
+ * Every operation of this file is relaxed: nobody else is at work.
  */
 #include "pool/buddy/map_state.h"
 

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The invariants of the segments, executable; docs/invariants.md numbers them.
+ * The invariants of the segments, executable, by their numbers in
+ * docs/internals/invariants.md.
  */
 #include "pool/segment/state.h"
 

@@ -148,8 +148,8 @@ bool binadei_segments_pin(struct binadei_segments *segments,
 /* `id` is of a segment that is pinned. */
 void binadei_segments_unpin(struct binadei_segments *segments, uint64_t id);
 
-/* At rest: checks the numbered invariants of docs/invariants.md. NULL, or which
- * one is broken; `out_at` is then the page where. */
+/* At rest: checks the numbered invariants of docs/internals/invariants.md. NULL,
+ * or which one is broken; `out_at` is then the page where. */
 const char *binadei_segments_check(struct binadei_segments *segments,
                                    binadei_page *out_at);
 

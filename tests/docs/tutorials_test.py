@@ -55,12 +55,12 @@ def do(tmp_path):
 
 @pytest.mark.parametrize("name, files, commands", [
     ("quickstart", 2, 5),
-    ("tutorial-server", 4, 5),
-    ("tutorial-staging", 4, 4),
-    ("tutorial-python", 6, 9),
+    ("server", 4, 5),
+    ("staging", 4, 4),
+    ("python", 6, 9),
 ])
 def test_a_tutorial_does_what_it_says(do, name, files, commands):
-    page = (ROOT / "docs" / f"{name}.md").read_text()
+    page = (ROOT / "docs" / "tutorial" / f"{name}.md").read_text()
     assert do(page) == (files, commands)
 
 

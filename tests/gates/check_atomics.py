@@ -3,7 +3,7 @@
 """check_atomics.py FOLDER
 
 Every atomic operation says which edge it is an end of, or why relaxed is
-enough. An edge is two capital letters, a row of docs/memory-model.md.
+enough. An edge is two capital letters, a row of docs/internals/memory-model.md.
 
  1. The declaration of an atomic object, or of its type, has a comment with
     "Edge XY" ("Edges XY and ZW"), or with "Edge: none; relaxed". A comment
@@ -34,7 +34,7 @@ import sys
 FOLDERS = ("pool", "numa", "emm")
 # Its functions are the operations: the comment is where they are called.
 WRAPPERS = "pool/base/atomics.h"
-ROWS = "docs/memory-model.md"
+ROWS = "docs/internals/memory-model.md"
 
 TOKEN = re.compile(
     r"(?P<comment>/\*.*?\*/|//[^\n]*)"

@@ -131,11 +131,11 @@ expect_ok "readmes: a pattern names" "$gates/check_readmes.py" "$tree"
 # Makes a tree of one edge, with an object and an operation of each sort.
 atomic_tree() {
     clean_tree
-    mkdir "$tree/docs"
+    mkdir -p "$tree/docs/internals"
     # shellcheck disable=SC2016
     printf '| %s | %s | %s | %s | %s |\n' edge release acquire carries test \
         AB '`pool/flag.c` `raise`' '`look`' 'what is ready' '`a:test`' \
-        >"$tree/docs/memory-model.md"
+        >"$tree/docs/internals/memory-model.md"
     cat >"$tree/pool/flag.c" <<'EOF'
 /* Edge AB: raise (release) -> look (acquire). */
 static atomic_int flag;
@@ -183,7 +183,7 @@ EOF
 expect_unordered() {
     atomic_tree
     sed -i "$3" "$tree/pool/flag.c"
-    sed -i "${4:-}" "$tree/docs/memory-model.md"
+    sed -i "${4:-}" "$tree/docs/internals/memory-model.md"
     expect_refusal "atomics: $1" "$2" "$gates/check_atomics.py" "$tree"
 }
 

@@ -45,7 +45,7 @@ def shared(lines):
 
 
 def with_commands(line):
-    """The line with Doxygen's commands in it; those it knows by docs/Doxyfile."""
+    """The line with Doxygen's commands in it; those it knows by docs/reference/Doxyfile."""
     line = STATUS.sub(r" * @retval \1", line)
     return ASPECT.sub(
         lambda found: f" * @aspect{{{found[1].replace(',', chr(92) + ',')}}} ",

@@ -4,7 +4,7 @@
 # make_reference.sh OUT
 #
 # Makes the reference of the C interface in the folder OUT: html/index.html for
-# people, xml/ for programs. Started in a folder that has docs/Doxyfile and
+# people, xml/ for programs. Started in a folder that has docs/reference/Doxyfile and
 # pool/include. What is not documented is an error, which names it.
 set -euo pipefail
 
@@ -14,15 +14,15 @@ fail() {
 }
 
 [ $# = 1 ] || fail "usage: make_reference.sh OUT"
-for needed in docs/Doxyfile docs/reference_filter.py pool/include/binade; do
+for needed in docs/reference/Doxyfile docs/reference/reference_filter.py pool/include/binade; do
     [ -e "$needed" ] || fail "there is no $needed here"
 done
 command -v doxygen >/dev/null || fail "doxygen is not installed"
 # Doxygen would take a header that its filter refuses for an empty one.
-python3 -IS docs/reference_filter.py pool/include/binade/*.h >/dev/null || exit 1
+python3 -IS docs/reference/reference_filter.py pool/include/binade/*.h >/dev/null || exit 1
 mkdir -p "$1"
 {
-    cat docs/Doxyfile
+    cat docs/reference/Doxyfile
     printf 'OUTPUT_DIRECTORY = "%s"\n' "$1"
 } | doxygen - ||
     fail "see above: what is public has to be documented"
