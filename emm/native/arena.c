@@ -15,8 +15,8 @@ struct wishes {
     const char *huge;
 };
 
-static int index_of(const char *word, const char *const *words, size_t count,
-                    const char *what)
+static int py_arena_index_of(const char *word, const char *const *words,
+                             size_t count, const char *what)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(word, words[i]) == 0)
@@ -33,18 +33,18 @@ static int set_policy(struct wishes *wishes)
         [BINADE_HOST_EXPLICIT] = "explicit",
         [BINADE_HOST_INTERLEAVE] = "interleave",
     };
-    int found = index_of(wishes->policy, policies,
-                         sizeof policies / sizeof *policies, "policy");
+    int found = py_arena_index_of(wishes->policy, policies,
+                                  sizeof policies / sizeof *policies, "policy");
     wishes->options.policy = (uint32_t)found;
     return found < 0 ? -1 : 0;
 }
 
-static int set_huge(struct wishes *wishes)
+static int py_arena_set_huge(struct wishes *wishes)
 {
     static const char *const kinds[] = {"", "2M", "1G"};
     static const uint32_t flags[] = {0, BINADE_HOST_HUGE_2MIB,
                                      BINADE_HOST_HUGE_1GIB};
-    int found = index_of(wishes->huge, kinds, 3, "huge");
+    int found = py_arena_index_of(wishes->huge, kinds, 3, "huge");
     wishes->options.flags |= found < 0 ? 0 : flags[found];
     return found < 0 ? -1 : 0;
 }
@@ -75,7 +75,7 @@ static int set_nodes(struct wishes *wishes)
     return error;
 }
 
-static void set_flags(struct wishes *wishes)
+static void py_arena_set_flags(struct wishes *wishes)
 {
     uint32_t *flags = &wishes->options.flags;
     *flags |= wishes->is_strict ? BINADE_HOST_STRICT : 0;
@@ -83,7 +83,8 @@ static void set_flags(struct wishes *wishes)
     *flags |= wishes->is_read_only ? BINADE_HOST_READ_ONLY : 0;
 }
 
-static int parse(PyObject *arguments, PyObject *names, struct wishes *wishes)
+static int py_arena_parse(PyObject *arguments, PyObject *names,
+                          struct wishes *wishes)
 {
     static char *keys[] = {"device",
                            "context",
@@ -114,8 +115,10 @@ static int parse(PyObject *arguments, PyObject *names, struct wishes *wishes)
             &wishes->is_read_only, &wishes->huge))
         return -1;
     options->context = (binade_context)(uintptr_t)context;
-    set_flags(wishes);
-    return set_policy(wishes) || set_huge(wishes) || set_nodes(wishes) ? -1 : 0;
+    py_arena_set_flags(wishes);
+    return set_policy(wishes) || py_arena_set_huge(wishes) || set_nodes(wishes)
+               ? -1
+               : 0;
 }
 
 static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
@@ -125,7 +128,8 @@ static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
         .options = BINADE_HOST_OPTIONS_INIT, .policy = "nearest", .huge = ""};
     binade_host *host = NULL;
     binade_status status;
-    if (native_space_check_new(space) || parse(arguments, names, &wishes))
+    if (native_space_check_new(space) ||
+        py_arena_parse(arguments, names, &wishes))
         return -1;
     Py_BEGIN_ALLOW_THREADS;
     status = binade_host_create(&wishes.options, &host);
@@ -302,7 +306,7 @@ static PyObject *arena_stats(PyObject *self, PyObject *none)
 }
 
 /* The arena cannot be closed as long as there is a capsule of it. */
-static void release_arena(PyObject *capsule)
+static void native_release_arena(PyObject *capsule)
 {
     PyObject *arena = PyCapsule_GetContext(capsule);
     if (!arena)
@@ -318,7 +322,7 @@ static PyObject *arena_capsule(PyObject *self, PyObject *none)
     if (!native_enter(space))
         return NULL;
     PyObject *capsule =
-        PyCapsule_New(space->host, "binade_host", release_arena);
+        PyCapsule_New(space->host, "binade_host", native_release_arena);
     if (capsule && PyCapsule_SetContext(capsule, self) == 0) {
         Py_INCREF(self);
         return capsule;

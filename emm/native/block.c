@@ -7,12 +7,12 @@
  */
 #include "emm/native/native.h"
 
-static struct native_block *block_of(PyObject *self)
+static struct native_block *native_block_of(PyObject *self)
 {
     return (struct native_block *)self;
 }
 
-static bool is_open(const struct native_space *space)
+static bool py_block_is_open(const struct native_space *space)
 {
     /* PO.acquire: the pool is whole. */
     return atomic_load_explicit(&space->pool, memory_order_acquire) != NULL;
@@ -22,7 +22,7 @@ bool native_block_is_live(const struct native_block *block)
 {
     /* relaxed: only says whether a free came first. */
     return atomic_load_explicit(&block->is_live, memory_order_relaxed) &&
-           is_open(block->space);
+           py_block_is_open(block->space);
 }
 
 int native_block_check(const struct native_block *block)
@@ -39,8 +39,8 @@ static PyTypeObject *type_for(struct native_space *space)
     return space->host ? state->host_block_type : state->block_type;
 }
 
-static struct native_block *new_object(struct native_space *space,
-                                       PyObject *tenant)
+static struct native_block *py_block_new_object(struct native_space *space,
+                                                PyObject *tenant)
 {
     PyTypeObject *type = type_for(space);
     allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -54,8 +54,9 @@ static struct native_block *new_object(struct native_space *space,
     return block;
 }
 
-static PyObject *fill(struct native_block *block, binade_pool *pool,
-                      binade_tenant handle, size_t nbytes, binade_stream stream)
+static PyObject *py_block_fill(struct native_block *block, binade_pool *pool,
+                               binade_tenant handle, size_t nbytes,
+                               binade_stream stream)
 {
     binade_devptr address = 0;
     binade_status status = native_take(pool, handle, nbytes, stream, &address);
@@ -79,14 +80,16 @@ PyObject *native_block_new(struct native_space *space, PyObject *tenant,
     binade_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
-    struct native_block *block = new_object(space, tenant);
-    PyObject *made = block ? fill(block, pool, handle, nbytes, stream) : NULL;
+    struct native_block *block = py_block_new_object(space, tenant);
+    PyObject *made =
+        block ? py_block_fill(block, pool, handle, nbytes, stream) : NULL;
     native_leave(space);
     return made;
 }
 
 /* Once for each block, however many threads are at it. */
-static binade_status give_back(struct native_block *block, binade_stream stream)
+static binade_status py_block_give_back(struct native_block *block,
+                                        binade_stream stream)
 {
     /* relaxed: the block's bytes are ordered by its stream. */
     if (!atomic_exchange_explicit(&block->is_live, false, memory_order_relaxed))
@@ -105,14 +108,14 @@ static binade_status give_back(struct native_block *block, binade_stream stream)
 
 void native_block_dealloc(PyObject *self)
 {
-    struct native_block *block = block_of(self);
+    struct native_block *block = native_block_of(self);
     PyTypeObject *type = Py_TYPE(self);
     if (block->space && !native_is_over()) {
         struct native_error error = native_error_keep();
         /* A stream that captures cannot be waited for: all of them then. Who
          * drops the last reference can be told of nothing. */
-        if (give_back(block, block->stream) == BINADE_E_BUSY)
-            (void)give_back(block, BINADE_STREAM_ANY);
+        if (py_block_give_back(block, block->stream) == BINADE_E_BUSY)
+            (void)py_block_give_back(block, BINADE_STREAM_ANY);
         native_error_restore(error);
     }
     Py_XDECREF(block->tenant); /* which may end it */
@@ -124,7 +127,7 @@ void native_block_dealloc(PyObject *self)
 
 PyObject *native_block_free(PyObject *self, binade_stream stream)
 {
-    binade_status status = give_back(block_of(self), stream);
+    binade_status status = py_block_give_back(native_block_of(self), stream);
     if (status != BINADE_OK)
         return native_refuse(native_state_of(self), NULL, status);
     Py_RETURN_NONE;

@@ -5,7 +5,7 @@
  */
 #include "emm/native/native.h"
 
-static struct native_block *block_of(PyObject *self)
+static struct native_block *py_block_type_block_of(PyObject *self)
 {
     return (struct native_block *)self;
 }
@@ -14,7 +14,7 @@ static PyObject *block_free(PyObject *self, PyObject *arguments,
                             PyObject *names)
 {
     static char *keys[] = {"stream", NULL};
-    binade_stream stream = block_of(self)->stream;
+    binade_stream stream = py_block_type_block_of(self)->stream;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:free", keys,
                                      native_stream_from, &stream))
         return NULL;
@@ -30,20 +30,20 @@ static PyObject *block_enter(PyObject *self, PyObject *none)
 static PyObject *block_exit(PyObject *self, PyObject *arguments)
 {
     (void)arguments;
-    return native_block_free(self, block_of(self)->stream);
+    return native_block_free(self, py_block_type_block_of(self)->stream);
 }
 
 static PyObject *block_int(PyObject *self)
 {
-    return PyLong_FromUnsignedLongLong(block_of(self)->address);
+    return PyLong_FromUnsignedLongLong(py_block_type_block_of(self)->address);
 }
 
 static Py_ssize_t block_length(PyObject *self)
 {
-    return (Py_ssize_t)block_of(self)->nbytes;
+    return (Py_ssize_t)py_block_type_block_of(self)->nbytes;
 }
 
-static PyObject *get_address(PyObject *self, void *closure)
+static PyObject *py_block_type_get_address(PyObject *self, void *closure)
 {
     (void)closure;
     return block_int(self);
@@ -52,26 +52,30 @@ static PyObject *get_address(PyObject *self, void *closure)
 static PyObject *get_nbytes(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromSize_t(block_of(self)->nbytes);
+    return PyLong_FromSize_t(py_block_type_block_of(self)->nbytes);
 }
 
 static PyObject *get_is_live(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyBool_FromLong(native_block_is_live(block_of(self)));
+    return PyBool_FromLong(native_block_is_live(py_block_type_block_of(self)));
 }
 
-static PyObject *get_stream(PyObject *self, void *closure)
+static PyObject *py_block_type_get_stream(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromUnsignedLongLong((uintptr_t)block_of(self)->stream);
+    return PyLong_FromUnsignedLongLong(
+        (uintptr_t)py_block_type_block_of(self)->stream);
 }
 
-static int set_stream(PyObject *self, PyObject *value, void *closure)
+static int py_block_type_set_stream(PyObject *self, PyObject *value,
+                                    void *closure)
 {
     (void)closure;
     if (value)
-        return native_stream_from(value, &block_of(self)->stream) ? 0 : -1;
+        return native_stream_from(value, &py_block_type_block_of(self)->stream)
+                   ? 0
+                   : -1;
     PyErr_SetString(PyExc_AttributeError, "a block always has a stream");
     return -1;
 }
@@ -79,13 +83,13 @@ static int set_stream(PyObject *self, PyObject *value, void *closure)
 static PyObject *get_space(PyObject *self, void *closure)
 {
     (void)closure;
-    return Py_NewRef((PyObject *)block_of(self)->space);
+    return Py_NewRef((PyObject *)py_block_type_block_of(self)->space);
 }
 
 static PyObject *get_tenant(PyObject *self, void *closure)
 {
     (void)closure;
-    PyObject *tenant = block_of(self)->tenant;
+    PyObject *tenant = py_block_type_block_of(self)->tenant;
     return Py_NewRef(tenant ? tenant : Py_None);
 }
 
@@ -94,7 +98,7 @@ static PyObject *get_tenant(PyObject *self, void *closure)
 static PyObject *get_array_interface(PyObject *self, void *closure)
 {
     (void)closure;
-    const struct native_block *block = block_of(self);
+    const struct native_block *block = py_block_type_block_of(self);
     if (native_block_check(block))
         return NULL;
     return Py_BuildValue("{s(n)sss(KO)sOsi}", "shape",
@@ -106,7 +110,7 @@ static PyObject *get_array_interface(PyObject *self, void *closure)
 static PyObject *get_device_address(PyObject *self, void *closure)
 {
     (void)closure;
-    struct native_block *block = block_of(self);
+    struct native_block *block = py_block_type_block_of(self);
     binade_devptr found = 0;
     if (native_block_check(block) || !native_enter(block->space))
         return NULL;
@@ -132,12 +136,12 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef properties[] = {
-    {"address", get_address, NULL, "Where it begins.", NULL},
+    {"address", py_block_type_get_address, NULL, "Where it begins.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes, as asked for.", NULL},
     {"is_live", get_is_live, NULL, "False when freed or its pool closed.",
      NULL},
     {"tenant", get_tenant, NULL, "The Tenant that took it, or None.", NULL},
-    {"stream", get_stream, set_stream,
+    {"stream", py_block_type_get_stream, py_block_type_set_stream,
      "The stream that a free names: its queued work uses the block last.",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -203,7 +207,8 @@ static PyType_Spec host_spec = {
     .slots = host_slots,
 };
 
-static PyTypeObject *add(PyObject *module, PyType_Spec *of, PyObject *base)
+static PyTypeObject *py_block_type_add(PyObject *module, PyType_Spec *of,
+                                       PyObject *base)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, of, base);
     if (type && base && PyModule_AddType(module, (PyTypeObject *)type))
@@ -213,12 +218,12 @@ static PyTypeObject *add(PyObject *module, PyType_Spec *of, PyObject *base)
 
 int native_block_types_add(PyObject *module, struct native_state *state)
 {
-    PyObject *base = (PyObject *)add(module, &spec, NULL);
+    PyObject *base = (PyObject *)py_block_type_add(module, &spec, NULL);
     if (!base)
         return -1;
-    state->block_type = add(module, &device_spec, base);
+    state->block_type = py_block_type_add(module, &device_spec, base);
     state->host_block_type =
-        state->block_type ? add(module, &host_spec, base) : NULL;
+        state->block_type ? py_block_type_add(module, &host_spec, base) : NULL;
     Py_DECREF(base);
     return state->host_block_type ? 0 : -1;
 }

@@ -72,7 +72,8 @@ static struct dl_device device_of(const struct native_block *block)
 }
 
 /* NULL: no memory. */
-static struct exported *make(PyObject *owner, const struct dl_tensor *tensor)
+static struct exported *dlpack_make(PyObject *owner,
+                                    const struct dl_tensor *tensor)
 {
     size_t count = (size_t)tensor->dimension_count;
     struct exported *made =
@@ -97,7 +98,7 @@ static struct exported *make(PyObject *owner, const struct dl_tensor *tensor)
  * owner. */
 static PyObject *export(PyObject *owner, const struct dl_tensor *tensor)
 {
-    struct exported *made = make(owner, tensor);
+    struct exported *made = dlpack_make(owner, tensor);
     if (!made)
         return PyErr_NoMemory();
     PyObject *capsule =

@@ -57,7 +57,7 @@ static bool is_out_of_memory(binade_status status)
 }
 
 /* "E_BUSY": without the prefix that C needs. */
-static PyObject *name_of(binade_status status)
+static PyObject *py_errors_name_of(binade_status status)
 {
     return PyUnicode_FromString(binade_status_name(status) + sizeof "BINADE_" -
                                 1);
@@ -150,14 +150,15 @@ static int put_numbers(PyObject *into, const binade_oom_report *report)
     return error;
 }
 
-static PyObject *dictionary_of(const binade_oom_report *report)
+static PyObject *py_errors_dictionary_of(const binade_oom_report *report)
 {
     PyObject *made = PyDict_New();
     if (made &&
         (put_numbers(made, report) ||
-         native_put(made, "status", name_of((binade_status)report->status)) ||
+         native_put(made, "status",
+                    py_errors_name_of((binade_status)report->status)) ||
          native_put(made, "grow_status",
-                    name_of((binade_status)report->grow_status)) ||
+                    py_errors_name_of((binade_status)report->grow_status)) ||
          native_put(made, "driver_code",
                     PyLong_FromLong(report->driver_code)) ||
          native_put(made, "is_exact", PyBool_FromLong(report->is_exact != 0)) ||
@@ -174,7 +175,7 @@ PyObject *native_oom_report(binade_pool *pool)
     if (!pool || binade_last_oom(pool, &report) != BINADE_OK ||
         report.status == BINADE_OK)
         Py_RETURN_NONE;
-    return dictionary_of(&report);
+    return py_errors_dictionary_of(&report);
 }
 
 /* The library makes a report of what its pool could not give, and of nothing
@@ -192,7 +193,7 @@ static PyObject *new_error(PyObject *type, binade_status status,
                            const char *text)
 {
     PyObject *error = PyObject_CallFunction(type, "s", text);
-    if (error && set_attribute(error, "status", name_of(status)))
+    if (error && set_attribute(error, "status", py_errors_name_of(status)))
         Py_CLEAR(error);
     return error;
 }

@@ -10,7 +10,7 @@
 /* Newest entries that are read: what a picture can show. */
 #define ENTRIES_MAX ((size_t)1 << 16)
 
-static PyObject *entry_of(const binade_history_entry *entry)
+static PyObject *py_history_entry_of(const binade_history_entry *entry)
 {
     return Py_BuildValue(
         "{sKsssssKsKsKsk}", "time_ns", (unsigned long long)entry->time_ns,
@@ -21,24 +21,26 @@ static PyObject *entry_of(const binade_history_entry *entry)
         (unsigned long)entry->thread_id);
 }
 
-static PyObject *list_of(const binade_history_entry *entries, uint64_t count)
+static PyObject *py_history_list_of(const binade_history_entry *entries,
+                                    uint64_t count)
 {
     PyObject *made = PyList_New((Py_ssize_t)count);
     for (uint64_t i = 0; made && i < count; i++) {
-        PyObject *entry = entry_of(&entries[i]);
+        PyObject *entry = py_history_entry_of(&entries[i]);
         if (!entry || PyList_SetItem(made, (Py_ssize_t)i, entry))
             Py_CLEAR(made);
     }
     return made;
 }
 
-static PyObject *dictionary_of(const binade_history_entry *entries,
-                               const binade_history_summary *summary)
+static PyObject *py_history_dictionary_of(const binade_history_entry *entries,
+                                          const binade_history_summary *summary)
 {
     PyObject *made = PyDict_New();
     if (made && (native_put_u64(made, "noted", summary->noted_count) ||
                  native_put_u64(made, "lost", summary->lost_count) ||
-                 native_put(made, "entries", list_of(entries, summary->count))))
+                 native_put(made, "entries",
+                            py_history_list_of(entries, summary->count))))
         Py_CLEAR(made);
     return made;
 }
@@ -61,7 +63,7 @@ PyObject *native_history(PyObject *self, PyObject *none)
     status = binade_history_read(pool, entries, ENTRIES_MAX, &summary);
     Py_END_ALLOW_THREADS;
     PyObject *made = status == BINADE_OK
-                         ? dictionary_of(entries, &summary)
+                         ? py_history_dictionary_of(entries, &summary)
                          : native_refuse(native_state_of(self), NULL, status);
     native_leave(space);
     free(entries);

@@ -34,18 +34,18 @@ static struct native_import *import_of(PyObject *self)
     return (struct native_import *)self;
 }
 
-static bool is_gone(binade_status status)
+static bool py_import_is_gone(binade_status status)
 {
     return status == BINADE_E_CONTEXT_DESTROYED ||
            status == BINADE_E_DEINITIALIZED;
 }
 
 /* With the GIL released. A context that is gone took its imports along. */
-static binade_status close_at(uint64_t address, binade_stream stream,
-                              uint64_t *out_closing)
+static binade_status py_import_close_at(uint64_t address, binade_stream stream,
+                                        uint64_t *out_closing)
 {
     binade_status status = binade_ipc_close(address, stream, out_closing);
-    return is_gone(status)
+    return py_import_is_gone(status)
                ? binade_ipc_close(address, BINADE_STREAM_DONE, out_closing)
                : status;
 }
@@ -55,7 +55,7 @@ static bool try_left(const struct left *record)
     uint64_t closing = 0;
     binade_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = close_at(record->address, BINADE_STREAM_ANY, &closing);
+    status = py_import_close_at(record->address, BINADE_STREAM_ANY, &closing);
     Py_END_ALLOW_THREADS;
     return status == BINADE_OK;
 }
@@ -79,8 +79,8 @@ void native_import_close_left(void)
 
 /* Once for each import, however many threads are at it. Waits for the work if
  * there is no `out_closing`. */
-static binade_status end(struct native_import *import, binade_stream stream,
-                         uint64_t *out_closing)
+static binade_status py_import_end(struct native_import *import,
+                                   binade_stream stream, uint64_t *out_closing)
 {
     binade_status status;
     /* relaxed: only says whether another close came first. */
@@ -88,7 +88,7 @@ static binade_status end(struct native_import *import, binade_stream stream,
                                   memory_order_relaxed))
         return BINADE_OK;
     Py_BEGIN_ALLOW_THREADS;
-    status = close_at(import->record->address, stream, out_closing);
+    status = py_import_close_at(import->record->address, stream, out_closing);
     Py_END_ALLOW_THREADS;
     /* relaxed: as above; what was refused is open as before. */
     if (status != BINADE_OK)
@@ -135,11 +135,11 @@ static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
 }
 
 /* Who drops the last reference waits for nothing and is told of nothing. */
-static void drop(struct native_import *import)
+static void py_import_drop(struct native_import *import)
 {
     struct native_error error = native_error_keep();
     uint64_t closing = 0;
-    binade_status status = end(import, import->stream, &closing);
+    binade_status status = py_import_end(import, import->stream, &closing);
     if (status == BINADE_OK || status == BINADE_E_FORKED) {
         free(import->record);
     } else {
@@ -154,7 +154,7 @@ static void import_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     if (import_of(self)->record && !native_is_over())
-        drop(import_of(self));
+        py_import_drop(import_of(self));
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);
@@ -171,41 +171,42 @@ static PyObject *import_close(PyObject *self, PyObject *arguments,
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&p:close", keys,
                                      native_stream_from, &stream, &is_waiting))
         return NULL;
-    binade_status status = end(import, stream, is_waiting ? NULL : &closing);
+    binade_status status =
+        py_import_end(import, stream, is_waiting ? NULL : &closing);
     if (status != BINADE_OK)
         return native_refuse(native_state_of(self), NULL, status);
     return PyLong_FromUnsignedLongLong(closing);
 }
 
-static bool is_open(PyObject *self)
+static bool py_import_is_open(PyObject *self)
 {
-    /* relaxed: see end(). */
+    /* relaxed: see py_import_end(). */
     return atomic_load_explicit(&import_of(self)->is_open,
                                 memory_order_relaxed);
 }
 
-static PyObject *get_address(PyObject *self, void *closure)
+static PyObject *py_import_get_address(PyObject *self, void *closure)
 {
     (void)closure;
-    if (is_open(self))
+    if (py_import_is_open(self))
         return PyLong_FromUnsignedLongLong(import_of(self)->record->address);
     PyErr_SetString(PyExc_ValueError, "the import is closed");
     return NULL;
 }
 
-static PyObject *get_is_open(PyObject *self, void *closure)
+static PyObject *py_import_get_is_open(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyBool_FromLong(is_open(self));
+    return PyBool_FromLong(py_import_is_open(self));
 }
 
-static PyObject *get_stream(PyObject *self, void *closure)
+static PyObject *py_import_get_stream(PyObject *self, void *closure)
 {
     (void)closure;
     return PyLong_FromUnsignedLongLong((uintptr_t)import_of(self)->stream);
 }
 
-static int set_stream(PyObject *self, PyObject *value, void *closure)
+static int py_import_set_stream(PyObject *self, PyObject *value, void *closure)
 {
     (void)closure;
     if (value)
@@ -223,9 +224,10 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef properties[] = {
-    {"address", get_address, NULL, "The address that the handle names.", NULL},
-    {"is_open", get_is_open, NULL, "False after close().", NULL},
-    {"stream", get_stream, set_stream,
+    {"address", py_import_get_address, NULL,
+     "The address that the handle names.", NULL},
+    {"is_open", py_import_get_is_open, NULL, "False after close().", NULL},
+    {"stream", py_import_get_stream, py_import_set_stream,
      "The stream that a close names: its queued work uses the memory last.",
      NULL},
     {NULL, NULL, NULL, NULL, NULL},

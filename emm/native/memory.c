@@ -53,7 +53,7 @@ bool native_is_over(void)
     return atomic_load_explicit(&is_over, memory_order_relaxed);
 }
 
-static PyObject *end(PyObject *module, PyObject *none)
+static PyObject *py_memory_end(PyObject *module, PyObject *none)
 {
     (void)module;
     (void)none;
@@ -64,7 +64,7 @@ static PyObject *end(PyObject *module, PyObject *none)
 
 int native_watch_exit(PyObject *module)
 {
-    static PyMethodDef method = {"_end", end, METH_NOARGS, NULL};
+    static PyMethodDef method = {"_end", py_memory_end, METH_NOARGS, NULL};
     PyObject *function = PyCFunction_New(&method, module);
     PyObject *atexit = function ? PyImport_ImportModule("atexit") : NULL;
     PyObject *result =

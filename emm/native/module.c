@@ -22,7 +22,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static int add_stream(PyObject *module, const char *name, binade_stream stream)
+static int py_module_add_stream(PyObject *module, const char *name,
+                                binade_stream stream)
 {
     PyObject *number = PyLong_FromUnsignedLongLong((uintptr_t)stream);
     int error = number ? PyModule_AddObjectRef(module, name, number) : -1;
@@ -32,10 +33,11 @@ static int add_stream(PyObject *module, const char *name, binade_stream stream)
 
 static int add_streams(PyObject *module)
 {
-    return add_stream(module, "LEGACY", BINADE_STREAM_LEGACY) ||
-           add_stream(module, "PER_THREAD", BINADE_STREAM_PER_THREAD) ||
-           add_stream(module, "ANY", BINADE_STREAM_ANY) ||
-           add_stream(module, "DONE", BINADE_STREAM_DONE);
+    return py_module_add_stream(module, "LEGACY", BINADE_STREAM_LEGACY) ||
+           py_module_add_stream(module, "PER_THREAD",
+                                BINADE_STREAM_PER_THREAD) ||
+           py_module_add_stream(module, "ANY", BINADE_STREAM_ANY) ||
+           py_module_add_stream(module, "DONE", BINADE_STREAM_DONE);
 }
 
 static int add_types(PyObject *module, struct native_state *state)
@@ -50,7 +52,7 @@ static int add_types(PyObject *module, struct native_state *state)
     return error;
 }
 
-static int fill(PyObject *module)
+static int py_module_fill(PyObject *module)
 {
     struct native_state *state = PyModule_GetState(module);
     return native_errors_add(module, state) || add_streams(module) ||
@@ -81,7 +83,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     return result;
 }
 
-static int clear(PyObject *module)
+static int py_module_clear(PyObject *module)
 {
     struct native_state *state = PyModule_GetState(module);
     Py_CLEAR(state->error);
@@ -95,13 +97,13 @@ static int clear(PyObject *module)
     return 0;
 }
 
-static void end(void *module)
+static void py_module_end(void *module)
 {
-    (void)clear(module);
+    (void)py_module_clear(module);
 }
 
 static PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, fill},
+    {Py_mod_exec, py_module_fill},
     {0, NULL},
 };
 
@@ -113,8 +115,8 @@ static struct PyModuleDef definition = {
     .m_methods = methods,
     .m_slots = slots,
     .m_traverse = traverse,
-    .m_clear = clear,
-    .m_free = end,
+    .m_clear = py_module_clear,
+    .m_free = py_module_end,
 };
 
 PyMODINIT_FUNC PyInit__native(void);

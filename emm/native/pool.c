@@ -10,7 +10,8 @@ struct wishes {
     int is_passed_through;
 };
 
-static int parse(PyObject *arguments, PyObject *names, struct wishes *wishes)
+static int py_pool_parse(PyObject *arguments, PyObject *names,
+                         struct wishes *wishes)
 {
     static char *keys[] = {"device",
                            "context",
@@ -55,7 +56,8 @@ static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
     struct wishes wishes = {.options = BINADE_POOL_OPTIONS_INIT};
     binade_pool *pool = NULL;
     binade_status status;
-    if (native_space_check_new(space) || parse(arguments, names, &wishes))
+    if (native_space_check_new(space) ||
+        py_pool_parse(arguments, names, &wishes))
         return -1;
     Py_BEGIN_ALLOW_THREADS;
     status = binade_pool_create(&wishes.options, &pool);

@@ -22,7 +22,7 @@ static PyObject *bus_id_of(const binade_caps *caps)
                                 (int)caps->pci_bus, (int)caps->pci_device);
 }
 
-static PyObject *dictionary_of(const binade_caps *caps)
+static PyObject *py_probe_dictionary_of(const binade_caps *caps)
 {
     PyObject *made = Py_BuildValue(
         "{sOsisisss(ii)sssisy#}", "is_standin",
@@ -55,7 +55,7 @@ PyObject *native_probe(PyObject *module, PyObject *arguments, PyObject *names)
     status = binade_probe(device, &caps);
     Py_END_ALLOW_THREADS;
     return status == BINADE_OK
-               ? dictionary_of(&caps)
+               ? py_probe_dictionary_of(&caps)
                : native_refuse(PyModule_GetState(module), NULL, status);
 }
 

@@ -48,7 +48,7 @@ static PyObject *ipc_trim(PyObject *module, PyObject *arguments,
                                : answer(module, status);
 }
 
-/* pin() or unpin(): what the library does to a range. */
+/* py_sharing_pin() or py_sharing_unpin(): what the library does to a range. */
 static PyObject *call_on_range(PyObject *module, PyObject *arguments,
                                PyObject *names,
                                binade_status (*call)(void *, size_t))
@@ -67,12 +67,14 @@ static PyObject *call_on_range(PyObject *module, PyObject *arguments,
     return answer(module, status);
 }
 
-static PyObject *pin(PyObject *module, PyObject *arguments, PyObject *names)
+static PyObject *py_sharing_pin(PyObject *module, PyObject *arguments,
+                                PyObject *names)
 {
     return call_on_range(module, arguments, names, binade_host_pin);
 }
 
-static PyObject *unpin(PyObject *module, PyObject *arguments, PyObject *names)
+static PyObject *py_sharing_unpin(PyObject *module, PyObject *arguments,
+                                  PyObject *names)
 {
     return call_on_range(module, arguments, names, binade_host_unpin);
 }
@@ -141,10 +143,10 @@ PyMethodDef native_sharing_methods[] = {
      "that keeps the owner."},
     {"_dlpack_read", native_dlpack_read, METH_O,
      "_dlpack_read(capsule)\n\n(address, device, dtype, shape, strides)."},
-    {"pin", NATIVE_METHOD(pin), METH_VARARGS | METH_KEYWORDS,
+    {"pin", NATIVE_METHOD(py_sharing_pin), METH_VARARGS | METH_KEYWORDS,
      "pin(address, nbytes)\n\nPins memory of the caller's, counted; a context "
      "must be current."},
-    {"unpin", NATIVE_METHOD(unpin), METH_VARARGS | METH_KEYWORDS,
+    {"unpin", NATIVE_METHOD(py_sharing_unpin), METH_VARARGS | METH_KEYWORDS,
      "unpin(address, nbytes)\n\nTakes back one pin() of the same range."},
     {"capture_guard_begin", capture_guard_begin, METH_NOARGS,
      "capture_guard_begin()\n\nA graph is about to be captured: counted."},

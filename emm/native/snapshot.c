@@ -26,7 +26,7 @@ static PyObject *interval_of(const binade_heap_interval *interval)
                          "segment", (unsigned long)interval->segment);
 }
 
-static int append(PyObject *list, PyObject *item)
+static int py_snapshot_append(PyObject *list, PyObject *item)
 {
     int error = item ? PyList_Append(list, item) : -1;
     Py_XDECREF(item);
@@ -40,7 +40,7 @@ static PyObject *segments_of(const binade_heap_snapshot *snapshot)
         binade_heap_snapshot_segments(snapshot, &count);
     PyObject *made = PyList_New(0);
     for (size_t i = 0; made && i < count; i++)
-        if (append(made, segment_of(&segments[i])))
+        if (py_snapshot_append(made, segment_of(&segments[i])))
             Py_CLEAR(made);
     return made;
 }
@@ -52,12 +52,12 @@ static PyObject *intervals_of(const binade_heap_snapshot *snapshot)
         binade_heap_snapshot_intervals(snapshot, &count);
     PyObject *made = PyList_New(0);
     for (size_t i = 0; made && i < count; i++)
-        if (append(made, interval_of(&intervals[i])))
+        if (py_snapshot_append(made, interval_of(&intervals[i])))
             Py_CLEAR(made);
     return made;
 }
 
-static PyObject *dictionary_of(const binade_heap_snapshot *snapshot)
+static PyObject *py_snapshot_dictionary_of(const binade_heap_snapshot *snapshot)
 {
     binade_heap_summary summary = {.struct_size = sizeof summary};
     PyObject *made = PyDict_New();
@@ -86,7 +86,7 @@ PyObject *native_snapshot(PyObject *self, PyObject *none)
     status = binade_heap_snapshot_create(pool, &snapshot);
     Py_END_ALLOW_THREADS;
     PyObject *made = status == BINADE_OK
-                         ? dictionary_of(snapshot)
+                         ? py_snapshot_dictionary_of(snapshot)
                          : native_refuse(native_state_of(self), NULL, status);
     if (snapshot)
         binade_heap_snapshot_destroy(snapshot);

@@ -13,7 +13,7 @@ struct native_state *native_state_of(PyObject *object)
     return PyType_GetModuleState(Py_TYPE(object));
 }
 
-static struct native_space *space_of(PyObject *self)
+static struct native_space *native_space_of(PyObject *self)
 {
     return (struct native_space *)self;
 }
@@ -71,8 +71,8 @@ static binade_pool *take_away(struct native_space *space, bool *is_used)
     return NULL;
 }
 
-static binade_status destroy(struct native_space *space, binade_pool *pool,
-                             binade_leaks *leaks)
+static binade_status py_space_destroy(struct native_space *space,
+                                      binade_pool *pool, binade_leaks *leaks)
 {
     binade_status status;
     Py_BEGIN_ALLOW_THREADS;
@@ -92,20 +92,21 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
     (void)none;
     bool is_used = false;
     binade_leaks leaks = {.struct_size = sizeof leaks};
-    binade_pool *pool = take_away(space_of(self), &is_used);
+    binade_pool *pool = take_away(native_space_of(self), &is_used);
     if (is_used)
         return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
                                 "it is in use: by a call of another thread, or "
                                 "by a handler of NumPy's");
     binade_status status =
-        pool ? destroy(space_of(self), pool, &leaks) : BINADE_OK;
+        pool ? py_space_destroy(native_space_of(self), pool, &leaks)
+             : BINADE_OK;
     if (status != BINADE_OK)
         return native_refuse(native_state_of(self), NULL, status);
     return PyLong_FromUnsignedLongLong(leaks.block_count);
 }
 
 /* Before anything else of its end: who finds it takes a reference. */
-static void unlist(struct native_space *space)
+static void py_space_unlist(struct native_space *space)
 {
     struct native_space **at = &native_state_of((PyObject *)space)->pools;
     while (*at && *at != space)
@@ -116,15 +117,15 @@ static void unlist(struct native_space *space)
 
 void native_space_dealloc(PyObject *self)
 {
-    struct native_space *space = space_of(self);
+    struct native_space *space = native_space_of(self);
     PyTypeObject *type = Py_TYPE(self);
     bool is_used = false;
-    unlist(space);
+    py_space_unlist(space);
     binade_pool *pool = take_away(space, &is_used);
     if (pool && !native_is_over()) {
         struct native_error error = native_error_keep();
         /* There is nobody left to tell what it says. */
-        (void)destroy(space, pool, NULL);
+        (void)py_space_destroy(space, pool, NULL);
         native_error_restore(error);
     }
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);

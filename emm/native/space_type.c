@@ -5,7 +5,7 @@
  */
 #include "emm/native/native.h"
 
-static struct native_space *space_of(PyObject *self)
+static struct native_space *py_space_type_space_of(PyObject *self)
 {
     return (struct native_space *)self;
 }
@@ -18,7 +18,8 @@ static PyObject *space_alloc(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream))
         return NULL;
-    return native_block_new(space_of(self), NULL, 0, nbytes, stream);
+    return native_block_new(py_space_type_space_of(self), NULL, 0, nbytes,
+                            stream);
 }
 
 static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
@@ -30,14 +31,14 @@ static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream))
         return NULL;
-    binade_pool *pool = native_enter(space_of(self));
+    binade_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     binade_status status = native_take(pool, 0, nbytes, stream, &address);
     PyObject *result = status == BINADE_OK
                            ? PyLong_FromUnsignedLongLong(address)
                            : native_refuse(native_state_of(self), pool, status);
-    native_leave(space_of(self));
+    native_leave(py_space_type_space_of(self));
     return result;
 }
 
@@ -49,13 +50,13 @@ static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "address", &address,
                                  &stream))
         return NULL;
-    binade_pool *pool = native_enter_open(space_of(self));
+    binade_pool *pool = native_enter_open(py_space_type_space_of(self));
     if (!pool)
         Py_RETURN_NONE; /* the memory went with it */
     binade_status status = native_give(pool, address, stream);
     if (status != BINADE_OK)
         native_raise(native_state_of(self), pool, status);
-    native_leave(space_of(self));
+    native_leave(py_space_type_space_of(self));
     return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -65,14 +66,14 @@ static PyObject *space_usable_size(PyObject *self, PyObject *argument)
     size_t nbytes = 0;
     if (!native_u64_from(argument, &address))
         return NULL;
-    binade_pool *pool = native_enter(space_of(self));
+    binade_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     binade_status status = binade_usable_size(pool, address, &nbytes);
     PyObject *result = status == BINADE_OK
                            ? PyLong_FromSize_t(nbytes)
                            : native_refuse(native_state_of(self), NULL, status);
-    native_leave(space_of(self));
+    native_leave(py_space_type_space_of(self));
     return result;
 }
 
@@ -81,8 +82,8 @@ static PyObject *space_owns(PyObject *self, PyObject *argument)
     uint64_t address = 0;
     if (!native_u64_from(argument, &address))
         return NULL;
-    return PyBool_FromLong(native_space_look(space_of(self), address) ==
-                           BINADE_OK);
+    return PyBool_FromLong(
+        native_space_look(py_space_type_space_of(self), address) == BINADE_OK);
 }
 
 static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
@@ -94,7 +95,7 @@ static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "address", &address,
                                  &stream))
         return NULL;
-    binade_pool *pool = native_enter(space_of(self));
+    binade_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -102,7 +103,7 @@ static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
     Py_END_ALLOW_THREADS;
     if (status != BINADE_OK)
         native_raise(native_state_of(self), NULL, status);
-    native_leave(space_of(self));
+    native_leave(py_space_type_space_of(self));
     return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -116,7 +117,7 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:trim", keys,
                                      native_u64_from, &keep_bytes))
         return NULL;
-    binade_pool *pool = native_enter(space_of(self));
+    binade_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
@@ -125,7 +126,7 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     PyObject *result = status == BINADE_OK
                            ? PyLong_FromUnsignedLongLong(given_bytes)
                            : native_refuse(native_state_of(self), NULL, status);
-    native_leave(space_of(self));
+    native_leave(py_space_type_space_of(self));
     return result;
 }
 
@@ -138,17 +139,17 @@ static PyObject *space_tenant(PyObject *self, PyObject *arguments,
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|sO&:tenant", keys,
                                      &name, native_u64_from, &budget_bytes))
         return NULL;
-    return native_tenant_new(space_of(self), name, budget_bytes);
+    return native_tenant_new(py_space_type_space_of(self), name, budget_bytes);
 }
 
 static PyObject *space_last_oom(PyObject *self, PyObject *none)
 {
     (void)none;
-    binade_pool *pool = native_enter(space_of(self));
+    binade_pool *pool = native_enter(py_space_type_space_of(self));
     if (!pool)
         return NULL;
     PyObject *report = native_oom_report(pool);
-    native_leave(space_of(self));
+    native_leave(py_space_type_space_of(self));
     return report;
 }
 
@@ -156,7 +157,7 @@ static PyObject *space_context_lost(PyObject *self, PyObject *none)
 {
     (void)none;
     binade_status status = BINADE_OK;
-    binade_pool *pool = native_enter_open(space_of(self));
+    binade_pool *pool = native_enter_open(py_space_type_space_of(self));
     if (!pool)
         Py_RETURN_NONE;
     Py_BEGIN_ALLOW_THREADS;
@@ -164,7 +165,7 @@ static PyObject *space_context_lost(PyObject *self, PyObject *none)
     Py_END_ALLOW_THREADS;
     if (status != BINADE_OK)
         native_raise(native_state_of(self), NULL, status);
-    native_leave(space_of(self));
+    native_leave(py_space_type_space_of(self));
     return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -184,19 +185,19 @@ static PyObject *space_exit(PyObject *self, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-static PyObject *get_is_open(PyObject *self, void *closure)
+static PyObject *py_space_type_get_is_open(PyObject *self, void *closure)
 {
     (void)closure;
-    binade_pool *pool = native_enter_open(space_of(self));
+    binade_pool *pool = native_enter_open(py_space_type_space_of(self));
     if (pool)
-        native_leave(space_of(self));
+        native_leave(py_space_type_space_of(self));
     return PyBool_FromLong(pool != NULL);
 }
 
 static PyObject *get_device(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromLong(space_of(self)->device);
+    return PyLong_FromLong(py_space_type_space_of(self)->device);
 }
 
 static PyMethodDef methods[] = {
@@ -235,7 +236,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef properties[] = {
-    {"is_open", get_is_open, NULL, "False after close().", NULL},
+    {"is_open", py_space_type_get_is_open, NULL, "False after close().", NULL},
     {"device", get_device, NULL, "Ordinal of the device.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -20,8 +20,8 @@ static struct native_tenant *tenant_of(PyObject *self)
     return (struct native_tenant *)self;
 }
 
-/* The pool, to be used until leave(); NULL after an error. */
-static binade_pool *enter(struct native_tenant *tenant)
+/* The pool, to be used until py_tenant_leave(); NULL after an error. */
+static binade_pool *py_tenant_enter(struct native_tenant *tenant)
 {
     if (!tenant->handle) {
         PyErr_SetString(PyExc_ValueError, "the tenant is closed");
@@ -32,13 +32,13 @@ static binade_pool *enter(struct native_tenant *tenant)
     return pool;
 }
 
-static void leave(struct native_tenant *tenant)
+static void py_tenant_leave(struct native_tenant *tenant)
 {
     tenant->user_count--;
     native_leave(tenant->space);
 }
 
-static struct native_tenant *new_object(struct native_space *space)
+static struct native_tenant *py_tenant_new_object(struct native_space *space)
 {
     PyTypeObject *type = native_state_of((PyObject *)space)->tenant_type;
     allocfunc make = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -56,7 +56,7 @@ PyObject *native_tenant_new(struct native_space *space, const char *name,
     binade_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
-    struct native_tenant *tenant = new_object(space);
+    struct native_tenant *tenant = py_tenant_new_object(space);
     binade_status status =
         tenant ? binade_tenant_create(pool, name, budget_bytes, &tenant->handle)
                : BINADE_OK;
@@ -69,7 +69,7 @@ PyObject *native_tenant_new(struct native_space *space, const char *name,
 }
 
 /* A pool that is closed has ended its tenants. */
-static binade_status end(struct native_tenant *tenant)
+static binade_status py_tenant_end(struct native_tenant *tenant)
 {
     binade_status status = BINADE_OK;
     if (!tenant->handle)
@@ -90,7 +90,7 @@ static void tenant_dealloc(PyObject *self)
         struct native_error error = native_error_keep();
         /* What allocate() gave, and what is exported, has it until the pool
          * ends. */
-        (void)end(tenant_of(self));
+        (void)py_tenant_end(tenant_of(self));
         native_error_restore(error);
     }
     Py_XDECREF((PyObject *)tenant_of(self)->space);
@@ -107,7 +107,7 @@ static PyObject *tenant_close(PyObject *self, PyObject *none)
         return native_refuse_as(state, BINADE_E_BUSY,
                                 "the tenant is in use by a call of another "
                                 "thread");
-    binade_status status = end(tenant_of(self));
+    binade_status status = py_tenant_end(tenant_of(self));
     if (status != BINADE_OK)
         return native_refuse(state, NULL, status);
     Py_RETURN_NONE;
@@ -121,11 +121,11 @@ static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
     binade_stream stream = BINADE_STREAM_ANY;
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream) ||
-        !enter(tenant))
+        !py_tenant_enter(tenant))
         return NULL;
     PyObject *block =
         native_block_new(tenant->space, self, tenant->handle, nbytes, stream);
-    leave(tenant);
+    py_tenant_leave(tenant);
     return block;
 }
 
@@ -139,7 +139,7 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "nbytes", &nbytes,
                                  &stream))
         return NULL;
-    binade_pool *pool = enter(tenant);
+    binade_pool *pool = py_tenant_enter(tenant);
     if (!pool)
         return NULL;
     binade_status status =
@@ -147,19 +147,19 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
     PyObject *result = status == BINADE_OK
                            ? PyLong_FromUnsignedLongLong(address)
                            : native_refuse(native_state_of(self), pool, status);
-    leave(tenant);
+    py_tenant_leave(tenant);
     return result;
 }
 
 /* 0, or -1 after an error. */
-static int look(PyObject *self, binade_tenant_info *out)
+static int py_tenant_look(PyObject *self, binade_tenant_info *out)
 {
     struct native_tenant *tenant = tenant_of(self);
     *out = (binade_tenant_info){.struct_size = sizeof *out};
-    if (!enter(tenant))
+    if (!py_tenant_enter(tenant))
         return -1;
     binade_status status = binade_tenant_stats(tenant->handle, out);
-    leave(tenant);
+    py_tenant_leave(tenant);
     if (status == BINADE_OK)
         return 0;
     native_raise(native_state_of(self), NULL, status);
@@ -170,7 +170,7 @@ static PyObject *tenant_stats(PyObject *self, PyObject *none)
 {
     (void)none;
     binade_tenant_info info;
-    if (look(self, &info))
+    if (py_tenant_look(self, &info))
         return NULL;
     return Py_BuildValue(
         "{sssKsKsKsKsK}", "name", info.name, "budget_bytes",
@@ -197,15 +197,16 @@ static PyObject *get_name(PyObject *self, void *closure)
 {
     (void)closure;
     binade_tenant_info info;
-    return look(self, &info) ? NULL : PyUnicode_FromString(info.name);
+    return py_tenant_look(self, &info) ? NULL : PyUnicode_FromString(info.name);
 }
 
 static PyObject *get_budget(PyObject *self, void *closure)
 {
     (void)closure;
     binade_tenant_info info;
-    return look(self, &info) ? NULL
-                             : PyLong_FromUnsignedLongLong(info.budget_bytes);
+    return py_tenant_look(self, &info)
+               ? NULL
+               : PyLong_FromUnsignedLongLong(info.budget_bytes);
 }
 
 static int set_budget(PyObject *self, PyObject *value, void *closure)
@@ -218,18 +219,18 @@ static int set_budget(PyObject *self, PyObject *value, void *closure)
                         "a tenant always has a budget: 0 is any amount");
         return -1;
     }
-    if (!native_u64_from(value, &budget_bytes) || !enter(tenant))
+    if (!native_u64_from(value, &budget_bytes) || !py_tenant_enter(tenant))
         return -1;
     binade_status status =
         binade_tenant_set_budget(tenant->handle, budget_bytes);
-    leave(tenant);
+    py_tenant_leave(tenant);
     if (status == BINADE_OK)
         return 0;
     native_raise(native_state_of(self), NULL, status);
     return -1;
 }
 
-static PyObject *get_is_open(PyObject *self, void *closure)
+static PyObject *py_tenant_get_is_open(PyObject *self, void *closure)
 {
     (void)closure;
     bool is_open = tenant_of(self)->handle != 0 &&
@@ -270,7 +271,8 @@ static PyGetSetDef properties[] = {
      "Most that its live blocks hold together; 0: any amount. May be assigned: "
      "below what it has nothing is taken away.",
      NULL},
-    {"is_open", get_is_open, NULL, "False after close(), or the pool's.", NULL},
+    {"is_open", py_tenant_get_is_open, NULL,
+     "False after close(), or the pool's.", NULL},
     {"pool", get_pool, NULL, "The Pool or HostArena that it is of.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

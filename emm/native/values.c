@@ -33,7 +33,7 @@ int native_u32_from(PyObject *object, void *out)
 }
 
 /* A new reference, NULL without an error where there is no such attribute. */
-static PyObject *attribute_of(PyObject *object, const char *name)
+static PyObject *py_values_attribute_of(PyObject *object, const char *name)
 {
     PyObject *found = PyObject_GetAttrString(object, name);
     if (!found && PyErr_ExceptionMatches(PyExc_AttributeError))
@@ -44,7 +44,7 @@ static PyObject *attribute_of(PyObject *object, const char *name)
 /* cuda.core's protocol: (version, handle). */
 static PyObject *handle_of_protocol(PyObject *object)
 {
-    PyObject *method = attribute_of(object, "__cuda_stream__");
+    PyObject *method = py_values_attribute_of(object, "__cuda_stream__");
     PyObject *pair = method ? PyObject_CallObject(method, NULL) : NULL;
     PyObject *handle = pair ? PySequence_GetItem(pair, 1) : NULL;
     Py_XDECREF(method);
@@ -63,7 +63,7 @@ static PyObject *handle_of(PyObject *object)
     PyObject *handle = handle_of_protocol(object);
     for (size_t i = 0;
          !handle && !PyErr_Occurred() && i < sizeof names / sizeof *names; i++)
-        handle = attribute_of(object, names[i]);
+        handle = py_values_attribute_of(object, names[i]);
     if (!handle && !PyErr_Occurred())
         PyErr_Format(PyExc_TypeError, "%R is no stream", object);
     return handle;
@@ -73,7 +73,7 @@ static PyObject *handle_of(PyObject *object)
  * have a .value that is None for 0. */
 static int number_of(PyObject *handle, uint64_t *out)
 {
-    PyObject *value = attribute_of(handle, "value");
+    PyObject *value = py_values_attribute_of(handle, "value");
     PyObject *number = NULL;
     if (value == Py_None)
         number = PyLong_FromLong(0);
@@ -128,8 +128,9 @@ static int set_named(struct pair *pair, PyObject *name, PyObject *value,
     return -1;
 }
 
-static int set_all(struct pair *pair, PyObject *const *arguments,
-                   Py_ssize_t count, PyObject *names, const char *number_name)
+static int py_values_set_all(struct pair *pair, PyObject *const *arguments,
+                             Py_ssize_t count, PyObject *names,
+                             const char *number_name)
 {
     Py_ssize_t name_count = names ? PyTuple_Size(names) : 0;
     if (count > 2) {
@@ -151,7 +152,7 @@ int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
                              uint64_t *out_number, binade_stream *stream)
 {
     struct pair pair = {NULL, NULL};
-    if (set_all(&pair, arguments, count, names, number_name))
+    if (py_values_set_all(&pair, arguments, count, names, number_name))
         return -1;
     if (!pair.number) {
         PyErr_Format(PyExc_TypeError, "%s is missing", number_name);

@@ -66,7 +66,7 @@ static void *address_of(PyObject *block)
     return address;
 }
 
-static void clear(void *address, Py_ssize_t bytes)
+static void nep49_array_clear(void *address, Py_ssize_t bytes)
 {
     Py_BEGIN_ALLOW_THREADS;
     memset(address, 0, (size_t)bytes);
@@ -92,7 +92,7 @@ static PyObject *over(const struct wish *wish, PyObject *block, void *address)
     return array;
 }
 
-static PyObject *make(const struct wish *wish)
+static PyObject *nep49_array_make(const struct wish *wish)
 {
     Py_ssize_t bytes;
     if (!check_type(wish) || !count_bytes(wish, &bytes))
@@ -111,7 +111,7 @@ static PyObject *make(const struct wish *wish)
         return NULL;
     }
     if (wish->is_zeroed)
-        clear(address, bytes);
+        nep49_array_clear(address, bytes);
     return over(wish, block, address);
 }
 
@@ -135,7 +135,7 @@ PyObject *binadei_array_empty(PyObject *module, PyObject *arguments)
     if (PyArg_ParseTuple(arguments, "OO&O&pp:empty", &wish.alloc, read_shape,
                          &wish, PyArray_DescrConverter, &wish.type,
                          &wish.is_fortran, &wish.is_zeroed))
-        array = make(&wish);
+        array = nep49_array_make(&wish);
     Py_XDECREF(wish.type);
     return array;
 }

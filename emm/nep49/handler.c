@@ -27,7 +27,8 @@ struct handler {
 
 static struct handler *handlers;
 
-static struct handler *find(const binade_pool *pool, const char *name)
+static struct handler *nep49_handler_find(const binade_pool *pool,
+                                          const char *name)
 {
     struct handler *handler = handlers;
     /* A pool's handle is never another's, also after its end. */
@@ -38,7 +39,7 @@ static struct handler *find(const binade_pool *pool, const char *name)
 }
 
 /* NULL when there is no memory. */
-static struct handler *make(binade_pool *pool, const char *name)
+static struct handler *nep49_handler_make(binade_pool *pool, const char *name)
 {
     struct handler *handler = calloc(1, sizeof(*handler));
     if (!handler)
@@ -57,15 +58,15 @@ static struct handler *make(binade_pool *pool, const char *name)
     return handler;
 }
 
-static void release_arena(PyObject *capsule)
+static void nep49_handler_release_arena(PyObject *capsule)
 {
     Py_XDECREF((PyObject *)PyCapsule_GetContext(capsule));
 }
 
-static PyObject *wrap(struct handler *handler, PyObject *arena)
+static PyObject *nep49_handler_wrap(struct handler *handler, PyObject *arena)
 {
-    PyObject *capsule =
-        PyCapsule_New(&handler->numpy, CAPSULE_NAME, release_arena);
+    PyObject *capsule = PyCapsule_New(&handler->numpy, CAPSULE_NAME,
+                                      nep49_handler_release_arena);
     if (!capsule)
         return NULL;
     if (PyCapsule_SetContext(capsule, arena) < 0)
@@ -91,10 +92,10 @@ PyObject *binadei_handler_make(PyObject *module, PyObject *arguments)
     if (!host)
         return NULL;
     binade_pool *pool = binade_host_pool(host);
-    struct handler *handler = find(pool, name);
+    struct handler *handler = nep49_handler_find(pool, name);
     if (!handler)
-        handler = make(pool, name);
-    return handler ? wrap(handler, arena) : PyErr_NoMemory();
+        handler = nep49_handler_make(pool, name);
+    return handler ? nep49_handler_wrap(handler, arena) : PyErr_NoMemory();
 }
 
 PyObject *binadei_handler_context(PyObject *module, PyObject *capsule)
@@ -118,7 +119,8 @@ PyObject *binadei_handler_get(PyObject *module, PyObject *none)
     return PyDataMem_GetHandler();
 }
 
-static int add(PyObject *functions, const char *name, uintptr_t address)
+static int nep49_handler_add(PyObject *functions, const char *name,
+                             uintptr_t address)
 {
     PyObject *number = PyLong_FromVoidPtr((void *)address);
     int result = number ? PyDict_SetItemString(functions, name, number) : -1;
@@ -129,11 +131,14 @@ static int add(PyObject *functions, const char *name, uintptr_t address)
 PyObject *binadei_handler_functions(void)
 {
     PyObject *functions = PyDict_New();
-    if (functions &&
-        (add(functions, "malloc", (uintptr_t)binade_nep49_malloc) < 0 ||
-         add(functions, "calloc", (uintptr_t)binade_nep49_calloc) < 0 ||
-         add(functions, "realloc", (uintptr_t)binade_nep49_realloc) < 0 ||
-         add(functions, "free", (uintptr_t)binade_nep49_free) < 0))
+    if (functions && (nep49_handler_add(functions, "malloc",
+                                        (uintptr_t)binade_nep49_malloc) < 0 ||
+                      nep49_handler_add(functions, "calloc",
+                                        (uintptr_t)binade_nep49_calloc) < 0 ||
+                      nep49_handler_add(functions, "realloc",
+                                        (uintptr_t)binade_nep49_realloc) < 0 ||
+                      nep49_handler_add(functions, "free",
+                                        (uintptr_t)binade_nep49_free) < 0))
         Py_CLEAR(functions);
     return functions;
 }

@@ -23,7 +23,7 @@ static struct header *header_of(const void *address)
     return (struct header *)(uintptr_t)address - 1;
 }
 
-static void *settle(void *start, size_t size_bytes)
+static void *nep49_plain_settle(void *start, size_t size_bytes)
 {
     struct header *header = start;
     if (!header)
@@ -36,12 +36,12 @@ static void *settle(void *start, size_t size_bytes)
 
 void *binadei_plain_alloc(size_t size_bytes)
 {
-    return settle(malloc(size_bytes + SPARE_BYTES), size_bytes);
+    return nep49_plain_settle(malloc(size_bytes + SPARE_BYTES), size_bytes);
 }
 
 void *binadei_plain_alloc_zeroed(size_t size_bytes)
 {
-    return settle(calloc(1, size_bytes + SPARE_BYTES), size_bytes);
+    return nep49_plain_settle(calloc(1, size_bytes + SPARE_BYTES), size_bytes);
 }
 
 size_t binadei_plain_size(const void *address)

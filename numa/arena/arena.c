@@ -17,8 +17,8 @@
 
 #define SEGMENT_BYTES (UINT64_C(2) << 20)
 
-static binade_status open_context(struct binade_host *host,
-                                  const binade_host_options *options)
+static binade_status arena_open_context(struct binade_host *host,
+                                        const binade_host_options *options)
 {
     const struct binadei_driver *driver = host->driver;
     CUcontext context = options->context;
@@ -38,8 +38,8 @@ static binade_status open_context(struct binade_host *host,
                                : status;
 }
 
-static binade_status check_device(const struct binadei_driver *driver,
-                                  int32_t device)
+static binade_status arena_check_device(const struct binadei_driver *driver,
+                                        int32_t device)
 {
     int count = 0;
     binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (&count));
@@ -104,16 +104,16 @@ static binade_status make_pool(struct binade_host *host,
     return binadei_arena_pool_create(&pool, &host->pool);
 }
 
-static binade_status make(struct binade_host *host,
-                          const binade_host_options *options)
+static binade_status arena_make(struct binade_host *host,
+                                const binade_host_options *options)
 {
     binade_status status = binadei_driver_open(&host->driver);
     if (status == BINADE_OK)
-        status = check_device(host->driver, options->device);
+        status = arena_check_device(host->driver, options->device);
     if (status == BINADE_OK)
         status = binadei_host_place(host->driver, options, &host->place);
     if (status == BINADE_OK)
-        status = open_context(host, options);
+        status = arena_open_context(host, options);
     if (status == BINADE_OK)
         status = make_source(host, options);
     if (status == BINADE_OK)
@@ -132,7 +132,7 @@ static bool is_context_there(struct binade_host *host)
 }
 
 /* Whatever there is of it, but for the pool and the handle. */
-static void unmake(struct binade_host *host)
+static void arena_unmake(struct binade_host *host)
 {
     binadei_pinned_destroy(host->pinned);
     host->pinned = NULL;
@@ -146,7 +146,7 @@ static void unmake(struct binade_host *host)
  * leak. */
 static _Atomic(struct binade_host *) gone;
 
-static void bury(struct binade_host *host)
+static void arena_bury(struct binade_host *host)
 {
     /* relaxed: compared and stored, never followed. */
     struct binade_host *seen =
@@ -157,18 +157,18 @@ static void bury(struct binade_host *host)
         &gone, &seen, host, memory_order_relaxed, memory_order_relaxed));
 }
 
-static binade_status create(const binade_host_options *resolved,
-                            binade_host **out)
+static binade_status arena_create(const binade_host_options *resolved,
+                                  binade_host **out)
 {
     struct binade_host *host = calloc(1, sizeof(*host));
     if (!host)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for a host arena");
-    binade_status status = make(host, resolved);
+    binade_status status = arena_make(host, resolved);
     if (status == BINADE_OK) {
         *out = host;
     } else {
-        unmake(host);
+        arena_unmake(host);
         free(host);
     }
     return status;
@@ -190,7 +190,7 @@ binade_status binade_host_create(const binade_host_options *options,
     if (status == BINADE_OK)
         status = binadei_expose_by_conf(getenv("BINADE_CONF"));
     if (status == BINADE_OK)
-        status = create(&resolved, out);
+        status = arena_create(&resolved, out);
     binadei_cancel_restore(cancel_state);
     return status;
 }
@@ -225,8 +225,8 @@ binade_status binade_host_destroy(binade_host *host, binade_leaks *out_leaks)
     if (status == BINADE_E_BUSY)
         return status;
     int cancel_state = binadei_cancel_hold();
-    unmake(host);
-    bury(host);
+    arena_unmake(host);
+    arena_bury(host);
     binadei_cancel_restore(cancel_state);
     return status;
 }
@@ -238,9 +238,10 @@ static __attribute__((noinline)) binade_status refuse(const char *function,
 }
 
 static inline binade_status
-alloc(binade_status (*from)(binade_pool *, size_t, binade_stream,
-                            binade_devptr *),
-      binade_host *host, size_t size_bytes, binade_stream stream, void **out)
+arena_alloc_block(binade_status (*from)(binade_pool *, size_t, binade_stream,
+                                        binade_devptr *),
+                  binade_host *host, size_t size_bytes, binade_stream stream,
+                  void **out)
 {
     binade_devptr address;
     if (!host || !out)
@@ -254,13 +255,13 @@ alloc(binade_status (*from)(binade_pool *, size_t, binade_stream,
 binade_status binade_host_alloc(binade_host *host, size_t size_bytes,
                                 binade_stream stream, void **out)
 {
-    return alloc(binade_alloc, host, size_bytes, stream, out);
+    return arena_alloc_block(binade_alloc, host, size_bytes, stream, out);
 }
 
 binade_status binade_host_try_alloc(binade_host *host, size_t size_bytes,
                                     binade_stream stream, void **out)
 {
-    return alloc(binade_try_alloc, host, size_bytes, stream, out);
+    return arena_alloc_block(binade_try_alloc, host, size_bytes, stream, out);
 }
 
 binade_status binade_host_free(binade_host *host, void *address,

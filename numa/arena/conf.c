@@ -39,7 +39,8 @@ static bool set_strict(struct binadei_word word, binade_host_options *options)
     return value <= 1;
 }
 
-static bool set_huge(struct binadei_word word, binade_host_options *options)
+static bool conf_set_huge(struct binadei_word word,
+                          binade_host_options *options)
 {
     uint64_t value;
     if (!binadei_word_number(word, true, &value))
@@ -72,14 +73,14 @@ static const struct setting {
     {"host_place", set_place,
      "nearest, caller, nodes below 256 as 0+2-3, interleave=0+2-3"},
     {"host_strict", set_strict, "0 and 1"},
-    {"host_huge", set_huge, "0, 2M and 1G"},
+    {"host_huge", conf_set_huge, "0, 2M and 1G"},
     {"host_limit", set_limit, "0 and bytes from 2M on"},
     {"host_threads", set_threads, "0 to 64"},
 };
 
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
-static const struct setting *find_setting(struct binadei_word key)
+static const struct setting *conf_find_setting(struct binadei_word key)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++)
         if (binadei_word_is(key, settings[i].key))
@@ -91,7 +92,7 @@ static const struct setting *find_setting(struct binadei_word key)
 static binade_status apply(const struct binadei_conf_entry *entry,
                            uint32_t *seen, binade_host_options *options)
 {
-    const struct setting *setting = find_setting(entry->key);
+    const struct setting *setting = conf_find_setting(entry->key);
     if (!setting) {
         return binadei_fail(BINADE_E_INVALID,
                             "BINADE_CONF: key '%.*s' is not known; accepted "

@@ -58,7 +58,7 @@ static bool meet(const struct span *a, const struct span *b)
     return a->first < b->end && b->first < a->end;
 }
 
-static struct span whole_pages(const struct span *bytes)
+static struct span pin_whole_pages(const struct span *bytes)
 {
     uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     return (struct span){bytes->first & ~(page_bytes - 1),
@@ -68,7 +68,7 @@ static struct span whole_pages(const struct span *bytes)
 static bool is_used_locked(const struct stretch *stretch)
 {
     for (const struct range *range = ranges; range; range = range->next) {
-        struct span pages = whole_pages(&range->bytes);
+        struct span pages = pin_whole_pages(&range->bytes);
         if (meet(&pages, &stretch->pages))
             return true;
     }
@@ -283,7 +283,7 @@ static bool drop_locked(const struct span *bytes)
     if (!range)
         return false;
     if (--range->count == 0) {
-        struct span pages = whole_pages(bytes);
+        struct span pages = pin_whole_pages(bytes);
         *at = range->next;
         free(range);
         stamp_locked(&pages);
@@ -304,8 +304,8 @@ static void hold_locked(const struct span *bytes, struct range *fresh)
     (*at)->count++;
 }
 
-static binade_status check(const char *function, const void *address,
-                           size_t size_bytes, struct span *out)
+static binade_status pin_check(const char *function, const void *address,
+                               size_t size_bytes, struct span *out)
 {
     uintptr_t first = (uintptr_t)address;
     uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -338,15 +338,15 @@ static binade_status find_home(struct binadei_context *out)
     return binadei_context_init(out, driver, current, &mark, 1);
 }
 
-/* Takes the lock, in a thread that cannot be cancelled until leave(). */
-static int enter(void)
+/* Takes the lock, in a thread that cannot be cancelled until pin_leave(). */
+static int pin_enter(void)
 {
     int cancel_state = binadei_cancel_hold();
     pthread_mutex_lock(&lock);
     return cancel_state;
 }
 
-static void leave(int cancel_state)
+static void pin_leave(int cancel_state)
 {
     pthread_mutex_unlock(&lock);
     binadei_cancel_restore(cancel_state);
@@ -357,7 +357,7 @@ binade_status binade_host_pin(void *address, size_t size_bytes)
     struct span bytes = {0, 0};
     struct binadei_context home = {0};
     binade_status status =
-        check("binade_host_pin", address, size_bytes, &bytes);
+        pin_check("binade_host_pin", address, size_bytes, &bytes);
     if (status == BINADE_OK)
         status = find_home(&home);
     if (status != BINADE_OK)
@@ -366,8 +366,8 @@ binade_status binade_host_pin(void *address, size_t size_bytes)
     if (!fresh)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for the record of a pinned range");
-    const struct span pages = whole_pages(&bytes);
-    int cancel_state = enter();
+    const struct span pages = pin_whole_pages(&bytes);
+    int cancel_state = pin_enter();
     /* First, so that nobody unpins meanwhile what is pinned already. */
     hold_locked(&bytes, fresh);
     status = cover_locked(&home, &pages);
@@ -379,7 +379,7 @@ binade_status binade_host_pin(void *address, size_t size_bytes)
         (void)sweep_locked();
         (void)binadei_fail(status, "%s", message);
     }
-    leave(cancel_state);
+    pin_leave(cancel_state);
     return status;
 }
 
@@ -387,10 +387,10 @@ binade_status binade_host_unpin(void *address, size_t size_bytes)
 {
     struct span bytes = {0, 0};
     binade_status status =
-        check("binade_host_unpin", address, size_bytes, &bytes);
+        pin_check("binade_host_unpin", address, size_bytes, &bytes);
     if (status != BINADE_OK)
         return status;
-    int cancel_state = enter();
+    int cancel_state = pin_enter();
     if (drop_locked(&bytes))
         status = sweep_locked();
     else {
@@ -399,7 +399,7 @@ binade_status binade_host_unpin(void *address, size_t size_bytes)
                               "range that was pinned",
                               size_bytes, address);
     }
-    leave(cancel_state);
+    pin_leave(cancel_state);
     return status;
 }
 
@@ -407,9 +407,9 @@ binade_status binade_host_pin_keep(uint64_t most_bytes)
 {
     if (binadei_is_forked())
         return binadei_refuse_child();
-    int cancel_state = enter();
+    int cancel_state = pin_enter();
     keep_bytes = most_bytes;
     binade_status status = sweep_locked();
-    leave(cancel_state);
+    pin_leave(cancel_state);
     return status;
 }

@@ -35,7 +35,7 @@ static const struct {
      "only memory that is registered can be read-only"},
 };
 
-static binade_status check_flags(uint32_t flags)
+static binade_status place_check_flags(uint32_t flags)
 {
     if (flags & ~known_flags)
         return binadei_fail(BINADE_E_INVALID,
@@ -50,7 +50,7 @@ static binade_status check_flags(uint32_t flags)
     return BINADE_OK;
 }
 
-static binade_status check(const binade_host_options *options)
+static binade_status place_check(const binade_host_options *options)
 {
     if (options->policy > BINADE_HOST_INTERLEAVE) {
         return binadei_fail(BINADE_E_INVALID,
@@ -64,11 +64,11 @@ static binade_status check(const binade_host_options *options)
                             "%u",
                             (unsigned)options->touch_threads, THREADS_MAX);
     }
-    return check_flags(options->flags);
+    return place_check_flags(options->flags);
 }
 
-static binade_status take_struct(const binade_host_options *given,
-                                 binade_host_options *out)
+static binade_status place_take_struct(const binade_host_options *given,
+                                       binade_host_options *out)
 {
     const char *bytes = (const char *)given;
     if (given->struct_size < sizeof(*out) ||
@@ -97,12 +97,12 @@ binade_status binadei_host_resolve(const binade_host_options *given,
     binade_status status = BINADE_OK;
     *out = (binade_host_options)BINADE_HOST_OPTIONS_INIT;
     if (given)
-        status = take_struct(given, out);
+        status = place_take_struct(given, out);
     if (status == BINADE_OK)
-        status = check(out);
+        status = place_check(out);
     if (status == BINADE_OK)
         status = binadei_host_apply_conf(conf, out);
-    return status == BINADE_OK ? check(out) : status;
+    return status == BINADE_OK ? place_check(out) : status;
 }
 
 static binade_status find_bus_id(const struct binadei_driver *driver,
@@ -116,10 +116,10 @@ static binade_status find_bus_id(const struct binadei_driver *driver,
     return status;
 }
 
-static binade_status find_place(const struct binadei_driver *driver,
-                                const struct binadei_topology *topology,
-                                const binade_host_options *options,
-                                struct binadei_placement *out)
+static binade_status arena_find_place(const struct binadei_driver *driver,
+                                      const struct binadei_topology *topology,
+                                      const binade_host_options *options,
+                                      struct binadei_placement *out)
 {
     struct binadei_placement_request request = {
         .policy = (enum binadei_policy)options->policy,
@@ -144,9 +144,9 @@ uint64_t binadei_host_bytes(const struct binadei_topology *topology,
     return sum;
 }
 
-static binade_status check_limit(const struct binadei_topology *topology,
-                                 const binade_host_options *options,
-                                 const struct binadei_placement *place)
+static binade_status place_check_limit(const struct binadei_topology *topology,
+                                       const binade_host_options *options,
+                                       const struct binadei_placement *place)
 {
     char nodes[BINADEI_NODESET_TEXT_BYTES];
     uint64_t bytes = binadei_host_bytes(topology, &place->nodes);
@@ -166,6 +166,7 @@ binade_status binadei_host_place(const struct binadei_driver *driver,
     const struct binadei_topology *topology;
     binade_status status = binadei_topology_get(&topology);
     if (status == BINADE_OK)
-        status = find_place(driver, topology, options, out);
-    return status == BINADE_OK ? check_limit(topology, options, out) : status;
+        status = arena_find_place(driver, topology, options, out);
+    return status == BINADE_OK ? place_check_limit(topology, options, out)
+                               : status;
 }

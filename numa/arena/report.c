@@ -51,7 +51,7 @@ binade_status binade_host_stats_get(binade_host *host, binade_host_stats *out)
 }
 
 /* Adds to a text that is cut where there is no room. */
-static void add(char *out, size_t size_bytes, const char *more)
+static void report_add(char *out, size_t size_bytes, const char *more)
 {
     size_t length = strlen(out);
     (void)snprintf(out + length, size_bytes - length, "%s", more);
@@ -73,7 +73,7 @@ static void add_fallbacks(uint32_t fallbacks, char *out, size_t size_bytes)
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (fallbacks & names[i].bit)
-            add(out, size_bytes, names[i].words);
+            report_add(out, size_bytes, names[i].words);
 }
 
 binade_status binade_host_report(binade_host *host, char *out,
@@ -97,8 +97,8 @@ binade_status binade_host_report(binade_host *host, char *out,
                    host->place.why);
     add_fallbacks(stats.fallbacks, out, size_bytes);
     if (reason[0]) {
-        add(out, size_bytes, ": ");
-        add(out, size_bytes, reason);
+        report_add(out, size_bytes, ": ");
+        report_add(out, size_bytes, reason);
     }
     return BINADE_OK;
 }

@@ -25,7 +25,7 @@ struct crew {
 };
 
 /* A piece that nobody has begun, of `*size_bytes`; NULL when there is none. */
-static char *take(struct crew *crew, size_t *size_bytes)
+static char *crew_take(struct crew *crew, size_t *size_bytes)
 {
     pthread_mutex_lock(&crew->lock);
     size_t left = crew->region->size_bytes - crew->begun_bytes;
@@ -38,7 +38,7 @@ static char *take(struct crew *crew, size_t *size_bytes)
     return *size_bytes ? from : NULL;
 }
 
-static void settle(struct crew *crew, size_t size_bytes, bool is_done)
+static void crew_settle(struct crew *crew, size_t size_bytes, bool is_done)
 {
     pthread_mutex_lock(&crew->lock);
     if (is_done)
@@ -52,11 +52,11 @@ static void settle(struct crew *crew, size_t size_bytes, bool is_done)
 static bool work_once(struct crew *crew)
 {
     size_t size_bytes;
-    char *from = take(crew, &size_bytes);
+    char *from = crew_take(crew, &size_bytes);
     if (!from)
         return false;
-    settle(crew, size_bytes,
-           crew->options->work(crew->options->job, from, size_bytes));
+    crew_settle(crew, size_bytes,
+                crew->options->work(crew->options->job, from, size_bytes));
     return true;
 }
 
@@ -111,7 +111,8 @@ static uint32_t count_wanted(const struct crew *crew)
 }
 
 /* How many could be started. Signals are for the program's own threads. */
-static uint32_t start(struct crew *crew, pthread_t *threads, uint32_t wanted)
+static uint32_t crew_start(struct crew *crew, pthread_t *threads,
+                           uint32_t wanted)
 {
     sigset_t all;
     sigset_t own;
@@ -146,11 +147,11 @@ static size_t work_here(struct crew *crew)
     return reported;
 }
 
-static void run(struct crew *crew)
+static void crew_run(struct crew *crew)
 {
     pthread_t threads[CREW_MAX];
     uint32_t wanted = count_wanted(crew);
-    uint32_t count = start(crew, threads, wanted);
+    uint32_t count = crew_start(crew, threads, wanted);
     if (count < wanted)
         crew->region->fallbacks |= BINADE_HOST_FELL_TO_FEWER_THREADS;
     if (count > crew->region->thread_count)
@@ -175,7 +176,7 @@ bool binadei_crew_run(const struct binadei_crew_options *options,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .moved = PTHREAD_COND_INITIALIZER,
     };
-    run(&crew);
+    crew_run(&crew);
     (void)pthread_cond_destroy(&crew.moved);
     (void)pthread_mutex_destroy(&crew.lock);
     return !crew.has_failed;

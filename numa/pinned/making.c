@@ -31,7 +31,7 @@ static void note_reason(struct binadei_region *region)
                    binadei_failure_message());
 }
 
-static void fall_back(struct binadei_region *region, uint32_t bit)
+static void making_fall_back(struct binadei_region *region, uint32_t bit)
 {
     region->fallbacks |= bit;
     note_reason(region);
@@ -39,8 +39,8 @@ static void fall_back(struct binadei_region *region, uint32_t bit)
 
 /* Near is worth more than huge: pages set aside are taken from the nodes or not
  * at all. */
-static binade_status bind(const struct binadei_making *making,
-                          struct binadei_region *region)
+static binade_status making_bind(const struct binadei_making *making,
+                                 struct binadei_region *region)
 {
     const struct binadei_place *place = making->place;
     binade_status status = binadei_bind(
@@ -48,17 +48,17 @@ static binade_status bind(const struct binadei_making *making,
         place->is_strict || binadei_pages_are_set_aside(region->pages));
     if (status == BINADE_OK || place->is_strict)
         return status;
-    fall_back(region, BINADE_HOST_FELL_TO_UNBOUND);
+    making_fall_back(region, BINADE_HOST_FELL_TO_UNBOUND);
     return BINADE_OK;
 }
 
 /* Mapped memory, with all its pages. */
-static binade_status fill(const struct binadei_making *making,
-                          struct binadei_region *region)
+static binade_status making_fill(const struct binadei_making *making,
+                                 struct binadei_region *region)
 {
     const struct binadei_place *place = making->place;
     uint64_t since = binadei_now_ns();
-    binade_status status = bind(making, region);
+    binade_status status = making_bind(making, region);
     end_stage(region, BINADE_HOST_STAGE_BIND, &since);
     /* Pages that were set aside are nobody else's. */
     if (status == BINADE_OK && !binadei_pages_are_set_aside(region->pages))
@@ -78,7 +78,7 @@ static binade_status try_pages(const struct binadei_making *making,
     binade_status status = binadei_map(region);
     end_stage(region, BINADE_HOST_STAGE_MAP, &since);
     if (status == BINADE_OK)
-        status = fill(making, region);
+        status = making_fill(making, region);
     if (status != BINADE_OK)
         binadei_unmap(region);
     return status;
@@ -86,8 +86,8 @@ static binade_status try_pages(const struct binadei_making *making,
 
 /* From the largest pages that were asked for down to those that need no
  * asking. */
-static binade_status obtain(const struct binadei_making *making,
-                            struct binadei_region *region)
+static binade_status making_obtain(const struct binadei_making *making,
+                                   struct binadei_region *region)
 {
     for (;;) {
         binade_status status = try_pages(making, region);
@@ -97,8 +97,8 @@ static binade_status obtain(const struct binadei_making *making,
         bool was_large = region->pages == BINADEI_PAGES_1GIB;
         region->pages =
             was_large ? BINADEI_PAGES_2MIB : BINADEI_PAGES_TRANSPARENT;
-        fall_back(region, was_large ? BINADE_HOST_FELL_TO_2MIB
-                                    : BINADE_HOST_FELL_TO_TRANSPARENT);
+        making_fall_back(region, was_large ? BINADE_HOST_FELL_TO_2MIB
+                                           : BINADE_HOST_FELL_TO_TRANSPARENT);
     }
 }
 
@@ -121,7 +121,7 @@ static binade_status obtain_and_register(const struct binadei_making *making,
     unsigned stale_count = 0;
     binade_status status;
     for (;;) {
-        status = obtain(making, region);
+        status = making_obtain(making, region);
         if (status != BINADE_OK)
             break;
         status = register_timed(making, region);
@@ -157,7 +157,7 @@ static binade_status obtain_combined(const struct binadei_making *making,
     if (status != BINADE_OK && place->is_strict)
         return status;
     if (status != BINADE_OK)
-        fall_back(region, BINADE_HOST_FELL_TO_UNBOUND);
+        making_fall_back(region, BINADE_HOST_FELL_TO_UNBOUND);
     end_stage(region, BINADE_HOST_STAGE_BIND, &since);
     status = binadei_register_combined(making->home, region);
     end_stage(region, BINADE_HOST_STAGE_REGISTER, &since);

@@ -52,7 +52,7 @@ static binade_status map_huge(struct binadei_region *region)
 
 /* Cuts what sticks out of `size_bytes` at an aligned address. munmap() of ends
  * can fail for want of map entries: then they stay, as address space only. */
-static void *cut(char *from, size_t size_bytes, size_t slack_bytes)
+static void *map_cut(char *from, size_t size_bytes, size_t slack_bytes)
 {
     size_t before = (size_t)(-(uintptr_t)from & (SEGMENT_ALIGNMENT_BYTES - 1));
     if (before)
@@ -70,7 +70,7 @@ static void wish_for_huge_pages(struct binadei_region *region)
         region->pages = BINADEI_PAGES_SMALL;
 }
 
-static binade_status map_aligned(struct binadei_region *region)
+static binade_status pinned_map_aligned(struct binadei_region *region)
 {
     const size_t slack_bytes = SEGMENT_ALIGNMENT_BYTES;
     char *from = NULL;
@@ -79,15 +79,16 @@ static binade_status map_aligned(struct binadei_region *region)
     if (!from)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY, "mmap of %zu bytes: %s",
                             region->size_bytes, binadei_error_text(errno).text);
-    region->base = cut(from, region->size_bytes, slack_bytes);
+    region->base = map_cut(from, region->size_bytes, slack_bytes);
     wish_for_huge_pages(region);
     return BINADE_OK;
 }
 
 binade_status binadei_map(struct binadei_region *region)
 {
-    return binadei_pages_are_set_aside(region->pages) ? map_huge(region)
-                                                      : map_aligned(region);
+    return binadei_pages_are_set_aside(region->pages)
+               ? map_huge(region)
+               : pinned_map_aligned(region);
 }
 
 void binadei_unmap(struct binadei_region *region)

@@ -11,7 +11,7 @@
 #include "pool/driver/section.h"
 
 /* A limit that is in the way is worth a word: the driver does not say it. */
-static binade_status explain(binade_status status, size_t size_bytes)
+static binade_status register_explain(binade_status status, size_t size_bytes)
 {
     struct rlimit limit;
     if (status != BINADE_E_NO_PINNED_MEMORY ||
@@ -24,8 +24,8 @@ static binade_status explain(binade_status status, size_t size_bytes)
                         (uintmax_t)limit.rlim_cur);
 }
 
-static binade_status pin(const struct binadei_driver *driver,
-                         struct binadei_region *region, unsigned flags)
+static binade_status register_pin(const struct binadei_driver *driver,
+                                  struct binadei_region *region, unsigned flags)
 {
     if (region->pages == BINADEI_PAGES_DRIVER)
         return BINADEI_CALL(driver, cuMemHostAlloc,
@@ -38,10 +38,10 @@ static binade_status pin_and_find(const struct binadei_driver *driver,
                                   struct binadei_region *region, unsigned flags)
 {
     CUdeviceptr device = 0;
-    binade_status status = pin(driver, region, flags);
+    binade_status status = register_pin(driver, region, flags);
     region->is_pinned = status == BINADE_OK;
     if (status != BINADE_OK)
-        return explain(status, region->size_bytes);
+        return register_explain(status, region->size_bytes);
     status = BINADEI_CALL(driver, cuMemHostGetDevicePointer,
                           (&device, region->base, 0));
     region->device_address = device;
@@ -77,8 +77,8 @@ binade_status binadei_register_combined(struct binadei_context *home,
                       CU_MEMHOSTALLOC_WRITECOMBINED);
 }
 
-static binade_status unpin(const struct binadei_driver *driver,
-                           const struct binadei_region *region)
+static binade_status register_unpin(const struct binadei_driver *driver,
+                                    const struct binadei_region *region)
 {
     return region->pages == BINADEI_PAGES_DRIVER
                ? BINADEI_CALL(driver, cuMemFreeHost, (region->base))
@@ -92,7 +92,7 @@ static binade_status unpin_in(struct binadei_context *home,
     binade_status status = binadei_context_enter(home, &section);
     if (status != BINADE_OK)
         return status;
-    status = unpin(home->driver, region);
+    status = register_unpin(home->driver, region);
     (void)binadei_section_leave(&section);
     /* Somebody was faster: the driver does not have it. */
     return status == BINADE_E_FOREIGN ? BINADE_OK : status;

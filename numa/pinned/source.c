@@ -62,18 +62,18 @@ static void count(binade_host_stats *stats, const struct binadei_region *region,
     stats->page_kind_bytes[region->pages] += sign * region->size_bytes;
 }
 
-static void push(struct record **list, struct record *record)
+static void source_push(struct record **list, struct record *record)
 {
     record->next = *list;
     *list = record;
 }
 
-static void publish(struct binadei_pinned *pinned, struct record *record)
+static void source_publish(struct binadei_pinned *pinned, struct record *record)
 {
     binade_host_stats *stats = &pinned->stats;
     const struct binadei_region *region = &record->region;
     pthread_mutex_lock(&pinned->lock);
-    push(&pinned->live, record);
+    source_push(&pinned->live, record);
     count(stats, region, 1);
     for (int i = 0; i < BINADE_HOST_STAGE_COUNT; i++)
         stats->stage_ns[i] += region->stage_ns[i];
@@ -85,7 +85,7 @@ static void publish(struct binadei_pinned *pinned, struct record *record)
 }
 
 /* Unregistered, or gone with its process or driver. */
-static bool is_gone(binade_status status)
+static bool source_is_gone(binade_status status)
 {
     return status == BINADE_OK || status == BINADE_E_FORKED ||
            status == BINADE_E_DEINITIALIZED;
@@ -93,18 +93,18 @@ static bool is_gone(binade_status status)
 
 /* What became of it until it failed goes away again; what the driver does not
  * take back now, it may later. */
-static void abandon(struct binadei_pinned *pinned, struct record *record)
+static void source_abandon(struct binadei_pinned *pinned, struct record *record)
 {
     /* The message stays the failure's. */
     char message[BINADEI_MESSAGE_BYTES];
     (void)snprintf(message, sizeof(message), "%s", binadei_failure_message());
     binade_status status = binadei_unregister(pinned->home, &record->region);
-    if (is_gone(status)) {
+    if (source_is_gone(status)) {
         free(record);
         return;
     }
     pthread_mutex_lock(&pinned->lock);
-    push(&pinned->refused, record);
+    source_push(&pinned->refused, record);
     pinned->stats.unreleased_count++;
     pthread_mutex_unlock(&pinned->lock);
     (void)binadei_fail(status, "%s", message);
@@ -120,7 +120,7 @@ static void retry_refused(struct binadei_pinned *pinned)
     while (refused) {
         struct record *record = refused;
         refused = record->next;
-        abandon(pinned, record);
+        source_abandon(pinned, record);
     }
 }
 
@@ -144,8 +144,8 @@ static void note_foreign(struct binadei_region *region)
                    "the topology is not this machine's");
 }
 
-static binade_status make(struct binadei_pinned *pinned,
-                          struct binadei_region *region)
+static binade_status source_make(struct binadei_pinned *pinned,
+                                 struct binadei_region *region)
 {
     const struct binadei_making making = {
         .home = pinned->home,
@@ -173,8 +173,8 @@ static enum binadei_pages first_pages(uint32_t flags)
                                          : BINADEI_PAGES_TRANSPARENT;
 }
 
-static binade_status reserve(void *context, size_t size_bytes,
-                             binade_devptr *out)
+static binade_status source_reserve(void *context, size_t size_bytes,
+                                    binade_devptr *out)
 {
     struct binadei_pinned *pinned = context;
     struct record *record = calloc(1, sizeof(*record));
@@ -184,18 +184,19 @@ static binade_status reserve(void *context, size_t size_bytes,
     retry_refused(pinned);
     record->region.size_bytes = size_bytes;
     record->region.pages = first_pages(pinned->flags);
-    binade_status status = make(pinned, &record->region);
+    binade_status status = source_make(pinned, &record->region);
     if (status != BINADE_OK) {
-        abandon(pinned, record);
+        source_abandon(pinned, record);
         return status;
     }
     *out = (binade_devptr)(uintptr_t)record->region.base;
-    publish(pinned, record);
+    source_publish(pinned, record);
     return BINADE_OK;
 }
 
 /* Lock held. */
-static struct record **find(struct binadei_pinned *pinned, uintptr_t address)
+static struct record **source_find(struct binadei_pinned *pinned,
+                                   uintptr_t address)
 {
     struct record **at = &pinned->live;
     while (*at &&
@@ -204,11 +205,11 @@ static struct record **find(struct binadei_pinned *pinned, uintptr_t address)
     return at;
 }
 
-static struct record *withdraw(struct binadei_pinned *pinned,
-                               binade_devptr address)
+static struct record *source_withdraw(struct binadei_pinned *pinned,
+                                      binade_devptr address)
 {
     pthread_mutex_lock(&pinned->lock);
-    struct record **at = find(pinned, (uintptr_t)address);
+    struct record **at = source_find(pinned, (uintptr_t)address);
     struct record *record = *at;
     if (record) {
         *at = record->next;
@@ -218,22 +219,22 @@ static struct record *withdraw(struct binadei_pinned *pinned,
     return record;
 }
 
-static binade_status release(void *context, binade_devptr address,
-                             size_t size_bytes)
+static binade_status source_release(void *context, binade_devptr address,
+                                    size_t size_bytes)
 {
     struct binadei_pinned *pinned = context;
-    struct record *record = withdraw(pinned, address);
+    struct record *record = source_withdraw(pinned, address);
     if (!record)
         return binadei_fail(BINADE_E_FOREIGN,
                             "0x%llx, %zu bytes: not memory of this source",
                             address, size_bytes);
     binade_status status = binadei_unregister(pinned->home, &record->region);
-    if (is_gone(status)) {
+    if (source_is_gone(status)) {
         free(record);
         return status;
     }
     pthread_mutex_lock(&pinned->lock);
-    push(&pinned->live, record);
+    source_push(&pinned->live, record);
     count(&pinned->stats, &record->region, 1);
     pthread_mutex_unlock(&pinned->lock);
     return status;
@@ -246,8 +247,8 @@ binade_source binadei_pinned_source(struct binadei_pinned *pinned)
         .flags = BINADE_SOURCE_PINNED | BINADEI_SOURCE_EXPLAINS,
         .name = "pinned host memory",
         .context = pinned,
-        .reserve = reserve,
-        .release = release,
+        .reserve = source_reserve,
+        .release = source_release,
         .granularity_bytes = pinned->granularity_bytes,
     };
 }
@@ -343,7 +344,7 @@ binade_status binadei_pinned_device_address(struct binadei_pinned *pinned,
 {
     uintptr_t at = (uintptr_t)address;
     pthread_mutex_lock(&pinned->lock);
-    const struct record *record = *find(pinned, at);
+    const struct record *record = *source_find(pinned, at);
     if (record)
         *out = record->region.device_address +
                (at - (uintptr_t)record->region.base);

@@ -100,8 +100,9 @@ binade_status binadei_touch(struct binadei_region *region,
 
 /* Asks about `count` pages from `from` on. False: the kernel does not answer
  * for all of them. */
-static bool ask(struct binadei_region *region,
-                const struct binadei_place *place, char *from, unsigned count)
+static bool touch_ask(struct binadei_region *region,
+                      const struct binadei_place *place, char *from,
+                      unsigned count)
 {
     size_t page_bytes = binadei_page_bytes(region->pages);
     uint64_t weight = page_bytes / binadei_page_bytes(BINADEI_PAGES_SMALL);
@@ -139,7 +140,7 @@ void binadei_read_back(struct binadei_region *region,
     while (left) {
         unsigned count =
             left < QUESTION_PAGES ? (unsigned)left : QUESTION_PAGES;
-        is_whole &= ask(region, place, from, count);
+        is_whole &= touch_ask(region, place, from, count);
         from += count * page_bytes;
         left -= count;
     }

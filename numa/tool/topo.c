@@ -30,7 +30,7 @@ struct options {
     bool is_json, is_help;
 };
 
-static bool parse(int argc, char **argv, struct options *out)
+static bool topo_parse(int argc, char **argv, struct options *out)
 {
     static const struct option known[] = {
         {"driver", required_argument, NULL, 'd'},
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 {
     struct options options = {NULL, false, false};
     struct binadei_topo_report report;
-    if (!parse(argc, argv, &options)) {
+    if (!topo_parse(argc, argv, &options)) {
         (void)fputs(usage, stderr);
         return 2;
     }

@@ -72,8 +72,8 @@ static binade_status parse_address(const char *text, struct pci_address *out)
                         text);
 }
 
-static hwloc_obj_t find_device(hwloc_topology_t hwloc,
-                               const struct pci_address *address)
+static hwloc_obj_t near_find_device(hwloc_topology_t hwloc,
+                                    const struct pci_address *address)
 {
     hwloc_obj_t object = NULL;
     while ((object = hwloc_get_next_obj_by_type(hwloc, HWLOC_OBJ_PCI_DEVICE,
@@ -115,7 +115,7 @@ binade_status binadei_topology_near_pci(const struct binadei_topology *topology,
     if (status != BINADE_OK)
         return status;
     binadei_nodeset all = binadei_topology_best_of(topology, &topology->nodes);
-    hwloc_obj_t around = find_device(topology->hwloc, &address);
+    hwloc_obj_t around = near_find_device(topology->hwloc, &address);
     binadei_nodeset near = nodes_around(topology, around);
     bool is_said = around && !binadei_nodeset_is_equal(&near, &all);
     if (!is_said)

@@ -76,8 +76,8 @@ static bool borrows(const struct binadei_topology *topology, hwloc_obj_t object,
 }
 
 /* The first node whose CPUs `object` borrows; NULL if it has its own, or none. */
-static hwloc_obj_t home_of(const struct binadei_topology *topology,
-                           hwloc_obj_t object)
+static hwloc_obj_t nodes_home_of(const struct binadei_topology *topology,
+                                 hwloc_obj_t object)
 {
     hwloc_obj_t other = NULL;
     hwloc_obj_t home = NULL;
@@ -103,8 +103,8 @@ static enum binadei_memory_kind guess_kind(const struct binadei_node *node,
     return BINADEI_MEMORY_CPULESS;
 }
 
-static uint64_t attribute(hwloc_topology_t hwloc, hwloc_memattr_id_t which,
-                          hwloc_obj_t object)
+static uint64_t nodes_attribute(hwloc_topology_t hwloc,
+                                hwloc_memattr_id_t which, hwloc_obj_t object)
 {
     struct hwloc_location from;
     hwloc_uint64_t value = 0;
@@ -124,15 +124,15 @@ static void read_node(const struct binadei_topology *topology,
         out->huge_bytes += object->attr->numanode.page_types[i].size *
                            object->attr->numanode.page_types[i].count;
     out->bandwidth_mib_s =
-        attribute(topology->hwloc, HWLOC_MEMATTR_ID_BANDWIDTH, object);
+        nodes_attribute(topology->hwloc, HWLOC_MEMATTR_ID_BANDWIDTH, object);
     out->latency_ns =
-        attribute(topology->hwloc, HWLOC_MEMATTR_ID_LATENCY, object);
+        nodes_attribute(topology->hwloc, HWLOC_MEMATTR_ID_LATENCY, object);
 }
 
 static void read_kind(const struct binadei_topology *topology,
                       hwloc_obj_t object, struct binadei_node *out)
 {
-    hwloc_obj_t home = home_of(topology, object);
+    hwloc_obj_t home = nodes_home_of(topology, object);
     int cpu_count = hwloc_bitmap_weight(object->cpuset);
     if (!said_kind(object, &out->kind)) {
         if (home && home->os_index < BINADEI_NODES_MAX)

@@ -73,9 +73,10 @@ static binade_status refuse_strict(const struct fallback *fallback)
                         binadei_nodeset_text(&fallback->wanted, text));
 }
 
-static binade_status fall_back(const struct binadei_topology *topology,
-                               const struct fallback *fallback, bool is_strict,
-                               struct binadei_placement *out)
+static binade_status policy_fall_back(const struct binadei_topology *topology,
+                                      const struct fallback *fallback,
+                                      bool is_strict,
+                                      struct binadei_placement *out)
 {
     binadei_nodeset usable =
         binadei_topology_best_of(topology, binadei_topology_allowed(topology));
@@ -103,7 +104,7 @@ static binade_status place_near(const struct binadei_topology *topology,
         &fallback->wanted, binadei_topology_allowed(topology));
     usable = binadei_topology_best_of(topology, &usable);
     if (binadei_nodeset_is_empty(&usable))
-        return fall_back(topology, fallback, is_strict, out);
+        return policy_fall_back(topology, fallback, is_strict, out);
     *out = (struct binadei_placement){
         .nodes = usable, .is_strict = is_strict, .why = why};
     return BINADE_OK;

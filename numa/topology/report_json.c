@@ -58,8 +58,9 @@ static void print_driver(FILE *file, const struct binadei_topo_report *report)
         driver->is_standin ? "true" : "false", driver->version);
 }
 
-static void print_node(FILE *file, const struct binadei_topo_report *report,
-                       unsigned node)
+static void report_json_print_node(FILE *file,
+                                   const struct binadei_topo_report *report,
+                                   unsigned node)
 {
     const struct binadei_node *it =
         binadei_topology_node(report->topology, node);
@@ -93,7 +94,8 @@ static void print_node(FILE *file, const struct binadei_topo_report *report,
     binadei_say(file, "}}");
 }
 
-static void print_gpu(FILE *file, const struct binadei_topo_gpu *gpu, int index)
+static void report_json_print_gpu(FILE *file,
+                                  const struct binadei_topo_gpu *gpu, int index)
 {
     binadei_say(file, "{\"gpu\": %d, \"bus_id\": \"%s\", \"name\": ", index,
                 gpu->bus_id);
@@ -128,14 +130,14 @@ void binadei_topo_json(FILE *file, const struct binadei_topo_report *report)
     binadei_say(file, ",\n \"nodes\": [");
     for (BINADEI_NODESET_EACH(node, nodes)) {
         binadei_say(file, "%s\n  ", separator);
-        print_node(file, report, node);
+        report_json_print_node(file, report, node);
         separator = ",";
     }
     binadei_say(file, "],\n \"gpus\": [");
     separator = "";
     for (int i = 0; i < report->gpu_count; i++) {
         binadei_say(file, "%s\n  ", separator);
-        print_gpu(file, &report->gpus[i], i);
+        report_json_print_gpu(file, &report->gpus[i], i);
         separator = ",";
     }
     binadei_say(file, "]}\n");

@@ -28,8 +28,9 @@ static void print_sources(FILE *file, const struct binadei_topo_report *report)
     }
 }
 
-static void print_node(FILE *file, const struct binadei_topo_report *report,
-                       unsigned node)
+static void report_text_print_node(FILE *file,
+                                   const struct binadei_topo_report *report,
+                                   unsigned node)
 {
     const struct binadei_node *it =
         binadei_topology_node(report->topology, node);
@@ -75,7 +76,8 @@ static void print_distances(FILE *file, const struct binadei_topology *topology)
     }
 }
 
-static void print_gpu(FILE *file, const struct binadei_topo_gpu *gpu, int index)
+static void report_text_print_gpu(FILE *file,
+                                  const struct binadei_topo_gpu *gpu, int index)
 {
     char text[BINADEI_NODESET_TEXT_BYTES];
     binadei_say(file, "  GPU %-3d  %s  %s\n", index, gpu->bus_id,
@@ -95,10 +97,10 @@ void binadei_topo_text(FILE *file, const struct binadei_topo_report *report)
     print_sources(file, report);
     binadei_say(file, "nodes\n");
     for (BINADEI_NODESET_EACH(node, nodes))
-        print_node(file, report, node);
+        report_text_print_node(file, report, node);
     print_distances(file, report->topology);
     if (report->has_driver)
         binadei_say(file, report->gpu_count ? "GPUs\n" : "GPUs: none\n");
     for (int i = 0; i < report->gpu_count; i++)
-        print_gpu(file, &report->gpus[i], i);
+        report_text_print_gpu(file, &report->gpus[i], i);
 }

@@ -76,7 +76,7 @@ static bool configure(hwloc_topology_t hwloc)
     return is_done;
 }
 
-static binade_status load(struct binadei_topology *topology)
+static binade_status topology_load(struct binadei_topology *topology)
 {
     if (hwloc_topology_init(&topology->hwloc) != 0)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
@@ -109,7 +109,7 @@ binade_status binadei_topology_load(struct binadei_topology **out)
     if (!topology)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for a topology");
-    binade_status status = load(topology);
+    binade_status status = topology_load(topology);
     if (status == BINADE_OK)
         *out = topology;
     else
@@ -128,7 +128,7 @@ void binadei_topology_unload(struct binadei_topology *topology)
 }
 
 /* Makes `topology` the process's, or drops it if another thread was faster. */
-static void publish(struct binadei_topology *topology)
+static void topology_publish(struct binadei_topology *topology)
 {
     const struct binadei_topology *nobody = NULL;
     /* NT.release: publishes all of it. On failure the other one is only read
@@ -151,7 +151,7 @@ binade_status binadei_topology_get(const struct binadei_topology **out)
         binadei_cancel_restore(cancel_state);
         if (status != BINADE_OK)
             return status;
-        publish(topology);
+        topology_publish(topology);
     }
     *out = loaded();
     return BINADE_OK;

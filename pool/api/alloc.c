@@ -13,8 +13,8 @@
 #include "pool/core/recorded.h"
 #include "pool/oom/watermark.h"
 
-static binade_status check(const struct binadei_wish *wish,
-                           const binade_devptr *out)
+static binade_status alloc_check(const struct binadei_wish *wish,
+                                 const binade_devptr *out)
 {
     size_t alignment = wish->alignment_bytes;
     if (!out)
@@ -45,9 +45,9 @@ static binade_status alloc_in(struct binadei_call *call,
     return call->pool->body->ops->alloc(call, wish, out);
 }
 
-static void note(const struct binadei_call *call,
-                 const struct binadei_wish *wish, binade_status status,
-                 const binade_devptr *out)
+static void alloc_note(const struct binadei_call *call,
+                       const struct binadei_wish *wish, binade_status status,
+                       const binade_devptr *out)
 {
     const struct binadei_note note = {
         .kind = BINADE_HISTORY_ALLOC,
@@ -64,14 +64,14 @@ alloc_slow(binade_pool *pool, const struct binadei_wish *wish,
            binade_stream stream, binade_devptr *out)
 {
     struct binadei_call call;
-    binade_status status = check(wish, out);
+    binade_status status = alloc_check(wish, out);
     if (status != BINADE_OK)
         return status;
     status = binadei_begin(pool, stream, &call);
     if (status != BINADE_OK)
         return status;
     status = alloc_in(&call, wish, out);
-    note(&call, wish, status, out);
+    alloc_note(&call, wish, status, out);
     if (wish->may_wait)
         binadei_watermark_look(&call);
     binadei_call_end(&call);

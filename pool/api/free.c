@@ -189,8 +189,9 @@ binade_status binade_free_sized(binade_pool *pool, binade_devptr address,
 
 /* Inside: the caches of the thread's last route, if it may have hits and takes
  * blocks with this note; else those of another of its streams. NULL: none. */
-static struct binadei_cache *own_cache(struct binadei_thread *thread,
-                                       const binade_pool *pool, uint32_t note)
+static struct binadei_cache *free_own_cache(struct binadei_thread *thread,
+                                            const binade_pool *pool,
+                                            uint32_t note)
 {
     const struct binadei_route *last = thread->last;
     if (last && last->note == note &&
@@ -217,7 +218,7 @@ static bool give_own(const binade_pool *pool, binade_devptr address)
         return false;
     uint32_t note = binadei_note_at(pool->engine->notes, start);
     struct binadei_cache *cache =
-        note > BINADEI_NOTE_ANY ? own_cache(thread, pool, note) : NULL;
+        note > BINADEI_NOTE_ANY ? free_own_cache(thread, pool, note) : NULL;
     bool is_given =
         cache && binadei_hit_push(&cache->magazines[byte - 1], address);
     binadei_thread_leave(thread);

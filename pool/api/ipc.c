@@ -15,8 +15,9 @@
 #include "pool/ipc/import.h"
 
 /* `ticks`: its moment, or 0. */
-static void note(const struct binadei_call *call, binade_history_kind kind,
-                 uint64_t ticks, binade_status status, binade_devptr address)
+static void ipc_note(const struct binadei_call *call, binade_history_kind kind,
+                     uint64_t ticks, binade_status status,
+                     binade_devptr address)
 {
     const struct binadei_note note = {
         .kind = kind, .status = status, .ticks = ticks, .address = address};
@@ -53,7 +54,7 @@ binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
     } else {
         status = binadei_export(exports, call.engine, address, out);
     }
-    note(&call, BINADE_HISTORY_EXPORT, 0, status, address);
+    ipc_note(&call, BINADE_HISTORY_EXPORT, 0, status, address);
     binadei_call_end(&call);
     return status;
 }
@@ -69,7 +70,7 @@ binade_status binade_ipc_release_exports(binade_pool *pool,
     uint64_t ticks = binadei_ticks_before(&call);
     if (exports)
         status = binadei_exports_release(exports, &call, address);
-    note(&call, BINADE_HISTORY_RELEASE, ticks, status, address);
+    ipc_note(&call, BINADE_HISTORY_RELEASE, ticks, status, address);
     binadei_call_end(&call);
     return status;
 }
@@ -81,13 +82,13 @@ struct visit {
     int cancel_state; /* the thread's, held meanwhile */
 };
 
-static void end(const struct visit *visit)
+static void ipc_end(const struct visit *visit)
 {
     binadei_thread_leave(visit->thread);
     binadei_cancel_restore(visit->cancel_state);
 }
 
-static binade_status begin(struct visit *out)
+static binade_status ipc_begin(struct visit *out)
 {
     binade_status status = binadei_thread_enter(&out->thread);
     if (status != BINADE_OK)
@@ -95,7 +96,7 @@ static binade_status begin(struct visit *out)
     out->cancel_state = binadei_cancel_hold();
     status = binadei_driver_open(&out->driver);
     if (status != BINADE_OK)
-        end(out);
+        ipc_end(out);
     return status;
 }
 
@@ -109,14 +110,14 @@ binade_status binade_ipc_import(const void *handle, size_t handle_bytes,
                             "binade_ipc_import: handle or out is NULL");
     binade_status status = binadei_handle_read(handle, handle_bytes, &own);
     if (status == BINADE_OK)
-        status = begin(&visit);
+        status = ipc_begin(&visit);
     if (status != BINADE_OK)
         return status;
     if (context)
         status = binadei_context_check(visit.driver, context);
     if (status == BINADE_OK)
         status = binadei_import(visit.driver, &own, context, out);
-    end(&visit);
+    ipc_end(&visit);
     return status;
 }
 
@@ -141,25 +142,25 @@ binade_status binade_ipc_close(binade_devptr address, binade_stream stream,
                                uint64_t *out_closing)
 {
     struct visit visit;
-    binade_status status = begin(&visit);
+    binade_status status = ipc_begin(&visit);
     if (status != BINADE_OK)
         return status;
     if (address)
         status = close_any(visit.driver, address, stream, out_closing);
     else if (out_closing)
         *out_closing = 0;
-    end(&visit);
+    ipc_end(&visit);
     return status;
 }
 
 binade_status binade_ipc_wait(uint64_t closing, uint32_t timeout_ms)
 {
     struct visit visit;
-    binade_status status = begin(&visit);
+    binade_status status = ipc_begin(&visit);
     if (status != BINADE_OK)
         return status;
     status = binadei_import_wait(visit.driver, closing, timeout_ms);
-    end(&visit);
+    ipc_end(&visit);
     return status;
 }
 
@@ -167,11 +168,11 @@ binade_status binade_ipc_trim(uint32_t keep_count, uint32_t *out_open)
 {
     struct visit visit;
     uint32_t open_count = 0;
-    binade_status status = begin(&visit);
+    binade_status status = ipc_begin(&visit);
     if (status != BINADE_OK)
         return status;
     status = binadei_import_trim(visit.driver, keep_count, &open_count);
-    end(&visit);
+    ipc_end(&visit);
     if (out_open)
         *out_open = open_count;
     return status;

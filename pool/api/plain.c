@@ -16,7 +16,8 @@
 #include "pool/oom/ladder.h"
 
 /* Only pools that have no hits ask. */
-static binade_status recognise(struct binadei_call *call, binade_stream stream)
+static binade_status plain_recognise(struct binadei_call *call,
+                                     binade_stream stream)
 {
     (void)call;
     (void)stream;
@@ -35,8 +36,9 @@ static uint32_t alignment_grains(const struct binadei_call *call,
                : 1;
 }
 
-static binade_status alloc(struct binadei_call *call,
-                           const struct binadei_wish *wish, binade_devptr *out)
+static binade_status plain_alloc(struct binadei_call *call,
+                                 const struct binadei_wish *wish,
+                                 binade_devptr *out)
 {
     const struct binadei_request request = {
         wish->is_exact ? binadei_full_size_of_bytes(wish->size_bytes)
@@ -51,10 +53,10 @@ static binade_status alloc(struct binadei_call *call,
     return status;
 }
 
-static binade_status alloc_private(struct binadei_call *call,
-                                   const struct binadei_private_ref *home,
-                                   binade_scope number, size_t size_bytes,
-                                   binade_devptr *out)
+static binade_status plain_alloc_private(struct binadei_call *call,
+                                         const struct binadei_private_ref *home,
+                                         binade_scope number, size_t size_bytes,
+                                         binade_devptr *out)
 {
     const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
                                             size_bytes, 1, true};
@@ -62,8 +64,8 @@ static binade_status alloc_private(struct binadei_call *call,
 }
 
 /* A size that the caller claims; 0: none. */
-static binade_status check_size(const struct binadei_block *block,
-                                size_t size_bytes)
+static binade_status plain_check_size(const struct binadei_block *block,
+                                      size_t size_bytes)
 {
     uint64_t held_bytes = block->grains * BINADEI_GRAIN_BYTES;
     if (!size_bytes)
@@ -96,9 +98,9 @@ static binade_status put_shared(struct binadei_call *call,
 
 /* What a graph may use is kept for it, by its scope or by its scope's arena; and
  * what is an arena's, by that. */
-static binade_status put(struct binadei_call *call,
-                         const struct binadei_block *block,
-                         binade_devptr address)
+static binade_status plain_put(struct binadei_call *call,
+                               const struct binadei_block *block,
+                               binade_devptr address)
 {
     bool is_special = (block->byte & BINADEI_BYTE_SPECIAL) != 0;
     bool is_kept = false;
@@ -113,21 +115,21 @@ static binade_status put(struct binadei_call *call,
                                            : status;
 }
 
-static binade_status free_block(struct binadei_call *call,
-                                binade_devptr address, size_t size_bytes,
-                                uint64_t *out_bytes)
+static binade_status plain_free_block(struct binadei_call *call,
+                                      binade_devptr address, size_t size_bytes,
+                                      uint64_t *out_bytes)
 {
     struct binadei_block block;
     binade_status status = binadei_block_at(call->engine, address, &block);
     if (status != BINADE_OK)
         return status;
     *out_bytes = block.grains * BINADEI_GRAIN_BYTES;
-    status = check_size(&block, size_bytes);
-    return status == BINADE_OK ? put(call, &block, address) : status;
+    status = plain_check_size(&block, size_bytes);
+    return status == BINADE_OK ? plain_put(call, &block, address) : status;
 }
 
-static binade_status free_after(struct binadei_call *call,
-                                binade_devptr address, binade_event event)
+static binade_status plain_free_after(struct binadei_call *call,
+                                      binade_devptr address, binade_event event)
 {
     struct binadei_exports *exports = call->pool->body->exports;
     binade_status status =
@@ -152,7 +154,8 @@ static binade_status free_after(struct binadei_call *call,
                : status;
 }
 
-static binade_status release(struct binadei_call *call, binade_devptr address)
+static binade_status plain_release(struct binadei_call *call,
+                                   binade_devptr address)
 {
     struct binadei_exports *exports = call->pool->body->exports;
     struct binadei_block block;
@@ -232,26 +235,26 @@ static binade_status usable_size(struct binadei_call *call,
     return status;
 }
 
-static void forget(struct binadei_call *call, binade_stream stream)
+static void plain_forget(struct binadei_call *call, binade_stream stream)
 {
     (void)call;
     (void)stream;
 }
 
-static uint64_t sweep(struct binadei_call *call)
+static uint64_t plain_sweep(struct binadei_call *call)
 {
     (void)call;
     return 0;
 }
 
-static void fill(struct binadei_call *call, binade_stats *stats)
+static void plain_fill(struct binadei_call *call, binade_stats *stats)
 {
     (void)call;
     (void)stats;
 }
 
-static void end(struct binadei_pool_body *body, bool is_at_rest,
-                binade_leaks *leaks)
+static void plain_end(struct binadei_pool_body *body, bool is_at_rest,
+                      binade_leaks *leaks)
 {
     (void)is_at_rest;
     binadei_scopes_drain(body->scopes, body->engine);
@@ -260,17 +263,17 @@ static void end(struct binadei_pool_body *body, bool is_at_rest,
 
 const struct binadei_pool_ops binadei_plain_ops = {
     .has_records = false,
-    .recognise = recognise,
-    .alloc = alloc,
-    .alloc_private = alloc_private,
-    .free = free_block,
-    .free_after = free_after,
-    .release = release,
+    .recognise = plain_recognise,
+    .alloc = plain_alloc,
+    .alloc_private = plain_alloc_private,
+    .free = plain_free_block,
+    .free_after = plain_free_after,
+    .release = plain_release,
     .turn = turn,
     .use = use,
     .usable_size = usable_size,
-    .forget = forget,
-    .sweep = sweep,
-    .fill = fill,
-    .end = end,
+    .forget = plain_forget,
+    .sweep = plain_sweep,
+    .fill = plain_fill,
+    .end = plain_end,
 };

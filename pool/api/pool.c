@@ -35,12 +35,12 @@
 #define CACHE_SHARE 8U
 #define CAPACITY_PAGES ((uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES))
 
-static binade_status no_memory(void)
+static binade_status pool_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
 }
 
-static binade_status open_context(struct binadei_pool_body *body)
+static binade_status pool_open_context(struct binadei_pool_body *body)
 {
     const struct binadei_driver *driver = body->driver;
     body->context = body->options.context;
@@ -64,7 +64,7 @@ static binade_status open_context(struct binadei_pool_body *body)
     return status;
 }
 
-static uint64_t whole_pages(uint64_t bytes)
+static uint64_t pool_whole_pages(uint64_t bytes)
 {
     return bytes / BINADEI_PAGE_BYTES * BINADEI_PAGE_BYTES;
 }
@@ -76,7 +76,7 @@ static binade_status find_limit(struct binadei_pool_body *body)
     struct binadei_section section;
     size_t free_bytes = 0;
     size_t total_bytes = 0;
-    body->limit_bytes = whole_pages(body->options.limit_bytes);
+    body->limit_bytes = pool_whole_pages(body->options.limit_bytes);
     if (!body->limit_bytes && body->options.source)
         body->limit_bytes = BINADEI_CAPACITY_BYTES;
     if (body->limit_bytes)
@@ -87,7 +87,7 @@ static binade_status find_limit(struct binadei_pool_body *body)
     status =
         BINADEI_CALL(body->driver, cuMemGetInfo, (&free_bytes, &total_bytes));
     (void)binadei_section_leave(&section);
-    body->limit_bytes = whole_pages(total_bytes);
+    body->limit_bytes = pool_whole_pages(total_bytes);
     return status;
 }
 
@@ -114,8 +114,8 @@ static void step_in(struct binadei_thread *thread,
     binadei_thread_serve(thread, outer);
 }
 
-static binade_status reserve(void *context, size_t size_bytes,
-                             binade_devptr *out)
+static binade_status pool_reserve(void *context, size_t size_bytes,
+                                  binade_devptr *out)
 {
     const struct binadei_pool_body *body = context;
     const struct binade_pool *outer = NULL;
@@ -126,8 +126,8 @@ static binade_status reserve(void *context, size_t size_bytes,
     return status;
 }
 
-static binade_status release(void *context, binade_devptr address,
-                             size_t size_bytes)
+static binade_status pool_release(void *context, binade_devptr address,
+                                  size_t size_bytes)
 {
     const struct binadei_pool_body *body = context;
     const struct binade_pool *outer = NULL;
@@ -140,7 +140,7 @@ static binade_status release(void *context, binade_devptr address,
 
 /* The caller's source, called through the two above. What is wrong with it is
  * left as it is, for the segments to refuse. */
-static binade_source wrap(struct binadei_pool_body *body)
+static binade_source pool_wrap(struct binadei_pool_body *body)
 {
     const binade_source *given = body->options.source;
     size_t bytes = given->struct_size;
@@ -150,15 +150,15 @@ static binade_source wrap(struct binadei_pool_body *body)
     binade_source wrapped = body->source;
     wrapped.context = body;
     if (wrapped.reserve)
-        wrapped.reserve = reserve;
+        wrapped.reserve = pool_reserve;
     if (wrapped.release)
-        wrapped.release = release;
+        wrapped.release = pool_release;
     return wrapped;
 }
 
 static binade_source source_of(struct binadei_pool_body *body)
 {
-    return body->options.source ? wrap(body)
+    return body->options.source ? pool_wrap(body)
                                 : binadei_device_source_init(&body->home);
 }
 
@@ -250,12 +250,12 @@ static binade_status make_checked(struct binadei_pool_body *body,
     return binadei_checked_create(body, &source);
 }
 
-static binade_status make(struct binadei_pool_body *body,
-                          struct binade_pool *pool)
+static binade_status pool_make_body(struct binadei_pool_body *body,
+                                    struct binade_pool *pool)
 {
     binade_status status = binadei_driver_open(&body->driver);
     if (status == BINADE_OK)
-        status = open_context(body);
+        status = pool_open_context(body);
     if (status == BINADE_OK)
         status = binadei_context_init(&body->home, body->driver, body->context,
                                       &pool->attention, BINADEI_ATTENTION_LOST);
@@ -274,7 +274,7 @@ static binade_status make(struct binadei_pool_body *body,
 
 /* Whatever there is of it, but for the engine. BINADE_OK, or the first thing
  * that was refused. */
-static binade_status unmake(struct binadei_pool_body *body)
+static binade_status pool_unmake(struct binadei_pool_body *body)
 {
     binade_status status = binadei_checked_destroy(body->checked);
     binadei_exports_destroy(body->exports);
@@ -329,7 +329,7 @@ static binade_status create_by(const binade_pool_options *resolved,
     if (!pool || !body) {
         free(pool);
         free(body);
-        return no_memory();
+        return pool_no_memory();
     }
     memset(pool, 0, sizeof(*pool));
     body->options = *resolved;
@@ -342,7 +342,7 @@ static binade_status create_by(const binade_pool_options *resolved,
     struct binadei_trace_file *trace = NULL;
     binade_status status = binadei_record_open(conf, &trace);
     if (status == BINADE_OK)
-        status = make(body, pool);
+        status = pool_make_body(body, pool);
     if (status == BINADE_OK) {
         binadei_record_begin(body->engine->history, trace);
         binadei_exposed_add(body);
@@ -350,13 +350,14 @@ static binade_status create_by(const binade_pool_options *resolved,
         return BINADE_OK;
     }
     binadei_record_leave(trace);
-    (void)unmake(body);
+    (void)pool_unmake(body);
     free(pool);
     return status;
 }
 
-static binade_status create(const binade_pool_options *options,
-                            const char *conf, bool is_arena, binade_pool **out)
+static binade_status pool_create(const binade_pool_options *options,
+                                 const char *conf, bool is_arena,
+                                 binade_pool **out)
 {
     binade_pool_options resolved;
     /* Before memory is asked for: a lock of it may be held by a thread that the
@@ -379,13 +380,13 @@ binade_status binade_pool_create(const binade_pool_options *options,
     if (!out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_pool_create: out is NULL");
-    return create(options, getenv("BINADE_CONF"), false, out);
+    return pool_create(options, getenv("BINADE_CONF"), false, out);
 }
 
 binade_status binadei_arena_pool_create(const binade_pool_options *options,
                                         binade_pool **out)
 {
-    return create(options, NULL, true, out);
+    return pool_create(options, NULL, true, out);
 }
 
 static void print_leaks(const binade_leaks *leaks)
@@ -406,7 +407,7 @@ static void print_leaks(const binade_leaks *leaks)
  * leak. */
 static _Atomic(struct binade_pool *) gone;
 
-static void bury(struct binade_pool *pool)
+static void pool_bury(struct binade_pool *pool)
 {
     /* relaxed: compared and stored, never followed. */
     struct binade_pool *seen =
@@ -443,7 +444,7 @@ static binade_status close_and_drain(struct binade_pool *pool)
     return status;
 }
 
-static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
+static binade_status pool_destroy(struct binade_pool *pool, binade_leaks *leaks)
 {
     struct binadei_pool_body *body = pool->body;
     if (binadei_scopes_are_open(body->scopes))
@@ -462,12 +463,12 @@ static binade_status destroy(struct binade_pool *pool, binade_leaks *leaks)
     pool->classes = NULL;
     pool->engine = NULL;
     pool->body = NULL;
-    bury(pool);
-    binade_status status = unmake(body);
+    pool_bury(pool);
+    binade_status status = pool_unmake(body);
     return drained == BINADE_OK ? status : drained;
 }
 
-static bool is_dead(const binade_pool *pool)
+static bool pool_is_dead(const binade_pool *pool)
 {
     return (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
 }
@@ -475,12 +476,12 @@ static bool is_dead(const binade_pool *pool)
 binade_status binadei_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
 {
     binade_leaks leaks = {.struct_size = sizeof(leaks)};
-    if (is_dead(pool))
+    if (pool_is_dead(pool))
         return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
     int cancel_state = binadei_cancel_hold();
     /* A program that looks at the pool from outside does not keep it. */
     binadei_exposed_remove(pool->body);
-    binade_status status = destroy(pool, &leaks);
+    binade_status status = pool_destroy(pool, &leaks);
     if (pool->body)
         binadei_exposed_add(pool->body);
     binadei_cancel_restore(cancel_state);
@@ -502,7 +503,7 @@ binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
                             (unsigned)out_leaks->struct_size,
                             sizeof(*out_leaks));
     }
-    if (!is_dead(pool) && pool->body->is_arena) {
+    if (!pool_is_dead(pool) && pool->body->is_arena) {
         return binadei_fail(BINADE_E_INVALID,
                             "the pool is a host arena's: "
                             "binade_host_destroy() ends both");

@@ -68,7 +68,7 @@ binade_status binade_free_after(binade_pool *pool, binade_devptr address,
     return status;
 }
 
-static bool is_created(binade_stream stream)
+static bool stream_is_created(binade_stream stream)
 {
     return stream && stream != BINADE_STREAM_LEGACY &&
            stream != BINADE_STREAM_PER_THREAD && stream != BINADE_STREAM_ANY &&
@@ -90,7 +90,7 @@ binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
     struct binadei_note note = {.kind = BINADE_HISTORY_RETIRE,
                                 .ticks = binadei_ticks_before(&call),
                                 .stream = stream};
-    status = is_created(stream)
+    status = stream_is_created(stream)
                  ? retire(&call, stream)
                  : binadei_fail(BINADE_E_INVALID,
                                 "binade_stream_retire: not a created stream");

@@ -89,7 +89,8 @@ binade_status binade_tenant_destroy(binade_tenant tenant)
     return tenant ? binadei_tenant_leave(tenant) : BINADE_OK;
 }
 
-static binade_status refuse(struct binadei_tenant *tenant, size_t size_bytes)
+static binade_status tenant_refuse(struct binadei_tenant *tenant,
+                                   size_t size_bytes)
 {
     struct binadei_account *account = &tenant->account;
     if (binadei_is_forked())
@@ -102,8 +103,9 @@ static binade_status refuse(struct binadei_tenant *tenant, size_t size_bytes)
 }
 
 /* From the thread's cache, if a size alone is wished for, or as others. */
-static binade_status take(binade_pool *pool, const struct binadei_wish *wish,
-                          binade_stream stream, binade_devptr *out)
+static binade_status tenant_take(binade_pool *pool,
+                                 const struct binadei_wish *wish,
+                                 binade_stream stream, binade_devptr *out)
 {
     struct binadei_thread *thread = binadei_thread_self;
     binade_devptr address = 0;
@@ -145,9 +147,9 @@ static binade_status charge_and_take(struct binadei_tenant *tenant,
     uint32_t number = binadei_thread_self->number;
     struct binadei_wish charged = *wish;
     if (!binadei_account_charge(&tenant->account, number, bytes))
-        return refuse(tenant, wish->size_bytes);
+        return tenant_refuse(tenant, wish->size_bytes);
     charged.tenant = tenant;
-    binade_status status = take(tenant->pool, &charged, stream, out);
+    binade_status status = tenant_take(tenant->pool, &charged, stream, out);
     if (status != BINADE_OK) {
         binadei_account_release(&tenant->account, number, bytes);
         return status;
@@ -210,7 +212,7 @@ binade_status binade_tenant_set_budget(binade_tenant tenant,
     return status;
 }
 
-static binade_tenant_info info_of(struct binadei_tenant *tenant)
+static binade_tenant_info tenant_info_of(struct binadei_tenant *tenant)
 {
     uint64_t budget_bytes = binadei_account_budget_bytes(&tenant->account);
     binade_tenant_info info = {
@@ -235,6 +237,6 @@ binade_status binade_tenant_stats(binade_tenant tenant, binade_tenant_info *out)
                             "struct_size below %zu",
                             sizeof(*out));
     }
-    *out = info_of(found);
+    *out = tenant_info_of(found);
     return BINADE_OK;
 }

@@ -21,14 +21,14 @@ static bool membarrier(int command)
     return syscall(SYS_membarrier, command, 0, 0) == 0;
 }
 
-static void ask(void)
+static void barrier_ask(void)
 {
     is_there = membarrier(REGISTER_PRIVATE_EXPEDITED);
 }
 
 bool binadei_barrier_is_there(void)
 {
-    return pthread_once(&once, ask) == 0 && is_there;
+    return pthread_once(&once, barrier_ask) == 0 && is_there;
 }
 
 bool binadei_barrier_all(void)

@@ -24,28 +24,29 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool is_ready;
 
-static void end_thread(void *own)
+static void failure_end_thread(void *own)
 {
     munmap(own, BINADEI_MESSAGE_BYTES);
     room = NULL;
     last_message = "";
 }
 
-static void get_ready(void)
+static void failure_get_ready(void)
 {
-    is_ready = pthread_key_create(&key, end_thread) == 0;
+    is_ready = pthread_key_create(&key, failure_end_thread) == 0;
 }
 
 /* A system call and no lock: this may be the child of a fork. There the room is
  * not given back, as to say so might need memory. */
-static void make_room(void)
+static void failure_make_room(void)
 {
     void *memory = mmap(NULL, BINADEI_MESSAGE_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return;
     room = memory;
-    if (!binadei_is_forked() && pthread_once(&once, get_ready) == 0 && is_ready)
+    if (!binadei_is_forked() && pthread_once(&once, failure_get_ready) == 0 &&
+        is_ready)
         (void)pthread_setspecific(key, memory);
 }
 
@@ -55,7 +56,7 @@ binade_status binadei_fail(binade_status status, const char *format, ...)
     char message[BINADEI_MESSAGE_BYTES];
     va_list arguments;
     if (!room)
-        make_room();
+        failure_make_room();
     if (!room) {
         last_message = "no memory for a message";
         return status;

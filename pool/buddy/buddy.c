@@ -20,7 +20,8 @@ struct layout {
 };
 
 /* The next `count` items of `item_bytes`, on a page of their own. */
-static void *place(struct layout *layout, uint64_t count, size_t item_bytes)
+static void *buddy_place(struct layout *layout, uint64_t count,
+                         size_t item_bytes)
 {
     const size_t alignment = 4096;
     size_t at = layout->bytes;
@@ -28,22 +29,22 @@ static void *place(struct layout *layout, uint64_t count, size_t item_bytes)
     return layout->base ? layout->base + at : NULL;
 }
 
-static void lay_out(struct binadei_buddy *buddy, struct layout *layout)
+static void buddy_lay_out(struct binadei_buddy *buddy, struct layout *layout)
 {
     uint64_t pages = buddy->page_capacity;
     uint64_t groups = (pages + BINADEI_WORD_BITS - 1) / BINADEI_WORD_BITS;
     const size_t word = sizeof(binadei_atomic_word);
-    buddy->chunk_words = place(layout, pages * BINADEI_PAGE_CHUNKS, word);
-    buddy->pages = place(layout, pages, sizeof(*buddy->pages));
-    buddy->groups = place(layout, groups, sizeof(*buddy->groups));
-    buddy->index_leaves = place(layout, groups / BINADEI_LEAF_GROUPS + 1,
-                                sizeof(*buddy->index_leaves));
-    buddy->classes = place(layout, pages * BINADEI_PAGE_GRAINS, 1);
-    buddy->run_grains =
-        place(layout, pages * BINADEI_PAGE_CHUNKS, sizeof(*buddy->run_grains));
+    buddy->chunk_words = buddy_place(layout, pages * BINADEI_PAGE_CHUNKS, word);
+    buddy->pages = buddy_place(layout, pages, sizeof(*buddy->pages));
+    buddy->groups = buddy_place(layout, groups, sizeof(*buddy->groups));
+    buddy->index_leaves = buddy_place(layout, groups / BINADEI_LEAF_GROUPS + 1,
+                                      sizeof(*buddy->index_leaves));
+    buddy->classes = buddy_place(layout, pages * BINADEI_PAGE_GRAINS, 1);
+    buddy->run_grains = buddy_place(layout, pages * BINADEI_PAGE_CHUNKS,
+                                    sizeof(*buddy->run_grains));
 }
 
-static void *reserve(size_t bytes)
+static void *buddy_reserve(size_t bytes)
 {
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -62,15 +63,15 @@ binade_status binadei_buddy_create(uint32_t page_capacity,
         return BINADE_E_NO_HOST_MEMORY;
     buddy->page_capacity = page_capacity;
     struct layout layout = {NULL, 0};
-    lay_out(buddy, &layout);
+    buddy_lay_out(buddy, &layout);
     buddy->map_bytes = layout.bytes;
-    buddy->map = reserve(layout.bytes);
+    buddy->map = buddy_reserve(layout.bytes);
     if (!buddy->map) {
         free(buddy);
         return BINADE_E_NO_HOST_MEMORY;
     }
     layout = (struct layout){buddy->map, 0};
-    lay_out(buddy, &layout);
+    buddy_lay_out(buddy, &layout);
     pthread_mutex_init(&buddy->run_lock, NULL);
     *out = buddy;
     return BINADE_OK;

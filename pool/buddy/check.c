@@ -73,8 +73,8 @@ static const char *check_page(const struct binadei_buddy *buddy,
 }
 
 /* B2: beyond the limit nothing is free. */
-static const char *check_limit(const struct binadei_buddy *buddy,
-                               binadei_grain *out_at)
+static const char *buddy_check_limit(const struct binadei_buddy *buddy,
+                                     binadei_grain *out_at)
 {
     uint32_t limit = binadei_page_limit(buddy);
     for (binadei_page page = {limit};
@@ -90,14 +90,14 @@ static const char *check_limit(const struct binadei_buddy *buddy,
 const char *binadei_buddy_check(const struct binadei_buddy *buddy,
                                 binadei_grain *out_at)
 {
-    const char *broken = check_limit(buddy, out_at);
+    const char *broken = buddy_check_limit(buddy, out_at);
     uint32_t limit = binadei_page_limit(buddy);
     for (binadei_page page = {0}; !broken && page.index < limit; page.index++)
         broken = check_page(buddy, page, out_at);
     return broken;
 }
 
-static bool is_full(const binadei_atomic_word *word)
+static bool check_is_full(const binadei_atomic_word *word)
 {
     return binadei_load_relaxed(word) == BINADEI_WORD_FULL;
 }
@@ -108,9 +108,10 @@ const char *binadei_buddy_check_merged(const struct binadei_buddy *buddy,
     uint64_t limit = (uint64_t)binadei_page_limit(buddy) * BINADEI_PAGE_CHUNKS;
     for (binadei_chunk chunk = {0}; chunk.index < limit; chunk.index++) {
         *out_at = binadei_grain_in_chunk(chunk, 0);
-        if (is_full(&buddy->chunk_words[chunk.index]))
+        if (check_is_full(&buddy->chunk_words[chunk.index]))
             return "B5: a full word of grains is open";
-        if (is_full(&buddy->pages[binadei_page_of_chunk(chunk).index].word))
+        if (check_is_full(
+                &buddy->pages[binadei_page_of_chunk(chunk).index].word))
             return "B5: a full word of chunks is open";
     }
     return NULL;
@@ -174,7 +175,7 @@ static bool is_free_twice(const struct words *words)
            1;
 }
 
-static uint64_t free_grains(const struct words *words)
+static uint64_t check_free_grains(const struct words *words)
 {
     return words->is_page_free || words->is_chunk_free ? BINADEI_WORD_FULL
                                                        : words->grains;
@@ -211,7 +212,7 @@ static const char *check_own(const struct binadei_maps *maps,
     for (unsigned age = 0; group && age < BINADEI_AGES; age++) {
         const struct binadei_map_group *map = &group->ages[age];
         struct words words = map_words(group, age, chunk);
-        uint64_t grains = free_grains(&words);
+        uint64_t grains = check_free_grains(&words);
         if (is_free_twice(&words))
             return "M1: a unit is free at two levels of a map";
         if (grains & *seen)
@@ -237,7 +238,7 @@ static bool is_sum_right(const struct binadei_maps *maps, unsigned age)
         if (!group)
             continue;
         struct words words = map_words(group, age, chunk);
-        grains += binadei_word_count(free_grains(&words));
+        grains += binadei_word_count(check_free_grains(&words));
     }
     return grains == binadei_maps_grains(maps, age);
 }
@@ -252,7 +253,7 @@ const char *binadei_maps_check(const struct binadei_maps *const *maps,
          chunk.index++) {
         *out_at = binadei_grain_in_chunk(chunk, 0);
         struct words done = done_words(buddy, chunk);
-        uint64_t seen = free_grains(&done);
+        uint64_t seen = check_free_grains(&done);
         for (uint32_t i = 0; !broken && i < count; i++)
             broken = check_own(maps[i], chunk, &seen);
     }

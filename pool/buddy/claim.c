@@ -49,8 +49,8 @@ static bool reserve_piece(struct claim *claim)
     return true;
 }
 
-static void give_back(const struct claim *claim, bool is_done, uint64_t start,
-                      uint64_t grains)
+static void claim_give_back(const struct claim *claim, bool is_done,
+                            uint64_t start, uint64_t grains)
 {
     const struct binadei_view *view = claim->view;
     if (!grains)
@@ -76,7 +76,7 @@ static void note_piece(struct claim *claim, bool is_done, uint64_t start,
         return;
     }
     if (!reserve_piece(claim)) {
-        give_back(claim, is_done, start, grains);
+        claim_give_back(claim, is_done, start, grains);
         claim->is_failed = true;
         return;
     }
@@ -114,13 +114,13 @@ struct level {
     uint64_t unit; /* grains of a bit */
 };
 
-static binadei_atomic_word *done_word(const struct claim *claim,
-                                      binadei_atomic_word *word)
+static binadei_atomic_word *claim_done_word(const struct claim *claim,
+                                            binadei_atomic_word *word)
 {
     return claim->view->is_own_only ? NULL : word;
 }
 
-static struct level pages_of(const struct claim *claim, binadei_page page)
+static struct level claim_pages_of(const struct claim *claim, binadei_page page)
 {
     uint32_t index = page.index / BINADEI_WORD_BITS;
     struct binadei_maps_group *own =
@@ -128,7 +128,7 @@ static struct level pages_of(const struct claim *claim, binadei_page page)
     return (struct level){
         {own ? &own->ages[BINADEI_FRESH].pages : NULL,
          own ? &own->ages[BINADEI_AGEING].pages : NULL},
-        done_word(claim, &claim->view->buddy->groups[index].free_pages),
+        claim_done_word(claim, &claim->view->buddy->groups[index].free_pages),
         (uint64_t)index * BINADEI_WORD_BITS * BINADEI_PAGE_GRAINS,
         BINADEI_PAGE_GRAINS};
 }
@@ -141,12 +141,13 @@ static struct level chunks_of(const struct claim *claim, binadei_page page)
     return (struct level){
         {own ? &own->ages[BINADEI_FRESH].chunks[bit] : NULL,
          own ? &own->ages[BINADEI_AGEING].chunks[bit] : NULL},
-        done_word(claim, &claim->view->buddy->pages[page.index].word),
+        claim_done_word(claim, &claim->view->buddy->pages[page.index].word),
         (uint64_t)page.index * BINADEI_PAGE_GRAINS,
         BINADEI_CHUNK_GRAINS};
 }
 
-static struct level grains_of(const struct claim *claim, binadei_chunk chunk)
+static struct level claim_grains_of(const struct claim *claim,
+                                    binadei_chunk chunk)
 {
     binadei_page page = binadei_page_of_chunk(chunk);
     unsigned bit = binadei_chunk_bit(chunk);
@@ -158,7 +159,7 @@ static struct level grains_of(const struct claim *claim, binadei_chunk chunk)
     return (struct level){
         {own ? &own->grains[BINADEI_FRESH][bit] : NULL,
          own ? &own->grains[BINADEI_AGEING][bit] : NULL},
-        done_word(claim, &claim->view->buddy->chunk_words[chunk.index]),
+        claim_done_word(claim, &claim->view->buddy->chunk_words[chunk.index]),
         chunk.index * BINADEI_CHUNK_GRAINS,
         1};
 }
@@ -204,8 +205,8 @@ static bool claim_within(struct claim *claim, const struct level *level,
         if (!is_done)
             count_off(claim, age, level->unit);
         note_piece(claim, is_done, at, end - at);
-        give_back(claim, is_done, start, at - start);
-        give_back(claim, is_done, end, start + level->unit - end);
+        claim_give_back(claim, is_done, start, at - start);
+        claim_give_back(claim, is_done, end, start + level->unit - end);
         return true;
     }
     return false;
@@ -216,7 +217,7 @@ static void claim_grains(struct claim *claim, binadei_page page,
                          unsigned chunk_bit, uint64_t mask)
 {
     binadei_chunk chunk = binadei_chunk_in_page(page, chunk_bit);
-    struct level grains = grains_of(claim, chunk);
+    struct level grains = claim_grains_of(claim, chunk);
     struct level chunks = chunks_of(claim, page);
     unsigned start;
     unsigned length;
@@ -232,7 +233,7 @@ static void claim_grains(struct claim *claim, binadei_page page,
 static void claim_in_page(struct claim *claim, binadei_page page, unsigned at,
                           unsigned end)
 {
-    struct level pages = pages_of(claim, page);
+    struct level pages = claim_pages_of(claim, page);
     struct level chunks = chunks_of(claim, page);
     bool is_part = end - at < BINADEI_PAGE_GRAINS;
     if (is_part && claim_within(claim, &pages, page.index % BINADEI_WORD_BITS,
@@ -252,7 +253,7 @@ static void claim_in_page(struct claim *claim, binadei_page page, unsigned at,
 static uint64_t claim_pages(struct claim *claim, uint64_t at, uint64_t count)
 {
     binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
-    struct level pages = pages_of(claim, page);
+    struct level pages = claim_pages_of(claim, page);
     unsigned first = page.index % BINADEI_WORD_BITS;
     if (count > BINADEI_WORD_BITS - first)
         count = BINADEI_WORD_BITS - first;
@@ -283,8 +284,8 @@ static void claim_all(struct claim *claim, uint64_t at, uint64_t end)
     }
 }
 
-static void note_sides(const struct binadei_view *view, uint64_t start,
-                       uint64_t end)
+static void claim_note_sides(const struct binadei_view *view, uint64_t start,
+                             uint64_t end)
 {
     const struct binadei_kind own = {view->buddy, view->maps};
     const struct binadei_kind done = {view->buddy, NULL};
@@ -301,10 +302,10 @@ bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
     claim.pieces = claim.few;
     claim_all(&claim, start.index, start.index + grains);
     for (uint32_t i = 0; claim.is_failed && i < claim.count; i++)
-        give_back(&claim, claim.pieces[i].is_done, claim.pieces[i].start,
-                  claim.pieces[i].grains);
+        claim_give_back(&claim, claim.pieces[i].is_done, claim.pieces[i].start,
+                        claim.pieces[i].grains);
     free(claim.more);
     if (!claim.is_failed)
-        note_sides(view, start.index, start.index + grains);
+        claim_note_sides(view, start.index, start.index + grains);
     return !claim.is_failed;
 }

@@ -41,7 +41,7 @@ static bool is_tight(const struct scan *scan)
 }
 
 /* A tight fit stays, as the lowest one. */
-static void end_run(struct scan *scan)
+static void fit_end_run(struct scan *scan)
 {
     const struct binadei_run *run = &scan->run;
     if (run->grains >= scan->want.grains &&
@@ -52,10 +52,10 @@ static void end_run(struct scan *scan)
 }
 
 /* Joins free grains to the run that they follow, or begins another. */
-static void add_free(struct scan *scan, uint64_t start, uint64_t grains)
+static void fit_add_free(struct scan *scan, uint64_t start, uint64_t grains)
 {
     if (scan->run.start + scan->run.grains != start) {
-        end_run(scan);
+        fit_end_run(scan);
         scan->run.start = start;
     }
     scan->run.grains += grains;
@@ -68,8 +68,8 @@ static void add_free(struct scan *scan, uint64_t start, uint64_t grains)
                binadei_load_relaxed(&(scan)->own->ages[BINADEI_AGEING].word)   \
          : 0)
 
-static uint64_t done_word(const struct scan *scan,
-                          const binadei_atomic_word *word)
+static uint64_t fit_done_word(const struct scan *scan,
+                              const binadei_atomic_word *word)
 {
     return scan->view->is_own_only ? 0 : binadei_load_relaxed(word);
 }
@@ -78,7 +78,7 @@ static uint64_t free_pages(const struct scan *scan)
 {
     const struct binadei_group_state *done =
         &scan->view->buddy->groups[scan->group];
-    return done_word(scan, &done->free_pages) | OWN(scan, pages);
+    return fit_done_word(scan, &done->free_pages) | OWN(scan, pages);
 }
 
 /* Those of the group that were ever added. */
@@ -112,8 +112,8 @@ static uint64_t open_pages(const struct scan *scan, uint64_t whole)
         return pages_in_use(scan);
     for (unsigned age = 0; scan->own && age < BINADEI_AGES; age++)
         open[age] = binadei_load_relaxed(&scan->own->ages[age].open);
-    open[DONE] = done_word(scan, &done->chunk_pages[0]) |
-                 done_word(scan, &done->grain_pages[0]);
+    open[DONE] = fit_done_word(scan, &done->chunk_pages[0]) |
+                 fit_done_word(scan, &done->grain_pages[0]);
     uint64_t pages = open[BINADEI_FRESH] | open[BINADEI_AGEING] | open[DONE];
     return scan->want.grains >= UINT64_C(2) * BINADEI_PAGE_GRAINS
                ? pages & beside_whole(whole, open)
@@ -122,7 +122,7 @@ static uint64_t open_pages(const struct scan *scan, uint64_t whole)
 
 static uint64_t free_chunks(const struct scan *scan, binadei_page page)
 {
-    return done_word(scan, &scan->view->buddy->pages[page.index].word) |
+    return fit_done_word(scan, &scan->view->buddy->pages[page.index].word) |
            OWN(scan, chunks[page.index % BINADEI_WORD_BITS]);
 }
 
@@ -131,8 +131,8 @@ static uint64_t cut_chunks(const struct scan *scan, binadei_page page)
 {
     if (scan->is_thorough)
         return BINADEI_WORD_FULL;
-    return done_word(scan,
-                     &scan->view->buddy->pages[page.index].chunk_summary[0]) |
+    return fit_done_word(
+               scan, &scan->view->buddy->pages[page.index].chunk_summary[0]) |
            OWN(scan, cut[page.index % BINADEI_WORD_BITS]);
 }
 
@@ -146,15 +146,15 @@ static uint64_t cut_twice(const struct scan *scan, binadei_page page)
         binadei_load_relaxed(&scan->own->ages[BINADEI_FRESH].cut[bit]);
     uint64_t ageing =
         binadei_load_relaxed(&scan->own->ages[BINADEI_AGEING].cut[bit]);
-    uint64_t done =
-        done_word(scan, &scan->view->buddy->pages[page.index].chunk_summary[0]);
+    uint64_t done = fit_done_word(
+        scan, &scan->view->buddy->pages[page.index].chunk_summary[0]);
     return (fresh & ageing) | (fresh & done) | (ageing & done);
 }
 
-static uint64_t free_grains(const struct scan *scan, binadei_chunk chunk)
+static uint64_t fit_free_grains(const struct scan *scan, binadei_chunk chunk)
 {
     uint64_t word =
-        done_word(scan, &scan->view->buddy->chunk_words[chunk.index]);
+        fit_done_word(scan, &scan->view->buddy->chunk_words[chunk.index]);
     unsigned page_bit = binadei_page_of_chunk(chunk).index % BINADEI_WORD_BITS;
     const struct binadei_maps_page *own =
         scan->own ? binadei_maps_page_at(scan->own, page_bit) : NULL;
@@ -164,14 +164,14 @@ static uint64_t free_grains(const struct scan *scan, binadei_chunk chunk)
                : word;
 }
 
-static void add_runs(struct scan *scan, uint64_t base, uint64_t unit,
-                     uint64_t word)
+static void fit_add_runs(struct scan *scan, uint64_t base, uint64_t unit,
+                         uint64_t word)
 {
     while (word) {
         unsigned start;
         unsigned length;
         word &= ~binadei_word_first_run(word, &start, &length);
-        add_free(scan, base + start * unit, length * unit);
+        fit_add_free(scan, base + start * unit, length * unit);
     }
 }
 
@@ -212,12 +212,12 @@ static void scan_page(struct scan *scan, binadei_page page)
         if (chunks >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(chunks & units, &bit, &length);
-            add_free(scan, base, (uint64_t)length * BINADEI_CHUNK_GRAINS);
+            fit_add_free(scan, base, (uint64_t)length * BINADEI_CHUNK_GRAINS);
             continue;
         }
-        uint64_t grains = free_grains(scan, chunk);
-        add_runs(scan, base, 1,
-                 is_longer_than_chunk ? binadei_word_ends(grains) : grains);
+        uint64_t grains = fit_free_grains(scan, chunk);
+        fit_add_runs(scan, base, 1,
+                     is_longer_than_chunk ? binadei_word_ends(grains) : grains);
         units &= units - 1;
     }
 }
@@ -234,8 +234,8 @@ static void scan_group(struct scan *scan, uint32_t group)
         if (whole >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(whole & units, &bit, &length);
-            add_free(scan, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
-                     (uint64_t)length * BINADEI_PAGE_GRAINS);
+            fit_add_free(scan, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+                         (uint64_t)length * BINADEI_PAGE_GRAINS);
             continue;
         }
         scan_page(scan, page);
@@ -244,7 +244,7 @@ static void scan_group(struct scan *scan, uint32_t group)
 }
 
 /* The start of the best fit; false: there is none. */
-static bool find(struct scan *scan, binadei_grain *out)
+static bool fit_find(struct scan *scan, binadei_grain *out)
 {
     const struct binadei_view *view = scan->view;
     uint32_t groups = binadei_page_word_limit(view->buddy);
@@ -252,7 +252,7 @@ static bool find(struct scan *scan, binadei_grain *out)
     scan->best = (struct binadei_run){0, 0};
     for (uint32_t i = 0; i < groups && !is_tight(scan); i++)
         scan_group(scan, i);
-    end_run(scan);
+    fit_end_run(scan);
     *out = binadei_grain_at(binadei_run_begin(&scan->best, &scan->want));
     return scan->best.grains != 0;
 }
@@ -261,7 +261,7 @@ static bool find_and_claim(struct scan *scan, unsigned tries,
                            bool *out_is_there, binadei_grain *out)
 {
     *out_is_there = true;
-    while (tries-- && (*out_is_there = find(scan, out)))
+    while (tries-- && (*out_is_there = fit_find(scan, out)))
         if (binadei_view_claim(scan->view, *out, scan->want.grains))
             return true;
     return false;

@@ -30,8 +30,8 @@ struct filling {
     bool is_retired; /* it was full and is 0 now */
 };
 
-static struct filling fill(binadei_atomic_word *word, uint64_t mask,
-                           bool retires)
+static struct filling buddy_fill(binadei_atomic_word *word, uint64_t mask,
+                                 bool retires)
 {
     /* relaxed: only the start of the loop. */
     struct filling filling = {.before = binadei_load_relaxed(word)};
@@ -56,8 +56,8 @@ bool binadei_give_chunks(struct binadei_buddy *buddy,
                          const struct binadei_home *home, binadei_page page,
                          uint64_t mask)
 {
-    struct filling filling = fill(&buddy->pages[page.index].word, mask,
-                                  !stays_open_page(home, page));
+    struct filling filling = buddy_fill(&buddy->pages[page.index].word, mask,
+                                        !stays_open_page(home, page));
     if (filling.is_retired) {
         BINADEI_STEP("give.page_retired");
         return binadei_give_pages(buddy, page.index / BINADEI_WORD_BITS,
@@ -73,7 +73,8 @@ bool binadei_give_chunks(struct binadei_buddy *buddy,
 bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
                         uint64_t mask)
 {
-    return fill(&buddy->groups[word_index].free_pages, mask, false).is_given;
+    return buddy_fill(&buddy->groups[word_index].free_pages, mask, false)
+        .is_given;
 }
 
 /* Part of a chunk. Where that fills the word, it is retired and its bit is added
@@ -82,8 +83,8 @@ static bool give_grains(struct binadei_buddy *buddy,
                         const struct binadei_home *home, binadei_chunk chunk,
                         uint64_t mask, uint64_t *retired)
 {
-    struct filling filling = fill(&buddy->chunk_words[chunk.index], mask,
-                                  !stays_open_chunk(home, chunk));
+    struct filling filling = buddy_fill(&buddy->chunk_words[chunk.index], mask,
+                                        !stays_open_chunk(home, chunk));
     if (filling.is_retired) {
         *retired |= UINT64_C(1) << binadei_chunk_bit(chunk);
         BINADEI_STEP("give.chunk_retired");
@@ -120,9 +121,9 @@ static bool give_mask(struct binadei_buddy *buddy,
 
 /* Grains [at, end) of one page: the parts of chunks at both ends; then, by one
  * swap, the whole chunks between them and those that the parts have filled. */
-static bool give_in_page(struct binadei_buddy *buddy,
-                         const struct binadei_home *home, binadei_page page,
-                         unsigned at, unsigned end)
+static bool buddy_give_in_page(struct binadei_buddy *buddy,
+                               const struct binadei_home *home,
+                               binadei_page page, unsigned at, unsigned end)
 {
     uint64_t whole = 0;
     uint64_t retired = 0;
@@ -150,8 +151,9 @@ static bool give_in_page(struct binadei_buddy *buddy,
     return false;
 }
 
-static bool give(struct binadei_buddy *buddy, const struct binadei_home *home,
-                 binadei_grain start, uint64_t grains)
+static bool buddy_give(struct binadei_buddy *buddy,
+                       const struct binadei_home *home, binadei_grain start,
+                       uint64_t grains)
 {
     unsigned bit = binadei_grain_bit(start);
     binadei_page page = binadei_page_of_grain(start);
@@ -167,7 +169,7 @@ static bool give(struct binadei_buddy *buddy, const struct binadei_home *home,
     for (; grains; page.index++, at = 0) {
         uint64_t room = BINADEI_PAGE_GRAINS - at;
         unsigned units = (unsigned)(grains < room ? grains : room);
-        if (!give_in_page(buddy, home, page, at, at + units))
+        if (!buddy_give_in_page(buddy, home, page, at, at + units))
             return false;
         grains -= units;
     }
@@ -179,7 +181,7 @@ bool binadei_buddy_give(struct binadei_buddy *buddy,
                         uint64_t grains)
 {
     const struct binadei_kind done = {buddy, NULL};
-    if (!give(buddy, home, start, grains))
+    if (!buddy_give(buddy, home, start, grains))
         return false;
     binadei_index_note_around(&done, start.index, start.index + grains);
     return true;

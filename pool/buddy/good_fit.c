@@ -41,7 +41,7 @@ static struct binadei_run whole_run(const struct visit *visit)
 }
 
 /* The better one stays, the other one is noted. */
-static void end_run(struct visit *visit)
+static void good_fit_end_run(struct visit *visit)
 {
     if (!visit->run.grains)
         return;
@@ -59,28 +59,29 @@ static void end_run(struct visit *visit)
     binadei_index_note(visit->kind, run.start, run.grains);
 }
 
-static void add_free(struct visit *visit, uint64_t start, uint64_t grains)
+static void good_fit_add_free(struct visit *visit, uint64_t start,
+                              uint64_t grains)
 {
     if (visit->run.start + visit->run.grains != start) {
-        end_run(visit);
+        good_fit_end_run(visit);
         visit->run.start = start;
     }
     visit->run.grains += grains;
 }
 
-static void add_runs(struct visit *visit, uint64_t base, uint64_t unit,
-                     uint64_t word)
+static void good_fit_add_runs(struct visit *visit, uint64_t base, uint64_t unit,
+                              uint64_t word)
 {
     while (word) {
         unsigned start;
         unsigned length;
         word &= ~binadei_word_first_run(word, &start, &length);
-        add_free(visit, base + start * unit, length * unit);
+        good_fit_add_free(visit, base + start * unit, length * unit);
     }
 }
 
 /* Runs of the page, of a chunk at least, the best of them in `best`. */
-static void look(struct visit *visit, binadei_page page)
+static void good_fit_look(struct visit *visit, binadei_page page)
 {
     struct binadei_page_words words = binadei_page_words_of(visit->kind, page);
     uint64_t chunks = binadei_page_words_any(&words, words.chunks);
@@ -93,16 +94,17 @@ static void look(struct visit *visit, binadei_page page)
         if (chunks >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(chunks & units, &bit, &length);
-            add_free(visit, (uint64_t)bit * BINADEI_CHUNK_GRAINS,
-                     (uint64_t)length * BINADEI_CHUNK_GRAINS);
+            good_fit_add_free(visit, (uint64_t)bit * BINADEI_CHUNK_GRAINS,
+                              (uint64_t)length * BINADEI_CHUNK_GRAINS);
             continue;
         }
         /* Within one chunk there is no run of a chunk. */
-        add_runs(visit, (uint64_t)bit * BINADEI_CHUNK_GRAINS, 1,
-                 binadei_word_ends(binadei_page_words_grains(&words, bit)));
+        good_fit_add_runs(
+            visit, (uint64_t)bit * BINADEI_CHUNK_GRAINS, 1,
+            binadei_word_ends(binadei_page_words_grains(&words, bit)));
         units &= units - 1;
     }
-    end_run(visit);
+    good_fit_end_run(visit);
 }
 
 static void note_best(const struct visit *visit)
@@ -113,7 +115,7 @@ static void note_best(const struct visit *visit)
 
 /* The best fit of a visit. Where a part of it has gone meanwhile, whoever took that
  * has noted what is left, and so does the claim with what it gives back. */
-static bool claim(const struct visit *visit, binadei_grain *out)
+static bool good_fit_claim(const struct visit *visit, binadei_grain *out)
 {
     const struct binadei_view view = {.buddy = visit->kind->buddy,
                                       .maps = visit->kind->maps,
@@ -133,8 +135,8 @@ struct search {
     unsigned looks;
 };
 
-static void start(struct search *search, const struct binadei_view *view,
-                  uint64_t grains)
+static void good_fit_start(struct search *search,
+                           const struct binadei_view *view, uint64_t grains)
 {
     search->first_bin = binadei_index_bin(grains);
     for (unsigned i = 0; i < KINDS; i++) {
@@ -181,13 +183,13 @@ static void visit_next(struct search *search, unsigned kind,
     visit->has_runs = false;
     search->looks++;
     if (binadei_index_take(visit->kind, at))
-        look(visit, (binadei_page){at->page});
+        good_fit_look(visit, (binadei_page){at->page});
     search->visits += visit->has_runs;
     go_on(search, kind);
 }
 
 /* The best of a few pages of the lowest bin that has a fit. */
-static bool find(struct search *search, struct visit *best)
+static bool good_fit_find(struct search *search, struct visit *best)
 {
     unsigned bin = 0;
     unsigned kind;
@@ -222,9 +224,9 @@ bool binadei_view_take_good(const struct binadei_view *view, uint64_t grains,
         return false;
     do {
         best = (struct visit){.want = {grains, alignment}};
-        start(&search, view, grains);
-        if (!find(&search, &best))
+        good_fit_start(&search, view, grains);
+        if (!good_fit_find(&search, &best))
             return false;
-    } while (!claim(&best, out));
+    } while (!good_fit_claim(&best, out));
     return true;
 }

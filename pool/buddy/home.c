@@ -26,8 +26,8 @@ void binadei_home_stay(struct binadei_buddy *buddy, struct binadei_home *home,
 }
 
 /* Everybody's again, unless another one lives there by now. */
-static void abandon(struct binadei_buddy *buddy,
-                    const struct binadei_home *home, binadei_page page)
+static void home_abandon(struct binadei_buddy *buddy,
+                         const struct binadei_home *home, binadei_page page)
 {
     _Atomic uint32_t *id = &buddy->pages[page.index].home_id;
     /* relaxed: hints to searchers, see state.h. */
@@ -39,8 +39,8 @@ static void abandon(struct binadei_buddy *buddy,
                               ~binadei_page_bit(page), memory_order_relaxed);
 }
 
-static void settle(struct binadei_buddy *buddy, struct binadei_home *home,
-                   binadei_page page)
+static void home_settle(struct binadei_buddy *buddy, struct binadei_home *home,
+                        binadei_page page)
 {
     /* relaxed: hints to searchers, see state.h. */
     if (!home->id)
@@ -71,11 +71,11 @@ void binadei_home_move(struct binadei_buddy *buddy, struct binadei_home *home,
     uint32_t *pages = home->pages_plus_one;
     unsigned at = place_of(home, page);
     if (pages[at] && pages[at] != page.index + 1)
-        abandon(buddy, home, (binadei_page){pages[at] - 1});
+        home_abandon(buddy, home, (binadei_page){pages[at] - 1});
     /* The newest page so far is not full, or it would have served. */
     memmove(pages + 1, pages, at * sizeof(*pages));
     pages[0] = page.index + 1;
-    settle(buddy, home, page);
+    home_settle(buddy, home, page);
 }
 
 void binadei_home_forget(struct binadei_buddy *buddy, struct binadei_home *home,
@@ -101,5 +101,5 @@ void binadei_buddy_leave_home(struct binadei_buddy *buddy,
     if (left.pages_plus_one[0])
         binadei_close_page(buddy, (binadei_page){left.pages_plus_one[0] - 1});
     for (unsigned i = 0; i < BINADEI_HOME_PAGES && left.pages_plus_one[i]; i++)
-        abandon(buddy, &left, (binadei_page){left.pages_plus_one[i] - 1});
+        home_abandon(buddy, &left, (binadei_page){left.pages_plus_one[i] - 1});
 }

@@ -38,8 +38,8 @@ static void set(binadei_atomic_word *word, unsigned bit)
 
 /* Clears a bit whose word below is 0, unless it is not any more. relaxed: advice,
  * so a bit that is lost is only not found here. */
-static void clear(binadei_atomic_word *word, unsigned bit,
-                  const binadei_atomic_word *below)
+static void index_clear(binadei_atomic_word *word, unsigned bit,
+                        const binadei_atomic_word *below)
 {
     uint64_t mask = UINT64_C(1) << bit;
     if (!(binadei_load_relaxed(word) & mask))
@@ -116,7 +116,7 @@ static bool find_in_group(const struct binadei_kind *kind,
     /* relaxed: advice. */
     uint64_t pages = binadei_load_relaxed(word);
     if (!pages)
-        clear(&leaf->groups[at->bin], group % BINADEI_LEAF_GROUPS, word);
+        index_clear(&leaf->groups[at->bin], group % BINADEI_LEAF_GROUPS, word);
     if (at->page > first)
         pages &= BINADEI_WORD_FULL << (at->page - first);
     if (pages)
@@ -132,8 +132,8 @@ static bool find_in_leaf(const struct binadei_kind *kind, uint32_t index,
     uint32_t passed = at->page > first ? at->page - first : 0;
     uint64_t groups = leaf ? binadei_load_relaxed(&leaf->groups[at->bin]) : 0;
     if (leaf && !groups)
-        clear(&leaf->bins[at->bin / BINADEI_WORD_BITS],
-              at->bin % BINADEI_WORD_BITS, &leaf->groups[at->bin]);
+        index_clear(&leaf->bins[at->bin / BINADEI_WORD_BITS],
+                    at->bin % BINADEI_WORD_BITS, &leaf->groups[at->bin]);
     groups &= BINADEI_WORD_FULL << passed / BINADEI_WORD_BITS;
     for (; groups; groups &= groups - 1) {
         uint32_t group =

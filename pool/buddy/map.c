@@ -50,7 +50,7 @@ void binadei_maps_destroy(struct binadei_maps *maps)
 
 /* Publishes a zeroed object unless another thread was faster; NULL: no
  * memory. */
-static void *make(_Atomic(void *) *place, size_t bytes)
+static void *map_make(_Atomic(void *) *place, size_t bytes)
 {
     /* MG.acquire. */
     void *seen = atomic_load_explicit(place, memory_order_acquire);
@@ -69,9 +69,9 @@ static struct binadei_maps_group *make_group(struct binadei_maps *maps,
                                              uint32_t group)
 {
     struct binadei_maps_leaf *leaf =
-        make(&maps->leaves[group / BINADEI_LEAF_GROUPS], sizeof(*leaf));
-    return leaf ? make(&leaf->groups[group % BINADEI_LEAF_GROUPS],
-                       sizeof(struct binadei_maps_group))
+        map_make(&maps->leaves[group / BINADEI_LEAF_GROUPS], sizeof(*leaf));
+    return leaf ? map_make(&leaf->groups[group % BINADEI_LEAF_GROUPS],
+                           sizeof(struct binadei_maps_group))
                 : NULL;
 }
 
@@ -88,8 +88,8 @@ static bool prepare_border(struct binadei_maps *maps, uint64_t border)
         return true;
     struct binadei_maps_group *group =
         make_group(maps, page.index / BINADEI_WORD_BITS);
-    return group && make(&group->parts[page_bit_of(page)],
-                         sizeof(struct binadei_maps_page));
+    return group && map_make(&group->parts[page_bit_of(page)],
+                             sizeof(struct binadei_maps_page));
 }
 
 bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
@@ -123,7 +123,8 @@ enum filling {
     TWICE    /* a part was set already; nothing changed */
 };
 
-static enum filling fill(binadei_atomic_word *word, uint64_t mask, bool retires)
+static enum filling map_fill(binadei_atomic_word *word, uint64_t mask,
+                             bool retires)
 {
     uint64_t after;
     /* relaxed: only the start of the loop. */
@@ -153,10 +154,10 @@ static bool give_chunks(struct binadei_map_group *map, unsigned page_bit,
         return true;
     enum filling filling = mask == BINADEI_WORD_FULL
                                ? RETIRED
-                               : fill(&map->chunks[page_bit], mask, true);
+                               : map_fill(&map->chunks[page_bit], mask, true);
     BINADEI_STEP("map.chunks_given");
     if (filling == RETIRED)
-        return fill(&map->pages, bit, false) == SET;
+        return map_fill(&map->pages, bit, false) == SET;
     if (filling == SET)
         binadei_map_hint(&map->open, bit);
     return filling == SET;
@@ -171,7 +172,7 @@ static unsigned give_part(struct binadei_maps_group *group,
     struct binadei_map_group *map = &group->ages[age];
     struct binadei_maps_page *page = binadei_maps_page_at(group, page_bit);
     uint64_t bit = UINT64_C(1) << chunk;
-    enum filling filling = fill(&page->grains[age][chunk], mask, true);
+    enum filling filling = map_fill(&page->grains[age][chunk], mask, true);
     BINADEI_STEP("map.grains_given");
     if (filling == RETIRED)
         *retired |= bit;
@@ -184,8 +185,8 @@ static unsigned give_part(struct binadei_maps_group *group,
 
 /* Sets grains [at, end) of one page in the fresh map, but for words of which a
  * part is set already. How many were set. */
-static unsigned give_in_page(struct binadei_maps_group *group,
-                             unsigned page_bit, unsigned at, unsigned end)
+static unsigned map_give_in_page(struct binadei_maps_group *group,
+                                 unsigned page_bit, unsigned at, unsigned end)
 {
     struct binadei_map_group *map = &group->ages[BINADEI_FRESH];
     struct binadei_page_cut cut = binadei_page_cut_at(at, end);
@@ -232,11 +233,12 @@ static uint64_t give_step(struct binadei_maps *maps, uint64_t at,
     unsigned offset = (unsigned)(at % BINADEI_PAGE_GRAINS);
     unsigned pages = (unsigned)(grains / BINADEI_PAGE_GRAINS);
     if (!pages)
-        return give_in_page(group, page_bit_of(page), offset,
-                            offset + (unsigned)grains);
+        return map_give_in_page(group, page_bit_of(page), offset,
+                                offset + (unsigned)grains);
     uint64_t mask = binadei_word_run(page_bit_of(page), pages);
-    return fill(&group->ages[BINADEI_FRESH].pages, mask, false) == SET ? grains
-                                                                       : 0;
+    return map_fill(&group->ages[BINADEI_FRESH].pages, mask, false) == SET
+               ? grains
+               : 0;
 }
 
 enum binadei_map_give binadei_maps_give(struct binadei_maps *maps,
@@ -359,12 +361,12 @@ static void add_aged(struct move *move, uint64_t mask, uint64_t unit_grains)
 }
 
 /* What the ageing map gets has its words there already: they are of the same
- * memory as the fresh map's. Only this sets bits of it. MW, MH: as in fill(). */
+ * memory as the fresh map's. Only this sets bits of it. MW, MH: as in map_fill(). */
 static void age_pages(struct move *move, uint32_t group, uint64_t mask)
 {
     struct binadei_maps_group *maps = binadei_maps_group_at(move->maps, group);
     add_aged(move, mask, BINADEI_PAGE_GRAINS);
-    (void)fill(&maps->ages[BINADEI_AGEING].pages, mask, false);
+    (void)map_fill(&maps->ages[BINADEI_AGEING].pages, mask, false);
 }
 
 static void age_chunks(struct move *move, binadei_page page, uint64_t mask)

@@ -72,9 +72,9 @@ static void lower(struct binadei_maps_group *group, enum binadei_map_age age,
         binadei_map_hint(hint, bit);
 }
 
-static uint32_t take_from_page(struct search *search,
-                               struct binadei_maps_group *group,
-                               binadei_page page)
+static uint32_t map_take_from_page(struct search *search,
+                                   struct binadei_maps_group *group,
+                                   binadei_page page)
 {
     unsigned page_bit = page.index % BINADEI_WORD_BITS;
     struct binadei_map_group *map = &group->ages[search->age];
@@ -106,7 +106,7 @@ static uint32_t take_grains(struct search *search,
     uint64_t open = binadei_load_relaxed(&group->ages[search->age].open);
     uint32_t taken = 0;
     for (; open && search->visits && !taken; open &= open - 1)
-        taken = take_from_page(
+        taken = map_take_from_page(
             search, group,
             (binadei_page){first.index + binadei_word_lowest(open)});
     return taken;
@@ -127,15 +127,15 @@ static uint32_t cut_off(struct search *search, uint64_t start, uint64_t grains)
     atomic_fetch_sub_explicit(&search->maps->grains[search->age],
                               grains + (uint64_t)count * what->grains,
                               memory_order_relaxed);
-    /* Its words are there: see prepare(). */
+    /* Its words are there: see map_prepare(). */
     if (grains)
         (void)binadei_maps_give(search->maps, binadei_grain_at(start), grains);
     return count;
 }
 
 /* Words for what is given back after a cut that begins at `start`. */
-static bool prepare(const struct search *search, uint64_t start,
-                    uint64_t grains)
+static bool map_prepare(const struct search *search, uint64_t start,
+                        uint64_t grains)
 {
     const struct binadei_take *what = search->what;
     uint64_t count = grains / what->grains;
@@ -164,8 +164,8 @@ static unsigned chunks_to_cut(const struct binadei_take *what, uint64_t word)
 }
 
 /* What is left on both sides of what was taken. */
-static void note_sides(const struct search *search, uint64_t start,
-                       uint64_t grains)
+static void map_note_sides(const struct search *search, uint64_t start,
+                           uint64_t grains)
 {
     const struct binadei_kind own = {search->maps->buddy, search->maps};
     binadei_index_note_sides(&own, start, start + grains);
@@ -197,12 +197,12 @@ static uint32_t take_from_chunks(struct search *search,
         base = binadei_grain_in_chunk(
                    binadei_chunk_in_page(page, binadei_word_lowest(start)), 0)
                    .index;
-        if (!prepare(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS))
+        if (!map_prepare(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS))
             return 0;
         BINADEI_STEP("map.chunks_picked");
         /* MW.acquire: as above. */
     } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
-    note_sides(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
+    map_note_sides(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
     return cut_off(search, base, (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
 }
 
@@ -221,8 +221,9 @@ static uint32_t take_chunks(struct search *search,
 }
 
 /* The lowest free page. */
-static uint32_t take_page(struct search *search,
-                          struct binadei_maps_group *group, binadei_page first)
+static uint32_t map_take_page(struct search *search,
+                              struct binadei_maps_group *group,
+                              binadei_page first)
 {
     binadei_atomic_word *word = &group->ages[search->age].pages;
     uint64_t pages;
@@ -230,11 +231,11 @@ static uint32_t take_page(struct search *search,
     while ((pages = binadei_load_relaxed(word))) {
         unsigned bit = binadei_word_lowest(pages);
         uint64_t base = (uint64_t)(first.index + bit) * BINADEI_PAGE_GRAINS;
-        if (!prepare(search, base, BINADEI_PAGE_GRAINS))
+        if (!map_prepare(search, base, BINADEI_PAGE_GRAINS))
             return 0;
         if (!binadei_word_claim(word, UINT64_C(1) << bit))
             continue;
-        note_sides(search, base, BINADEI_PAGE_GRAINS);
+        map_note_sides(search, base, BINADEI_PAGE_GRAINS);
         return cut_off(search, base, BINADEI_PAGE_GRAINS);
     }
     return 0;
@@ -269,7 +270,7 @@ uint32_t binadei_maps_take(struct binadei_maps *maps,
 {
     struct binadei_take some = *what;
     struct search search = {.what = &some, .maps = maps, .out = out};
-    take_fn *const levels[] = {take_grains, take_chunks, take_page};
+    take_fn *const levels[] = {take_grains, take_chunks, map_take_page};
     uint32_t taken = 0;
     for (unsigned level = what->grains > BINADEI_CHUNK_GRAINS; level < 3;
          level++) {
@@ -290,8 +291,8 @@ uint32_t binadei_maps_take(struct binadei_maps *maps,
 
 /* Grains that are in the maps from `start` on within its chunk, page or group of
  * pages; fewer than `out_rest` where they end before. relaxed: exact at rest. */
-static uint64_t free_at(const struct binadei_maps *maps, uint64_t start,
-                        uint64_t *out_rest)
+static uint64_t map_free_at(const struct binadei_maps *maps, uint64_t start,
+                            uint64_t *out_rest)
 {
     binadei_grain grain = binadei_grain_at(start);
     binadei_page page = binadei_page_of_grain(grain);
@@ -327,7 +328,7 @@ uint64_t binadei_maps_free_from(const struct binadei_maps *maps,
     uint64_t at = start.index;
     while (at < end.index) {
         uint64_t rest;
-        uint64_t length = free_at(maps, at, &rest);
+        uint64_t length = map_free_at(maps, at, &rest);
         at += length;
         if (length < rest)
             break;

@@ -135,15 +135,15 @@ static uint32_t split_chunks(struct search *search, binadei_chunk first,
 }
 
 /* What is left on both sides of what was taken. */
-static void note_sides(struct binadei_buddy *buddy, uint64_t start,
-                       uint64_t grains)
+static void buddy_note_sides(struct binadei_buddy *buddy, uint64_t start,
+                             uint64_t grains)
 {
     const struct binadei_kind done = {buddy, NULL};
     binadei_index_note_sides(&done, start, start + grains);
 }
 
 /* Claims the wanted chunks, or some to split, out of an open page's word. */
-static uint32_t take_from_page(struct search *search, binadei_page page)
+static uint32_t buddy_take_from_page(struct search *search, binadei_page page)
 {
     binadei_atomic_word *word = &search->buddy->pages[page.index].word;
     uint64_t allowed =
@@ -169,8 +169,8 @@ static uint32_t take_from_page(struct search *search, binadei_page page)
     }
     binadei_chunk chunk =
         binadei_chunk_in_page(page, binadei_word_lowest(start));
-    note_sides(search->buddy, binadei_grain_in_chunk(chunk, 0).index,
-               (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
+    buddy_note_sides(search->buddy, binadei_grain_in_chunk(chunk, 0).index,
+                     (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
     return split_chunks(search, chunk, chunks);
 }
 
@@ -185,8 +185,8 @@ static uint32_t open_page(struct search *search, binadei_page page)
     binadei_store_seq_cst(&search->buddy->pages[page.index].word, rest);
     BINADEI_STEP("page.opened");
     binadei_summary_raise_page(search->buddy, page, 0, rest);
-    note_sides(search->buddy, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
-               (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
+    buddy_note_sides(search->buddy, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+                     (uint64_t)chunks * BINADEI_CHUNK_GRAINS);
     return split_chunks(search, binadei_chunk_in_page(page, 0), chunks);
 }
 
@@ -225,7 +225,7 @@ static uint32_t search_words(struct search *search, binadei_page page)
 static uint32_t search_page(struct search *search, binadei_page page)
 {
     uint32_t taken = search->is_of_chunks ? 0 : search_words(search, page);
-    return taken ? taken : take_from_page(search, page);
+    return taken ? taken : buddy_take_from_page(search, page);
 }
 
 /* Pages of one word's worth that may serve the search. */
@@ -441,7 +441,7 @@ static bool search_all_words(struct search *search)
              i++)
             if (take_from_chunk(search, binadei_chunk_in_page(page, i)))
                 return true;
-        if (take_from_page(search, page))
+        if (buddy_take_from_page(search, page))
             return true;
     }
     return false;

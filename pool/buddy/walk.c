@@ -22,8 +22,8 @@ static uint64_t free_in_chunk(const struct binadei_buddy *buddy,
 
 /* The same, where the whole page or the whole chunk may be free. `out_rest`:
  * how many would be free if the next unit began there. */
-static uint64_t free_at(const struct binadei_buddy *buddy, binadei_grain start,
-                        uint64_t *out_rest)
+static uint64_t walk_free_at(const struct binadei_buddy *buddy,
+                             binadei_grain start, uint64_t *out_rest)
 {
     binadei_page page = binadei_page_of_grain(start);
     binadei_chunk chunk = binadei_chunk_of_grain(start);
@@ -45,7 +45,7 @@ uint64_t binadei_buddy_free_from(const struct binadei_buddy *buddy,
     uint64_t at = start.index;
     while (at < end.index) {
         uint64_t rest;
-        uint64_t length = free_at(buddy, binadei_grain_at(at), &rest);
+        uint64_t length = walk_free_at(buddy, binadei_grain_at(at), &rest);
         at += length;
         if (length < rest)
             break;

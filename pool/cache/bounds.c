@@ -11,7 +11,7 @@
 
 /* Changes a count of halvings by 1 or -1, if it is not at its end. relaxed: a
  * bound, not a lock. */
-static bool step(atomic_uint *halvings, unsigned end, unsigned more)
+static bool bounds_step(atomic_uint *halvings, unsigned end, unsigned more)
 {
     unsigned seen = atomic_load_explicit(halvings, memory_order_relaxed);
     while (seen != end) {
@@ -32,14 +32,14 @@ void binadei_bounds_shrink(struct binadei_member *by)
 {
     by->calm_misses = 0;
     begin_calm(by->engine);
-    if (step(&by->engine->halvings, BINADEI_HALVINGS_MAX, 1))
+    if (bounds_step(&by->engine->halvings, BINADEI_HALVINGS_MAX, 1))
         binadei_count(by, BINADEI_COUNT_SHRINKS, 1);
 }
 
 void binadei_bounds_note_growth(struct binadei_engine *engine, bool is_first)
 {
     begin_calm(engine);
-    (void)step(&engine->halvings, 0, -1U);
+    (void)bounds_step(&engine->halvings, 0, -1U);
     if (!is_first)
         atomic_store_explicit(&engine->grown_steps, BINADEI_GROWN_STEPS,
                               memory_order_relaxed);
@@ -63,7 +63,7 @@ void binadei_bounds_stay_calm(struct binadei_member *by)
             TOLD_MISSES >=
         BINADEI_CALM_MISSES) {
         begin_calm(engine);
-        (void)step(&engine->halvings, 0, -1U);
-        (void)step(&engine->grown_steps, 0, -1U);
+        (void)bounds_step(&engine->halvings, 0, -1U);
+        (void)bounds_step(&engine->grown_steps, 0, -1U);
     }
 }

@@ -17,7 +17,7 @@
 #include "pool/stream/event.h"
 #include "pool/stream/slot.h"
 
-static binade_status no_memory(void)
+static binade_status call_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                         "no memory for a thread's caches");
@@ -58,7 +58,7 @@ static binade_status named_cache(struct binadei_member *member,
     if (status != BINADE_OK)
         return status;
     *out = cache_of(member, slot, true);
-    return *out ? BINADE_OK : no_memory();
+    return *out ? BINADE_OK : call_no_memory();
 }
 
 /* The cache that takes a stream's freed blocks. NULL, and why. */
@@ -75,7 +75,7 @@ static struct binadei_cache *push_cache(struct binadei_member *member,
     else
         *out_status = named_cache(member, stream, &cache);
     if (!cache && *out_status == BINADE_OK)
-        *out_status = no_memory();
+        *out_status = call_no_memory();
     return cache;
 }
 
@@ -87,7 +87,7 @@ static struct binadei_cache *pop_cache(struct binadei_cache *push)
 
 /* Caches of streams that were retired: their blocks wait for the final event,
  * and the caches end. */
-static void sweep(struct binadei_member *member, uint64_t attention)
+static void call_sweep(struct binadei_member *member, uint64_t attention)
 {
     struct binadei_cache *next;
     bool is_swept = true;
@@ -105,7 +105,7 @@ static void sweep(struct binadei_member *member, uint64_t attention)
 
 /* What streams freed that were retired becomes everybody's as new streams come,
  * so that their slots can be used again. */
-static void drain_closed(struct binadei_member *member)
+static void call_drain_closed(struct binadei_member *member)
 {
     binadei_operation_begin(member);
     const struct binadei_stream_user user = binadei_member_user(member);
@@ -134,7 +134,7 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
                              : binadei_member_of(thread, pool->engine);
     if (member && member->attention != attention) {
         binadei_operation_begin(member);
-        sweep(member, attention);
+        call_sweep(member, attention);
         binadei_operation_end(member);
     }
     if (route && route->push && !binadei_slot_is_closed(route->push->slot)) {
@@ -142,7 +142,7 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
         return route;
     }
     if (member && is_named(stream))
-        drain_closed(member);
+        call_drain_closed(member);
     struct binadei_cache *push =
         member ? push_cache(member, stream, out_status) : NULL;
     if (*out_status != BINADE_OK)
@@ -151,7 +151,7 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
     if (!route && push)
         route = binadei_thread_add(thread, pool, stream);
     if (!route || !push) {
-        *out_status = no_memory();
+        *out_status = call_no_memory();
         return NULL;
     }
     route->pop = pop_cache(push);
@@ -222,7 +222,7 @@ binade_status binadei_call_turn(struct binadei_call *call, uint32_t note)
     if (!push) {
         if (slot)
             binadei_slot_unpin(slot);
-        return no_memory();
+        return call_no_memory();
     }
     call->pinned = slot;
     call->stream = slot ? slot->stream : BINADE_STREAM_ANY;
@@ -279,7 +279,7 @@ static binade_status begin_on(struct binadei_call *call, binade_stream stream)
 
 /* In a pool whose context is gone no stream is left to be found; that it is
  * gone may be found out here. */
-static binade_status begin(struct binadei_call *call, binade_stream stream)
+static binade_status call_begin(struct binadei_call *call, binade_stream stream)
 {
     binade_status status = BINADE_OK;
     bool is_lost = binadei_is_lost(call->pool);
@@ -290,7 +290,7 @@ static binade_status begin(struct binadei_call *call, binade_stream stream)
     return status;
 }
 
-static void end(const struct binadei_call *call)
+static void call_end(const struct binadei_call *call)
 {
     binadei_thread_leave(call->thread);
     binadei_cancel_restore(call->cancel_state);
@@ -311,9 +311,9 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
     else if (binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
         status = binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
     else
-        status = begin(out, stream);
+        status = call_begin(out, stream);
     if (status != BINADE_OK)
-        end(out);
+        call_end(out);
     return status;
 }
 
@@ -322,7 +322,7 @@ void binadei_call_leave(struct binadei_call *call)
     if (call->pinned)
         binadei_slot_unpin(call->pinned);
     binadei_operation_end(call->member);
-    end(call);
+    call_end(call);
 }
 
 /* What others look for does not stay in caches that they cannot reach, nor while
@@ -401,6 +401,6 @@ binade_status binadei_stream_close(struct binadei_call *call,
     binade_status status = record_final(engine, slot);
     binadei_depot_drain(call->member, slot);
     binadei_slot_unuse(slot);
-    sweep(call->member, attention & ~BINADEI_ATTENTION_FLAGS);
+    call_sweep(call->member, attention & ~BINADEI_ATTENTION_FLAGS);
     return binadei_is_lost(call->pool) ? BINADE_OK : status;
 }

@@ -23,7 +23,7 @@
 #include "pool/stream/guard.h"
 #include "pool/stream/slot.h"
 
-static binade_status no_memory(void)
+static binade_status engine_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
 }
@@ -55,8 +55,8 @@ static void forget_uses(struct binadei_streams *streams)
     binadei_uses_forget(engine_of(streams));
 }
 
-static void fill(struct binadei_engine *engine,
-                 const struct binadei_engine_options *options)
+static void engine_fill(struct binadei_engine *engine,
+                        const struct binadei_engine_options *options)
 {
     engine->pool = options->pool;
     engine->driver = options->driver;
@@ -91,7 +91,7 @@ static bool keep_history(struct binadei_engine *engine,
     return true;
 }
 
-/* What fill() made. */
+/* What engine_fill() made. */
 static void free_parts(struct binadei_engine *engine)
 {
     binadei_notes_destroy(engine->notes, engine->noted_pages);
@@ -107,18 +107,18 @@ binadei_engine_create(const struct binadei_engine_options *options,
     struct binadei_engine *engine =
         aligned_alloc(alignof(struct binadei_engine), sizeof(*engine));
     if (!engine)
-        return no_memory();
+        return engine_no_memory();
     memset(engine, 0, sizeof(*engine));
-    fill(engine, options);
+    engine_fill(engine, options);
     if (!binadei_streams_init(&engine->streams, options->any_maps)) {
         free_parts(engine);
-        return no_memory();
+        return engine_no_memory();
     }
     if ((options->noted_pages && !engine->notes) ||
         (options->history_entries && !keep_history(engine, options))) {
         binadei_streams_fini(&engine->streams);
         free_parts(engine);
-        return no_memory();
+        return engine_no_memory();
     }
     options->pool->lookup = engine->lookup;
     options->pool->classes = binadei_buddy_classes(options->buddy);

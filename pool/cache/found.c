@@ -12,7 +12,7 @@
 #include "pool/stream/slot.h"
 
 /* As a caller would name it. */
-static binade_stream stream_of(const struct binadei_slot *slot)
+static binade_stream found_stream_of(const struct binadei_slot *slot)
 {
     switch (slot->kind) {
     case BINADEI_SLOT_DONE:
@@ -41,7 +41,7 @@ static void add_bundle(struct binadei_found_list *list,
 static void add_cache(struct binadei_found_list *list,
                       const struct binadei_cache *cache)
 {
-    struct binadei_found found = {.stream = stream_of(cache->slot),
+    struct binadei_found found = {.stream = found_stream_of(cache->slot),
                                   .kind = BINADE_HEAP_CACHED};
     if (cache->member->thread)
         found.thread_id = cache->member->thread_id;
@@ -70,7 +70,7 @@ static void add_members(struct binadei_engine *engine,
 static void add_depot(struct binadei_found_list *list,
                       const struct binadei_slot *slot)
 {
-    const struct binadei_found where = {.stream = stream_of(slot),
+    const struct binadei_found where = {.stream = found_stream_of(slot),
                                         .kind = BINADE_HEAP_DEPOT};
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         for (unsigned j = 0; j < BINADEI_DEPOT_PLACES; j++) {
@@ -105,7 +105,7 @@ uint64_t binadei_find_waiting(const struct binadei_engine *engine,
         if (!grains)
             continue;
         *out = (struct binadei_found){
-            .stream = stream_of(slot),
+            .stream = found_stream_of(slot),
             /* relaxed: the pool is stopped. */
             .since_ns = atomic_load_explicit(&slot->epoch.closed_ns,
                                              memory_order_relaxed),

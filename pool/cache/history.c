@@ -68,8 +68,8 @@ binadei_history_reuse(struct binadei_history *history)
     return ring;
 }
 
-static void list(struct binadei_history *history,
-                 struct binadei_history_ring *ring)
+static void history_list(struct binadei_history *history,
+                         struct binadei_history_ring *ring)
 {
     pthread_mutex_lock(&history->record_lock);
     /* relaxed: HL publishes it. */
@@ -100,7 +100,7 @@ binadei_history_begin(struct binadei_history *history,
         ring->is_counter = history->is_counter;
         ring->is_fenced = !binadei_barrier_is_there();
         ring->history = history;
-        list(history, ring);
+        history_list(history, ring);
     }
     ring->thread_id = thread_id;
     return ring;

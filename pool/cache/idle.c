@@ -28,7 +28,7 @@
 #define REST_NS UINT64_C(10000000)
 #define LOOKS_PART 50U
 
-static bool is_full(const struct binadei_cache *cache)
+static bool idle_is_full(const struct binadei_cache *cache)
 {
     for (uint32_t i = binadei_cache_next_in_use(cache, 0); i < BINADEI_CLASSES;
          i = binadei_cache_next_in_use(cache, i + 1))
@@ -41,7 +41,7 @@ static bool is_full(const struct binadei_cache *cache)
 static bool holds_any(const struct binadei_member *member)
 {
     const struct binadei_cache *cache = member->caches;
-    while (cache && !is_full(cache))
+    while (cache && !idle_is_full(cache))
         cache = cache->next;
     return cache != NULL;
 }
@@ -76,7 +76,7 @@ static bool is_asked(struct binadei_member *member,
 
 /* A full barrier in all running threads. Where the kernel has none, each thread
  * has its own: see BINADEI_CLAIM_FENCED. */
-static bool pass_barrier(void)
+static bool idle_pass_barrier(void)
 {
     return !binadei_barrier_is_there() || binadei_barrier_all();
 }
@@ -94,7 +94,7 @@ static bool is_outside(const struct binadei_member *member)
 }
 
 /* False: the owner took it back. */
-static bool take(struct binadei_thread *thread)
+static bool idle_take(struct binadei_thread *thread)
 {
     /* relaxed: only the start of the loop. */
     uint32_t seen = atomic_load_explicit(&thread->claim, memory_order_relaxed);
@@ -124,12 +124,12 @@ static struct binadei_member *take_members(struct binadei_engine *engine,
         is_any_asked |= is_asked(member, by, is_any_meant);
     if (!is_any_asked)
         return NULL;
-    bool is_barred = pass_barrier();
+    bool is_barred = idle_pass_barrier();
     for (struct binadei_member *member = engine->members; member;
          member = member->of_pool) {
         if (member == by || !member->thread)
             continue;
-        if (!is_barred || !is_outside(member) || !take(member->thread)) {
+        if (!is_barred || !is_outside(member) || !idle_take(member->thread)) {
             /* Not yet; so nothing is proved by not finding it. */
             by->postponed += holds_any(member);
             continue;

@@ -132,8 +132,8 @@ static void set_capacity(struct binadei_cache *cache, uint32_t class_index,
 }
 
 /* What the count of its blocks does not tell; wraps around below 0. */
-static uint64_t uneven_bytes(const struct binadei_engine *engine,
-                             const struct binadei_bundle *bundle)
+static uint64_t magazine_uneven_bytes(const struct binadei_engine *engine,
+                                      const struct binadei_bundle *bundle)
 {
     return binadei_bundle_bytes(engine, bundle) +
            bundle->count * binadei_uneven_bytes(bundle->class_index, 0);
@@ -155,7 +155,7 @@ static bool shed(struct binadei_member *by, struct binadei_cache *cache,
         magazine->entries[i] = magazine->entries[i + blocks];
     binadei_magazine_set(magazine, left);
     binadei_count_add(&cache->uneven_cached_bytes,
-                      -uneven_bytes(by->engine, bundle));
+                      -magazine_uneven_bytes(by->engine, bundle));
     binadei_leave_bundle(by, cache, bundle, may_share);
     return true;
 }
@@ -195,7 +195,8 @@ static bool fits_thread(const struct binadei_member *member,
            binadei_thread_bound(member->engine);
 }
 
-static bool fits(const struct binadei_member *member, uint64_t more_bytes)
+static bool magazine_fits(const struct binadei_member *member,
+                          uint64_t more_bytes)
 {
     const struct binadei_engine *engine = member->engine;
     return fits_thread(member, more_bytes) &&
@@ -231,7 +232,8 @@ static bool take_from_resting(struct binadei_member *member,
                               uint64_t more_bytes,
                               const struct binadei_magazine *keep)
 {
-    for (unsigned i = 0; i < HAND_STEPS && !fits(member, more_bytes); i++) {
+    for (unsigned i = 0; i < HAND_STEPS && !magazine_fits(member, more_bytes);
+         i++) {
         struct binadei_magazine *magazine = advance(member);
         if (!magazine)
             break;
@@ -242,12 +244,12 @@ static bool take_from_resting(struct binadei_member *member,
         else if (empty(member, member->hand, member->hand_class))
             set_capacity(member->hand, member->hand_class, 0);
     }
-    return fits(member, more_bytes);
+    return magazine_fits(member, more_bytes);
 }
 
 /* Raises the capacity to `capacity` if the budget allows. */
-static bool grant(struct binadei_cache *cache, uint32_t class_index,
-                  uint32_t capacity)
+static bool magazine_grant(struct binadei_cache *cache, uint32_t class_index,
+                           uint32_t capacity)
 {
     struct binadei_member *member = cache->member;
     struct binadei_magazine *magazine = &cache->magazines[class_index];
@@ -255,7 +257,7 @@ static bool grant(struct binadei_cache *cache, uint32_t class_index,
                           binadei_class_bytes(class_index);
     if (!binadei_class_is_cached(member->engine, class_index))
         return false;
-    if (!fits(member, more_bytes) &&
+    if (!magazine_fits(member, more_bytes) &&
         !take_from_resting(member, more_bytes, magazine)) {
         member->is_refused |= fits_thread(member, more_bytes);
         return false;
@@ -297,7 +299,8 @@ bool binadei_magazine_make_room(struct binadei_cache *cache,
     struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint32_t count = binadei_magazine_count(magazine);
     uint32_t capacity = next_capacity(cache, class_index);
-    if (capacity > magazine->capacity && grant(cache, class_index, capacity)) {
+    if (capacity > magazine->capacity &&
+        magazine_grant(cache, class_index, capacity)) {
         magazine->has_bounced = false;
         if (count < capacity)
             return true;
@@ -345,7 +348,7 @@ uint32_t binadei_magazine_refill(struct binadei_cache *cache,
     /* Blocks that were too short for the request are still there. */
     uint32_t count = binadei_magazine_count(magazine);
     if (count + blocks > magazine->capacity &&
-        !grant(cache, class_index, count + blocks))
+        !magazine_grant(cache, class_index, count + blocks))
         blocks = magazine->capacity > count ? magazine->capacity - count : 1;
     if (!binadei_magazine_reserve(magazine, count + blocks))
         return 1;
@@ -367,13 +370,13 @@ bool binadei_magazine_load(struct binadei_member *member,
         return false;
     /* If the budget refuses, the next frees shed what is too much. */
     if (total > magazine->capacity)
-        (void)grant(cache, class_index, total);
+        (void)magazine_grant(cache, class_index, total);
     set_in_use(cache, class_index, true);
     for (uint32_t i = 0; i < bundle->count; i++)
         magazine->entries[count + i] = bundle->entries[i];
     binadei_magazine_set(magazine, total);
     binadei_count_add(&cache->uneven_cached_bytes,
-                      uneven_bytes(member->engine, bundle));
+                      magazine_uneven_bytes(member->engine, bundle));
     binadei_bundle_spare(member, bundle);
     return true;
 }

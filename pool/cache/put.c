@@ -12,7 +12,7 @@
 #include "pool/tenant/directory.h"
 
 /* What the count of its class does not tell. */
-static uint64_t uneven_bytes(const struct binadei_block *block)
+static uint64_t put_uneven_bytes(const struct binadei_block *block)
 {
     return binadei_uneven_bytes(block->class_index, block->grains);
 }
@@ -23,15 +23,15 @@ static void count_free(struct binadei_cache *cache,
     uint64_t bytes = block->grains * BINADEI_GRAIN_BYTES;
     if (block->class_index < BINADEI_CLASSES) {
         binadei_count_add(&cache->magazines[block->class_index].free_count, 1);
-        binadei_count_add(&cache->uneven_free_bytes, uneven_bytes(block));
+        binadei_count_add(&cache->uneven_free_bytes, put_uneven_bytes(block));
         return;
     }
     binadei_count(cache->member, BINADEI_COUNT_FREES, 1);
     binadei_count(cache->member, BINADEI_COUNT_FREE_BYTES, bytes);
 }
 
-static void push(struct binadei_cache *cache, const struct binadei_block *block,
-                 binade_devptr address)
+static void put_push(struct binadei_cache *cache,
+                     const struct binadei_block *block, binade_devptr address)
 {
     struct binadei_magazine *magazine = &cache->magazines[block->class_index];
     uint32_t count = binadei_magazine_count(magazine);
@@ -39,7 +39,7 @@ static void push(struct binadei_cache *cache, const struct binadei_block *block,
     magazine->entries[count] =
         binadei_entry_of(block->class_index, block->grains, address);
     binadei_magazine_set(magazine, count + 1);
-    binadei_count_add(&cache->uneven_cached_bytes, uneven_bytes(block));
+    binadei_count_add(&cache->uneven_cached_bytes, put_uneven_bytes(block));
     if (engine->notes)
         binadei_note_put(engine->notes, block->start, cache->slot->note);
 }
@@ -86,7 +86,7 @@ static void put_beside(struct binadei_cache *cache,
     uint32_t class_index = block->class_index;
     if (class_index < BINADEI_CLASSES &&
         binadei_magazine_make_room(cache, class_index))
-        push(cache, block, address);
+        put_push(cache, block, address);
     else
         binadei_leave_block(cache->member, cache->slot, address);
 }
@@ -106,7 +106,7 @@ static binade_status put_plain(struct binadei_cache *cache,
     if (binadei_magazine_count(magazine) >= magazine->capacity)
         put_beside(cache, block, address);
     else
-        push(cache, block, address);
+        put_push(cache, block, address);
     return BINADE_OK;
 }
 
@@ -146,8 +146,8 @@ static void discharge(const struct binadei_call *call,
                                 block->grains * BINADEI_GRAIN_BYTES);
 }
 
-static void settle(struct binadei_call *call, const struct binadei_block *block,
-                   binadei_tag tag)
+static void put_settle(struct binadei_call *call,
+                       const struct binadei_block *block, binadei_tag tag)
 {
     count_free(call->push, block);
     discharge(call, block, tag);
@@ -168,13 +168,13 @@ static binade_status put_lost(struct binadei_call *call,
     struct binadei_block bare = *block;
     binadei_tag tag = untag(call->engine, &bare);
     binadei_give_block(call->member, address);
-    settle(call, block, tag);
+    put_settle(call, block, tag);
     return BINADE_OK;
 }
 
-static binade_status put(struct binadei_call *call,
-                         const struct binadei_block *block,
-                         binade_devptr address)
+static binade_status cache_put(struct binadei_call *call,
+                               const struct binadei_block *block,
+                               binade_devptr address)
 {
     if (call->is_capturing) {
         return binadei_fail(BINADE_E_BUSY,
@@ -188,7 +188,7 @@ static binade_status put(struct binadei_call *call,
                                ? binadei_put_used(call, address, NULL)
                                : put_plain(call->push, &bare, address);
     if (status == BINADE_OK)
-        settle(call, block, tag);
+        put_settle(call, block, tag);
     else
         retag(call->engine, block, tag);
     return status;
@@ -200,7 +200,7 @@ binade_status binadei_put(struct binadei_call *call,
 {
     if (binadei_is_lost(call->pool))
         return put_lost(call, block, address);
-    binade_status status = put(call, block, address);
+    binade_status status = cache_put(call, block, address);
     return status != BINADE_OK && binadei_is_lost(call->pool)
                ? put_lost(call, block, address)
                : status;
@@ -219,7 +219,7 @@ binade_status binadei_put_after(struct binadei_call *call,
     binadei_tag tag = untag(call->engine, &bare);
     status = binadei_put_used(call, address, event);
     if (status == BINADE_OK) {
-        settle(call, &block, tag);
+        put_settle(call, &block, tag);
         return BINADE_OK;
     }
     retag(call->engine, &block, tag);

@@ -139,7 +139,8 @@ static bool empty_orphan(struct binadei_member *by,
 
 /* Everything of a member that no thread has. False: not now, for want of memory,
  * or because another thread holds a lock. */
-static bool adopt(struct binadei_member *by, struct binadei_member *orphan)
+static bool reclaim_adopt(struct binadei_member *by,
+                          struct binadei_member *orphan)
 {
     if (!binadei_slot_try_close_of(&by->engine->streams, orphan)) {
         by->postponed++;
@@ -160,7 +161,7 @@ static struct binadei_member *adopt_some(struct binadei_member *by,
 {
     for (unsigned i = 0; orphan && i < most; i++) {
         struct binadei_member *next = orphan->orphan;
-        if (adopt(by, orphan))
+        if (reclaim_adopt(by, orphan))
             *out_is_any = true;
         else
             binadei_orphan_push(orphan);

@@ -104,8 +104,9 @@ struct binadei_member *binadei_member_of(struct binadei_thread *thread,
 }
 
 /* Slots are numbered from 0 up. */
-static struct binadei_cache **bucket_of(const struct binadei_member *member,
-                                        const struct binadei_slot *slot)
+static struct binadei_cache **
+registry_bucket_of(const struct binadei_member *member,
+                   const struct binadei_slot *slot)
 {
     return &member->cache_buckets[slot->index % member->cache_bucket_count];
 }
@@ -113,8 +114,9 @@ static struct binadei_cache **bucket_of(const struct binadei_member *member,
 struct binadei_cache *binadei_cache_find(const struct binadei_member *member,
                                          const struct binadei_slot *slot)
 {
-    struct binadei_cache *cache =
-        member->cache_buckets ? *bucket_of(member, slot) : member->caches;
+    struct binadei_cache *cache = member->cache_buckets
+                                      ? *registry_bucket_of(member, slot)
+                                      : member->caches;
     while (cache && cache->slot != slot)
         cache = member->cache_buckets ? cache->next_in_bucket : cache->next;
     return cache;
@@ -135,7 +137,7 @@ static void widen_buckets(struct binadei_member *member)
     member->cache_bucket_count = count;
     for (struct binadei_cache *cache = member->caches; cache;
          cache = cache->next) {
-        struct binadei_cache **at = bucket_of(member, cache->slot);
+        struct binadei_cache **at = registry_bucket_of(member, cache->slot);
         cache->next_in_bucket = *at;
         *at = cache;
     }
@@ -148,7 +150,7 @@ static void enter_bucket(struct binadei_member *member,
     bool is_due = ++member->cache_count > member->cache_bucket_count &&
                   member->cache_count >= FIRST_BUCKETS;
     if (member->cache_buckets) {
-        struct binadei_cache **at = bucket_of(member, cache->slot);
+        struct binadei_cache **at = registry_bucket_of(member, cache->slot);
         cache->next_in_bucket = *at;
         *at = cache;
     }
@@ -162,7 +164,7 @@ static void leave_bucket(struct binadei_member *member,
     member->cache_count--;
     if (!member->cache_buckets)
         return;
-    struct binadei_cache **at = bucket_of(member, cache->slot);
+    struct binadei_cache **at = registry_bucket_of(member, cache->slot);
     while (*at != cache)
         at = &(*at)->next_in_bucket;
     *at = cache->next_in_bucket;
@@ -186,8 +188,9 @@ struct binadei_cache *binadei_cache_make(struct binadei_member *member,
     return cache;
 }
 
-static void add(struct binadei_member *member, enum binadei_count which,
-                const binadei_counter *counter, uint64_t times)
+static void registry_add(struct binadei_member *member,
+                         enum binadei_count which,
+                         const binadei_counter *counter, uint64_t times)
 {
     binadei_count(member, which, binadei_count_read(counter) * times);
 }
@@ -199,15 +202,19 @@ static void fold(const struct binadei_cache *cache)
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         const struct binadei_magazine *magazine = &cache->magazines[i];
         uint64_t bytes = binadei_class_is_small(i) ? binadei_class_bytes(i) : 0;
-        add(member, BINADEI_COUNT_ALLOCS, &magazine->alloc_count, 1);
-        add(member, BINADEI_COUNT_FREES, &magazine->free_count, 1);
-        add(member, BINADEI_COUNT_ALLOC_BYTES, &magazine->alloc_count, bytes);
-        add(member, BINADEI_COUNT_FREE_BYTES, &magazine->free_count, bytes);
-        add(member, BINADEI_COUNT_REQUESTED_BYTES, &magazine->requested_bytes,
-            1);
+        registry_add(member, BINADEI_COUNT_ALLOCS, &magazine->alloc_count, 1);
+        registry_add(member, BINADEI_COUNT_FREES, &magazine->free_count, 1);
+        registry_add(member, BINADEI_COUNT_ALLOC_BYTES, &magazine->alloc_count,
+                     bytes);
+        registry_add(member, BINADEI_COUNT_FREE_BYTES, &magazine->free_count,
+                     bytes);
+        registry_add(member, BINADEI_COUNT_REQUESTED_BYTES,
+                     &magazine->requested_bytes, 1);
     }
-    add(member, BINADEI_COUNT_ALLOC_BYTES, &cache->uneven_alloc_bytes, 1);
-    add(member, BINADEI_COUNT_FREE_BYTES, &cache->uneven_free_bytes, 1);
+    registry_add(member, BINADEI_COUNT_ALLOC_BYTES, &cache->uneven_alloc_bytes,
+                 1);
+    registry_add(member, BINADEI_COUNT_FREE_BYTES, &cache->uneven_free_bytes,
+                 1);
 }
 
 static void free_cache(struct binadei_cache *cache)

@@ -47,7 +47,7 @@ static bool are_hits_over(struct binadei_engine *engine,
     return are_over;
 }
 
-static bool wait_for_rest(const struct binadei_call *call)
+static bool stop_wait_for_rest(const struct binadei_call *call)
 {
     uint64_t sum;
     uint64_t end_ns = binadei_now_ns() + SETTLE_NS;
@@ -67,7 +67,7 @@ static bool wait_for_rest(const struct binadei_call *call)
 
 /* A full barrier in all running threads; where the kernel has none, each thread
  * has its own. */
-static bool pass_barrier(void)
+static bool stop_pass_barrier(void)
 {
     return !binadei_barrier_is_there() || binadei_barrier_all();
 }
@@ -85,7 +85,7 @@ bool binadei_stop(struct binadei_call *call)
     binadei_registry_lock();
     ask_all(engine);
     binadei_registry_unlock();
-    if (pass_barrier() && wait_for_rest(call))
+    if (stop_pass_barrier() && stop_wait_for_rest(call))
         return true;
     binadei_go_on(call);
     return false;

@@ -69,8 +69,8 @@ static bool is_aligned(const struct binadei_request *request,
 
 /* The newest block of the class that is long enough, of those that a look at the
  * magazine's top sees. */
-static bool pop(struct binadei_cache *cache,
-                const struct binadei_request *request, binade_devptr *out)
+static bool miss_pop(struct binadei_cache *cache,
+                     const struct binadei_request *request, binade_devptr *out)
 {
     if (class_of(request) >= BINADEI_CLASSES)
         return false;
@@ -113,9 +113,9 @@ void binadei_note_stream(const struct binadei_call *call, binade_devptr address)
 }
 
 /* One block from the buddy, straight to the caller. */
-static void hand_out(struct binadei_call *call,
-                     const struct binadei_request *request, binadei_grain start,
-                     binade_devptr *out)
+static void miss_hand_out(struct binadei_call *call,
+                          const struct binadei_request *request,
+                          binadei_grain start, binade_devptr *out)
 {
     binadei_mark_block(call->engine, start, request);
     count_alloc(call->member->done, request, request->size.grains);
@@ -145,13 +145,13 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     binadei_count_add(&cache->uneven_cached_bytes,
                       (taken - 1) * binadei_uneven_bytes(class_of(request),
                                                          request->size.grains));
-    hand_out(call, request, starts[0], out);
+    miss_hand_out(call, request, starts[0], out);
 }
 
 /* Several blocks by one claim; all but one stay in the DONE magazine. */
-static bool take_small(struct binadei_call *call,
-                       const struct binadei_request *request,
-                       binade_devptr *out)
+static bool miss_take_small(struct binadei_call *call,
+                            const struct binadei_request *request,
+                            binade_devptr *out)
 {
     struct binadei_engine *engine = call->engine;
     struct binadei_cache *done = call->member->done;
@@ -179,7 +179,7 @@ static bool load_and_pop(struct binadei_call *call, struct binadei_cache *cache,
     if (!bundle)
         return false;
     if (binadei_magazine_load(call->member, cache, bundle))
-        return pop(cache, request, out);
+        return miss_pop(cache, request, out);
     binadei_leave_bundle(call->member, cache, bundle, true);
     return false;
 }
@@ -251,7 +251,7 @@ static bool take_small_of_maps(struct binadei_call *call,
         what.count = binadei_magazine_refill(call->pop, class_of(request));
     if (maps)
         taken = binadei_maps_take(maps, &what, starts);
-    if (!taken && take_small(call, request, out))
+    if (!taken && miss_take_small(call, request, out))
         return true;
     if (!taken)
         taken = binadei_view_take(&view, what.grains, what.alignment, false,
@@ -271,7 +271,7 @@ static bool take_of_view(struct binadei_call *call,
     if (!binadei_view_take(view, request->size.grains,
                            request->alignment_grains, is_thorough, &start))
         return false;
-    hand_out(call, request, start, out);
+    miss_hand_out(call, request, start, out);
     return true;
 }
 
@@ -368,13 +368,13 @@ static bool take_shared(struct binadei_call *call,
 bool binadei_take(struct binadei_call *call,
                   const struct binadei_request *request, binade_devptr *out)
 {
-    if (pop(call->pop, request, out))
+    if (miss_pop(call->pop, request, out))
         return true;
     if (class_of(request) < BINADEI_CLASSES)
         binadei_magazine_missed(&call->pop->magazines[class_of(request)],
                                 &request->size);
     if (call->pop != call->member->done &&
-        pop(call->member->done, request, out))
+        miss_pop(call->member->done, request, out))
         return true;
     return take_shared(call, request, out);
 }

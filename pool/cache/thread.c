@@ -31,7 +31,7 @@ static bool is_ready;
 /* Pages of threads that ended; the registry's lock. */
 static struct binadei_thread *free_threads;
 
-static void *map(size_t bytes)
+static void *thread_map(size_t bytes)
 {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -41,7 +41,7 @@ static void *map(size_t bytes)
 /* Tables that do not fit the thread's page have pages of their own. */
 static struct binadei_route *map_routes(uint32_t order)
 {
-    return map(sizeof(struct binadei_route) << order);
+    return thread_map(sizeof(struct binadei_route) << order);
 }
 
 static void unmap_routes(const struct binadei_thread *thread,
@@ -59,7 +59,7 @@ static void return_page(struct binadei_thread *thread)
     binadei_registry_unlock();
 }
 
-static void end_thread(void *context)
+static void cache_end_thread(void *context)
 {
     struct binadei_thread *thread = context;
     /* In a child the pools are not its own. */
@@ -73,28 +73,28 @@ static void end_thread(void *context)
 }
 
 /* Where the kernel does not empty the page: a child has one thread, this. */
-static void forget_in_child(void)
+static void thread_forget_in_child(void)
 {
     binadei_thread_self = &nobody;
 }
 
-static void get_ready(void)
+static void thread_get_ready(void)
 {
-    is_ready = pthread_key_create(&key, end_thread) == 0 &&
-               pthread_atfork(NULL, NULL, forget_in_child) == 0;
+    is_ready = pthread_key_create(&key, cache_end_thread) == 0 &&
+               pthread_atfork(NULL, NULL, thread_forget_in_child) == 0;
 }
 
 /* A page that reads as zero in a child, however the child is made. */
 static struct binadei_thread *new_page(void)
 {
     size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-    struct binadei_thread *thread = map(bytes);
+    struct binadei_thread *thread = thread_map(bytes);
     if (thread)
         (void)madvise(thread, bytes, MADV_WIPEONFORK);
     return thread;
 }
 
-static struct binadei_thread *take_page(void)
+static struct binadei_thread *thread_take_page(void)
 {
     binadei_registry_lock();
     struct binadei_thread *thread = free_threads;
@@ -106,7 +106,7 @@ static struct binadei_thread *take_page(void)
     return thread ? thread : new_page();
 }
 
-static binade_status no_memory(void)
+static binade_status thread_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                         "no memory for a thread's caches");
@@ -116,14 +116,14 @@ static binade_status attach(void)
 {
     if (!binadei_fork_mark())
         return binadei_refuse_unmarked();
-    if (pthread_once(&once, get_ready) != 0 || !is_ready)
-        return no_memory();
-    struct binadei_thread *thread = take_page();
+    if (pthread_once(&once, thread_get_ready) != 0 || !is_ready)
+        return thread_no_memory();
+    struct binadei_thread *thread = thread_take_page();
     if (!thread)
-        return no_memory();
+        return thread_no_memory();
     if (pthread_setspecific(key, thread) != 0) {
         return_page(thread);
-        return no_memory();
+        return thread_no_memory();
     }
     thread->routes = thread->first_routes;
     thread->route_order = BINADEI_FIRST_ROUTE_ORDER;
@@ -190,8 +190,9 @@ void binadei_thread_settle(struct binadei_thread *thread)
         forget_all(thread);
 }
 
-static uint32_t home_of(const struct binadei_thread *thread,
-                        const struct binade_pool *pool, binade_stream stream)
+static uint32_t thread_home_of(const struct binadei_thread *thread,
+                               const struct binade_pool *pool,
+                               binade_stream stream)
 {
     /* Both are addresses, or small numbers; the golden ratio spreads them. */
     uint64_t mixed = ((uintptr_t)stream >> 3) ^ (uintptr_t)pool;
@@ -200,12 +201,12 @@ static uint32_t home_of(const struct binadei_thread *thread,
 }
 
 /* The route, or the empty one where it would be. */
-static struct binadei_route *probe(const struct binadei_thread *thread,
-                                   const struct binade_pool *pool,
-                                   binade_stream stream)
+static struct binadei_route *thread_probe(const struct binadei_thread *thread,
+                                          const struct binade_pool *pool,
+                                          binade_stream stream)
 {
     uint32_t mask = (1U << thread->route_order) - 1;
-    uint32_t at = home_of(thread, pool, stream);
+    uint32_t at = thread_home_of(thread, pool, stream);
     while (thread->routes[at].pool && (thread->routes[at].pool != pool ||
                                        thread->routes[at].stream != stream))
         at = (at + 1) & mask;
@@ -218,7 +219,7 @@ struct binadei_route *binadei_thread_find(struct binadei_thread *thread,
 {
     if (!thread->route_count)
         return NULL;
-    struct binadei_route *route = probe(thread, pool, stream);
+    struct binadei_route *route = thread_probe(thread, pool, stream);
     if (!route->pool)
         return NULL;
     thread->last = route;
@@ -232,7 +233,7 @@ static bool is_live(const struct binadei_route *route)
            !(binadei_attention(route->pool) & BINADEI_ATTENTION_DEAD);
 }
 
-static bool rehash(struct binadei_thread *thread, uint32_t order)
+static bool thread_rehash(struct binadei_thread *thread, uint32_t order)
 {
     struct binadei_route *old = thread->routes;
     uint32_t old_order = thread->route_order;
@@ -247,7 +248,7 @@ static bool rehash(struct binadei_thread *thread, uint32_t order)
     for (uint32_t i = 0; i < old_count; i++) {
         if (!is_live(&old[i]))
             continue;
-        *probe(thread, old[i].pool, old[i].stream) = old[i];
+        *thread_probe(thread, old[i].pool, old[i].stream) = old[i];
         thread->route_count++;
     }
     unmap_routes(thread, old, old_order);
@@ -261,13 +262,13 @@ struct binadei_route *binadei_thread_add(struct binadei_thread *thread,
     uint32_t order = thread->route_order;
     /* Half full: perhaps of dead ones, so the same size may do. */
     if (thread->route_count >= 1U << (order - 1)) {
-        if (!rehash(thread, order))
+        if (!thread_rehash(thread, order))
             return NULL;
         if (thread->route_count >= 1U << (order - 2) &&
-            !rehash(thread, order + 1))
+            !thread_rehash(thread, order + 1))
             return NULL;
     }
-    struct binadei_route *route = probe(thread, pool, stream);
+    struct binadei_route *route = thread_probe(thread, pool, stream);
     *route = (struct binadei_route){.pool = pool, .stream = stream};
     thread->route_count++;
     return route;

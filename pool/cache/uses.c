@@ -16,7 +16,7 @@
 #include "pool/stream/event.h"
 #include "pool/stream/slot.h"
 
-static binade_status no_memory(void)
+static binade_status uses_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                         "no memory to note a block's streams");
@@ -24,8 +24,8 @@ static binade_status no_memory(void)
 
 #define FIRST_BUCKETS 64U
 
-static struct binadei_use **bucket_of(const struct binadei_use_table *table,
-                                      binade_devptr address)
+static struct binadei_use **
+uses_bucket_of(const struct binadei_use_table *table, binade_devptr address)
 {
     uint64_t mixed =
         address / BINADEI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
@@ -34,27 +34,28 @@ static struct binadei_use **bucket_of(const struct binadei_use_table *table,
 
 /* The place that leads to the note, or where it would be; NULL: there is no
  * table yet. Lock held. */
-static struct binadei_use **find(const struct binadei_use_table *table,
-                                 binade_devptr address)
+static struct binadei_use **uses_find(const struct binadei_use_table *table,
+                                      binade_devptr address)
 {
     if (!table->buckets)
         return NULL;
-    struct binadei_use **at = bucket_of(table, address);
+    struct binadei_use **at = uses_bucket_of(table, address);
     while (*at && (*at)->address != address)
         at = &(*at)->next;
     return at;
 }
 
-static void insert(struct binadei_use_table *table, struct binadei_use *use)
+static void uses_insert(struct binadei_use_table *table,
+                        struct binadei_use *use)
 {
-    struct binadei_use **at = bucket_of(table, use->address);
+    struct binadei_use **at = uses_bucket_of(table, use->address);
     use->next = *at;
     *at = use;
 }
 
 /* Makes the table, or doubles it where its chains get long. False: there is none
  * for want of memory; with long chains a table works on. Lock held. */
-static bool make_room(struct binadei_use_table *table)
+static bool uses_make_room(struct binadei_use_table *table)
 {
     struct binadei_use_table larger = *table;
     if (table->use_count < table->bucket_count)
@@ -68,7 +69,7 @@ static bool make_room(struct binadei_use_table *table)
         while (table->buckets[i]) {
             struct binadei_use *use = table->buckets[i];
             table->buckets[i] = use->next;
-            insert(&larger, use);
+            uses_insert(&larger, use);
         }
     }
     free(table->buckets);
@@ -116,25 +117,26 @@ static int add_slot(struct binadei_use *use, struct binadei_slot *slot)
 }
 
 /* Lock held. 1, 0 or -1 as above. */
-static int note(struct binadei_use_table *table, binade_devptr address,
-                struct binadei_slot *slot)
+static int uses_note(struct binadei_use_table *table, binade_devptr address,
+                     struct binadei_slot *slot)
 {
-    if (!make_room(table))
+    if (!uses_make_room(table))
         return -1;
-    struct binadei_use *use = *find(table, address);
+    struct binadei_use *use = *uses_find(table, address);
     if (!use) {
         use = calloc(1, sizeof(*use));
         if (!use)
             return -1;
         use->address = address;
-        insert(table, use);
+        uses_insert(table, use);
         table->use_count++;
     }
     return add_slot(use, slot);
 }
 
-static binade_status slot_of(struct binadei_call *call, binade_stream stream,
-                             struct binadei_slot **out)
+static binade_status uses_slot_of(struct binadei_call *call,
+                                  binade_stream stream,
+                                  struct binadei_slot **out)
 {
     struct binadei_section section;
     if (stream == BINADE_STREAM_ANY) {
@@ -159,11 +161,11 @@ static binade_status use_block(struct binadei_call *call,
 {
     struct binadei_engine *engine = call->engine;
     struct binadei_slot *slot;
-    binade_status status = slot_of(call, stream, &slot);
+    binade_status status = uses_slot_of(call, stream, &slot);
     if (status != BINADE_OK)
         return status;
     pthread_mutex_lock(&engine->uses_lock);
-    int noted = note(&engine->uses, address, slot);
+    int noted = uses_note(&engine->uses, address, slot);
     if (noted >= 0 && block) {
         binadei_tag_note_further(binadei_tags(engine), block->start);
         binadei_buddy_set_class(engine->buddy, block->start,
@@ -172,7 +174,7 @@ static binade_status use_block(struct binadei_call *call,
     pthread_mutex_unlock(&engine->uses_lock);
     if (noted != 1)
         binadei_slot_unuse(slot);
-    return noted < 0 ? no_memory() : BINADE_OK;
+    return noted < 0 ? uses_no_memory() : BINADE_OK;
 }
 
 binade_status binadei_use(struct binadei_call *call,
@@ -191,7 +193,7 @@ binade_status binadei_wait_note(struct binadei_call *call,
 bool binadei_is_used(struct binadei_engine *engine, binade_devptr address)
 {
     pthread_mutex_lock(&engine->uses_lock);
-    struct binadei_use **at = find(&engine->uses, address);
+    struct binadei_use **at = uses_find(&engine->uses, address);
     bool is_noted = at && *at;
     pthread_mutex_unlock(&engine->uses_lock);
     return is_noted;
@@ -202,7 +204,7 @@ static struct binadei_use *take_use(struct binadei_engine *engine,
                                     binade_devptr address)
 {
     pthread_mutex_lock(&engine->uses_lock);
-    struct binadei_use **at = find(&engine->uses, address);
+    struct binadei_use **at = uses_find(&engine->uses, address);
     struct binadei_use *use = at ? *at : NULL;
     if (use) {
         *at = use->next;
@@ -217,7 +219,7 @@ static void return_use(struct binadei_engine *engine, struct binadei_use *use)
     if (!use)
         return;
     pthread_mutex_lock(&engine->uses_lock);
-    insert(&engine->uses, use);
+    uses_insert(&engine->uses, use);
     engine->uses.use_count++;
     pthread_mutex_unlock(&engine->uses_lock);
 }
@@ -238,7 +240,7 @@ static bool is_freed_in_capture(const struct binadei_call *call, CUevent event)
     return capture.kind >= BINADEI_CAPTURE_BROKEN;
 }
 
-static binade_status refuse_capture(void)
+static binade_status uses_refuse_capture(void)
 {
     return binadei_fail(BINADE_E_BUSY,
                         "the stream is capturing a graph, which may use the "
@@ -246,8 +248,8 @@ static binade_status refuse_capture(void)
 }
 
 /* Whether the event is over; NULL is. BINADE_OK, or why the free is refused. */
-static binade_status ask(const struct binadei_call *call, CUevent event,
-                         bool *out_is_over)
+static binade_status uses_ask(const struct binadei_call *call, CUevent event,
+                              bool *out_is_over)
 {
     const struct binadei_engine *engine = call->engine;
     struct binadei_section section;
@@ -259,7 +261,7 @@ static binade_status ask(const struct binadei_call *call, CUevent event,
     (void)binadei_section_leave(&section);
     *out_is_over = code == CUDA_SUCCESS;
     if (is_captured)
-        return refuse_capture();
+        return uses_refuse_capture();
     return code == CUDA_ERROR_NOT_READY
                ? BINADE_OK
                : binadei_driver_status(BINADEI_ENTRY_cuEventQuery, code);
@@ -325,7 +327,8 @@ static struct binadei_use *note_freed(const struct binadei_call *call,
 }
 
 /* Each stream once a round; the role of ANY's slot is held. */
-static bool is_idle(struct binadei_engine *engine, struct binadei_slot *slot)
+static bool uses_is_idle(struct binadei_engine *engine,
+                         struct binadei_slot *slot)
 {
     if (slot->asked_round != engine->ask_round) {
         slot->asked_round = engine->ask_round;
@@ -337,10 +340,10 @@ static bool is_idle(struct binadei_engine *engine, struct binadei_slot *slot)
 static bool are_idle(struct binadei_engine *engine,
                      const struct binadei_use *use)
 {
-    if (use->freed_on && !is_idle(engine, use->freed_on))
+    if (use->freed_on && !uses_is_idle(engine, use->freed_on))
         return false;
     for (uint32_t i = 0; i < use->slot_count; i++)
-        if (!is_idle(engine, use->slots[i]))
+        if (!uses_is_idle(engine, use->slots[i]))
             return false;
     return true;
 }
@@ -359,7 +362,7 @@ static uint64_t give_used(struct binadei_member *by,
     return use->grains;
 }
 
-static struct binadei_use *take_freed(struct binadei_engine *engine)
+static struct binadei_use *uses_take_freed(struct binadei_engine *engine)
 {
     pthread_mutex_lock(&engine->uses_lock);
     struct binadei_use *first = engine->freed_uses;
@@ -372,7 +375,7 @@ static struct binadei_use *take_freed(struct binadei_engine *engine)
 static uint64_t sort_freed(struct binadei_engine *engine,
                            struct binadei_member *by)
 {
-    struct binadei_use *use = take_freed(engine);
+    struct binadei_use *use = uses_take_freed(engine);
     uint64_t grains = 0;
     while (use) {
         struct binadei_use *next = use->next;
@@ -413,7 +416,7 @@ binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
     struct binadei_engine *engine = call->engine;
     struct binadei_use *use = take_use(engine, address);
     bool is_event_over;
-    binade_status status = ask(call, event, &is_event_over);
+    binade_status status = uses_ask(call, event, &is_event_over);
     if (status != BINADE_OK) {
         return_use(engine, use);
         return status;
@@ -439,7 +442,8 @@ binade_status binadei_wait_begin(struct binadei_call *call,
     struct binadei_engine *engine = call->engine;
     struct binadei_use *use = take_use(engine, address);
     bool is_event_over = true;
-    binade_status status = event ? ask(call, event, &is_event_over) : BINADE_OK;
+    binade_status status =
+        event ? uses_ask(call, event, &is_event_over) : BINADE_OK;
     if (status != BINADE_OK) {
         return_use(engine, use);
         return status;
@@ -453,7 +457,7 @@ binade_status binadei_wait_begin(struct binadei_call *call,
 void binadei_uses_destroy(struct binadei_engine *engine)
 {
     struct binadei_use_table *table = &engine->uses;
-    for (struct binadei_use *use = take_freed(engine); use;) {
+    for (struct binadei_use *use = uses_take_freed(engine); use;) {
         struct binadei_use *next = use->next;
         free_use(use);
         use = next;

@@ -18,7 +18,7 @@
 #define NAP_NS 50000L
 #define NAP_MOST_NS 2000000L
 
-static bool is_short(binade_status status)
+static bool checked_alloc_is_short(binade_status status)
 {
     return status == BINADE_E_NO_DEVICE_MEMORY ||
            status == BINADE_E_NO_PINNED_MEMORY || status == BINADE_E_BUSY;
@@ -35,7 +35,7 @@ static binade_status take_held(struct binadei_call *call,
     uint64_t wait_ns = checked->body->options.wait_ms * UINT64_C(1000000);
     uint64_t end_ns = binadei_now_ns() + wait_ns;
     long nap_ns = NAP_NS;
-    while (is_short(status)) {
+    while (checked_alloc_is_short(status)) {
         if (may_wait)
             binadei_shelf_synchronise(call);
         if (!binadei_shelf_release(call, watch->base_bytes)) {
@@ -50,8 +50,9 @@ static binade_status take_held(struct binadei_call *call,
 }
 
 /* The ladder, with its callbacks, its last look and its report. */
-static binade_status climb(struct binadei_call *call,
-                           struct binadei_watch *watch, size_t alignment_bytes)
+static binade_status checked_alloc_climb(struct binadei_call *call,
+                                         struct binadei_watch *watch,
+                                         size_t alignment_bytes)
 {
     const struct binadei_request request = {
         binadei_size_of_bytes(watch->base_bytes), watch->base_bytes,
@@ -62,22 +63,24 @@ static binade_status climb(struct binadei_call *call,
     return binadei_climb(call, &request, true, &watch->base);
 }
 
-static binade_status take(struct binadei_call *call,
-                          struct binadei_watch *watch, size_t alignment_bytes,
-                          bool may_wait)
+static binade_status checked_alloc_take(struct binadei_call *call,
+                                        struct binadei_watch *watch,
+                                        size_t alignment_bytes, bool may_wait)
 {
     struct binadei_checked *checked = call->pool->body->checked;
     binade_status status = binadei_backing_take(call, watch, alignment_bytes);
-    if (!is_short(status))
+    if (!checked_alloc_is_short(status))
         return status;
     status = take_held(call, watch, alignment_bytes, may_wait, status);
-    if (!is_short(status))
+    if (!checked_alloc_is_short(status))
         return status;
     if (!may_wait)
         return binadei_fail(BINADE_E_BUSY,
                             "%llu bytes: nothing is free without waiting",
                             (unsigned long long)watch->size_bytes);
-    return checked->is_passing ? status : climb(call, watch, alignment_bytes);
+    return checked->is_passing
+               ? status
+               : checked_alloc_climb(call, watch, alignment_bytes);
 }
 
 /* What a block's address must be a multiple of. */
@@ -100,9 +103,9 @@ void binadei_watch_charge(struct binadei_watch *watch,
 }
 
 /* A record, and what it will be of. NULL, and why. */
-static struct binadei_watch *make(const struct binadei_checked *checked,
-                                  const struct binadei_wish *wish,
-                                  binade_status *out_status)
+static struct binadei_watch *
+checked_alloc_make(const struct binadei_checked *checked,
+                   const struct binadei_wish *wish, binade_status *out_status)
 {
     uint64_t limit_bytes = checked->body->limit_bytes;
     uint64_t bytes = wish->size_bytes;
@@ -129,8 +132,9 @@ static struct binadei_watch *make(const struct binadei_checked *checked,
 }
 
 /* The address, after what is before it. */
-static void place(const struct binadei_checked *checked,
-                  struct binadei_watch *watch, size_t alignment_bytes)
+static void checked_alloc_place(const struct binadei_checked *checked,
+                                struct binadei_watch *watch,
+                                size_t alignment_bytes)
 {
     watch->address =
         (watch->base + (checked->is_checked ? BINADEI_BOUND_BYTES : 0) +
@@ -138,8 +142,8 @@ static void place(const struct binadei_checked *checked,
         ~(binade_devptr)(alignment_bytes - 1);
 }
 
-static void publish(struct binadei_checked *checked,
-                    struct binadei_watch *watch)
+static void checked_alloc_publish(struct binadei_checked *checked,
+                                  struct binadei_watch *watch)
 {
     pthread_mutex_lock(&checked->lock);
     watch->sequence = ++checked->sequence;
@@ -154,7 +158,8 @@ static void publish(struct binadei_checked *checked,
 
 /* A block that nobody got: it is like one that was freed with nothing pending,
  * but nothing is to be seen in it. */
-static void drop(struct binadei_checked *checked, struct binadei_watch *watch)
+static void checked_alloc_drop(struct binadei_checked *checked,
+                               struct binadei_watch *watch)
 {
     watch->is_stray = true;
     watch->is_looked_at = true;
@@ -162,9 +167,10 @@ static void drop(struct binadei_checked *checked, struct binadei_watch *watch)
 }
 
 /* Before others can know the block. */
-static binade_status keep(struct binadei_call *call,
-                          const struct binadei_watch *watch,
-                          binade_scope number, struct binadei_scope_block *note)
+static binade_status checked_alloc_keep(struct binadei_call *call,
+                                        const struct binadei_watch *watch,
+                                        binade_scope number,
+                                        struct binadei_scope_block *note)
 {
     if (!note)
         return BINADE_OK;
@@ -184,25 +190,25 @@ binade_status binadei_watch_alloc(struct binadei_call *call,
     struct binadei_checked *checked = call->pool->body->checked;
     size_t alignment_bytes = binadei_watch_alignment(wish);
     binade_status status;
-    struct binadei_watch *watch = make(checked, wish, &status);
+    struct binadei_watch *watch = checked_alloc_make(checked, wish, &status);
     if (!watch)
         return status;
-    status = take(call, watch, alignment_bytes, wish->may_wait);
+    status = checked_alloc_take(call, watch, alignment_bytes, wish->may_wait);
     if (status != BINADE_OK) {
         free(watch);
         return status;
     }
-    place(checked, watch, alignment_bytes);
+    checked_alloc_place(checked, watch, alignment_bytes);
     status = binadei_watch_bound(checked, watch);
     if (status == BINADE_OK)
-        status = keep(call, watch, number, note);
+        status = checked_alloc_keep(call, watch, number, note);
     if (status != BINADE_OK) {
-        drop(checked, watch);
+        checked_alloc_drop(checked, watch);
         return status;
     }
     binadei_site_set(checked, &watch->allocated, call->stream);
     watch->note = call->push->slot->note;
-    publish(checked, watch);
+    checked_alloc_publish(checked, watch);
     *out = watch->address;
     return BINADE_OK;
 }

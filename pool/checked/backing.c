@@ -47,7 +47,8 @@ static uint64_t rounded(const struct binadei_checked *checked, uint64_t bytes)
 }
 
 /* The limit is counted before the source is asked. */
-static bool reserve_limit(struct binadei_checked *checked, uint64_t bytes)
+static bool checked_backing_reserve_limit(struct binadei_checked *checked,
+                                          uint64_t bytes)
 {
     pthread_mutex_lock(&checked->lock);
     bool is_there =
@@ -96,12 +97,12 @@ static void end_turn(struct binadei_checked *checked)
     pthread_mutex_unlock(&checked->lock);
 }
 
-static binade_status reserve(struct binadei_call *call,
-                             struct binadei_watch *watch)
+static binade_status checked_backing_reserve(struct binadei_call *call,
+                                             struct binadei_watch *watch)
 {
     struct binadei_checked *checked = call->pool->body->checked;
     uint64_t bytes = watch->base_bytes;
-    if (!reserve_limit(checked, bytes)) {
+    if (!checked_backing_reserve_limit(checked, bytes)) {
         return binadei_fail(checked->source.flags & BINADE_SOURCE_PINNED
                                 ? BINADE_E_NO_PINNED_MEMORY
                                 : BINADE_E_NO_DEVICE_MEMORY,
@@ -120,8 +121,8 @@ static binade_status reserve(struct binadei_call *call,
     return status;
 }
 
-static binade_status release(struct binadei_checked *checked,
-                             const struct binadei_watch *watch)
+static binade_status checked_backing_release(struct binadei_checked *checked,
+                                             const struct binadei_watch *watch)
 {
     binade_status status = checked->source.release(
         checked->source.context, watch->base, watch->base_bytes);
@@ -139,7 +140,7 @@ static binade_status release_in_call(struct binadei_checked *checked,
                                      const struct binadei_watch *watch)
 {
     binadei_operation_end(call->member);
-    binade_status status = release(checked, watch);
+    binade_status status = checked_backing_release(checked, watch);
     binadei_operation_begin(call->member);
     return status;
 }
@@ -148,8 +149,9 @@ static binade_status release_in_call(struct binadei_checked *checked,
 static binade_status release_at_the_end(struct binadei_checked *checked,
                                         const struct binadei_watch *watch)
 {
-    binade_status status = release(checked, watch);
-    return status == BINADE_OK ? status : release(checked, watch);
+    binade_status status = checked_backing_release(checked, watch);
+    return status == BINADE_OK ? status
+                               : checked_backing_release(checked, watch);
 }
 
 static uint64_t misfit(binade_devptr base, size_t alignment_bytes)
@@ -182,11 +184,11 @@ static binade_status take_of_source(struct binadei_call *call,
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory to note a block in");
     watch->base_bytes = rounded(checked, bytes);
-    binade_status status = reserve(call, watch);
+    binade_status status = checked_backing_reserve(call, watch);
     if (status == BINADE_OK && misfit(watch->base, alignment_bytes)) {
         set_aside(checked, stray, watch);
         watch->base_bytes = rounded(checked, bytes + alignment_bytes);
-        return reserve(call, watch);
+        return checked_backing_reserve(call, watch);
     }
     free(stray);
     return status;

@@ -45,7 +45,7 @@ static void delist(struct binadei_checked *checked)
     pthread_mutex_unlock(&all_lock);
 }
 
-static bool has(struct binadei_checked *checked, binade_devptr address)
+static bool checked_has(struct binadei_checked *checked, binade_devptr address)
 {
     pthread_mutex_lock(&checked->lock);
     const struct binadei_watch *watch = binadei_watch_around(checked, address);
@@ -60,7 +60,7 @@ const void *binadei_checked_owner(const struct binadei_checked *except,
     const void *found = NULL;
     pthread_mutex_lock(&all_lock);
     for (struct binadei_checked *at = all; at && !found; at = at->next)
-        if (at != except && has(at, address))
+        if (at != except && checked_has(at, address))
             found = at->body->pool;
     pthread_mutex_unlock(&all_lock);
     return found;

@@ -12,10 +12,11 @@
 
 /* A mistake that is a status too: counted, printed, and the message. `shown`
  * is a copy. */
-static binade_status refuse(struct binadei_checked *checked, uint64_t *counter,
-                            binade_status status,
-                            const struct binadei_text *text,
-                            const struct binadei_watch *shown)
+static binade_status checked_free_refuse(struct binadei_checked *checked,
+                                         uint64_t *counter,
+                                         binade_status status,
+                                         const struct binadei_text *text,
+                                         const struct binadei_watch *shown)
 {
     pthread_mutex_lock(&checked->lock);
     (*counter)++;
@@ -24,8 +25,9 @@ static binade_status refuse(struct binadei_checked *checked, uint64_t *counter,
     return binadei_fail(status, "%s", text->bytes);
 }
 
-static void add_place(struct binadei_text *text,
-                      const struct binadei_watch *watch, binade_devptr address)
+static void checked_free_add_place(struct binadei_text *text,
+                                   const struct binadei_watch *watch,
+                                   binade_devptr address)
 {
     if (address < watch->address)
         binadei_text_add(text, "%llu bytes before a block",
@@ -57,8 +59,9 @@ static binade_status refuse_stranger(struct binadei_checked *checked,
         binadei_text_add(&text, "was never given out");
     else
         binadei_text_add(&text, "is not of this pool");
-    return refuse(checked, &checked->counts.foreign_frees,
-                  is_own ? BINADE_E_INVALID : BINADE_E_FOREIGN, &text, NULL);
+    return checked_free_refuse(checked, &checked->counts.foreign_frees,
+                               is_own ? BINADE_E_INVALID : BINADE_E_FOREIGN,
+                               &text, NULL);
 }
 
 /* The address is no live block's: says what it is instead. */
@@ -83,25 +86,25 @@ static binade_status refuse_address(struct binadei_checked *checked,
         binadei_text_add(&text, "was freed before");
     } else {
         binadei_text_add(&text, "is ");
-        add_place(&text, &shown, address);
+        checked_free_add_place(&text, &shown, address);
     }
     binadei_text_block(&text, &shown);
-    return refuse(checked,
-                  is_start ? &checked->counts.double_frees
-                           : &checked->counts.interior_frees,
-                  BINADE_E_INVALID, &text, &shown);
+    return checked_free_refuse(checked,
+                               is_start ? &checked->counts.double_frees
+                                        : &checked->counts.interior_frees,
+                               BINADE_E_INVALID, &text, &shown);
 }
 
-static binade_status refuse_size(struct binadei_checked *checked,
-                                 const struct binadei_watch *shown,
-                                 size_t size_bytes)
+static binade_status checked_free_refuse_size(struct binadei_checked *checked,
+                                              const struct binadei_watch *shown,
+                                              size_t size_bytes)
 {
     struct binadei_text text = {0};
     binadei_text_add(&text, "0x%llx was freed with size %zu", shown->address,
                      size_bytes);
     binadei_text_block(&text, shown);
-    return refuse(checked, &checked->counts.wrong_sizes, BINADE_E_INVALID,
-                  &text, shown);
+    return checked_free_refuse(checked, &checked->counts.wrong_sizes,
+                               BINADE_E_INVALID, &text, shown);
 }
 
 /* Takes a live block for this thread alone. */
@@ -122,7 +125,7 @@ static binade_status begin_move(struct binadei_checked *checked,
     *out = watch;
     if (is_right)
         return BINADE_OK;
-    return is_live ? refuse_size(checked, &shown, size_bytes)
+    return is_live ? checked_free_refuse_size(checked, &shown, size_bytes)
                    : refuse_address(checked, address);
 }
 

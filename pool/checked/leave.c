@@ -27,8 +27,8 @@ void binadei_watch_discharge(const struct binadei_call *call,
 /* Puts the pattern where the free itself is: what the program queues there
  * later is later than that. Where the block has other users, or the stream is
  * nobody's, it is filled when all is over. */
-static void fill(struct binadei_call *call, struct binadei_watch *watch,
-                 CUevent event)
+static void checked_leave_fill(struct binadei_call *call,
+                               struct binadei_watch *watch, CUevent event)
 {
     struct binadei_checked *checked = call->pool->body->checked;
     CUstream stream =
@@ -38,8 +38,9 @@ static void fill(struct binadei_call *call, struct binadei_watch *watch,
 }
 
 /* What the driver must see before the free is recorded. */
-static binade_status prepare(struct binadei_call *call,
-                             struct binadei_watch *watch, CUevent event)
+static binade_status checked_leave_prepare(struct binadei_call *call,
+                                           struct binadei_watch *watch,
+                                           CUevent event)
 {
     struct binadei_pool_body *body = call->pool->body;
     struct binadei_section section;
@@ -57,16 +58,16 @@ static binade_status prepare(struct binadei_call *call,
     } else if (!event && call->stream == BINADE_STREAM_DONE) {
         binadei_checked_count_busy(call, watch);
     } else if (body->checked->is_checked) {
-        fill(call, watch, event);
+        checked_leave_fill(call, watch, event);
     }
     (void)binadei_section_leave(&section);
     return status;
 }
 
-static binade_status leave(struct binadei_call *call,
-                           struct binadei_watch *watch, CUevent event)
+static binade_status checked_leave(struct binadei_call *call,
+                                   struct binadei_watch *watch, CUevent event)
 {
-    binade_status status = prepare(call, watch, event);
+    binade_status status = checked_leave_prepare(call, watch, event);
     return status == BINADE_OK
                ? binadei_wait_begin(call, watch->address, event, &watch->wait)
                : status;
@@ -78,6 +79,6 @@ binade_status binadei_watch_leave(struct binadei_call *call,
     /* Of memory that went with its context nothing is pending. */
     if (binadei_is_lost(call->pool))
         return BINADE_OK;
-    binade_status status = leave(call, watch, event);
+    binade_status status = checked_leave(call, watch, event);
     return binadei_is_lost(call->pool) ? BINADE_OK : status;
 }

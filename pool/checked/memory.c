@@ -15,7 +15,7 @@
 /* Copied to the host at a time. */
 #define CHUNK_BYTES ((size_t)256 << 10)
 
-static binade_devptr end_of(const struct binadei_watch *watch)
+static binade_devptr checked_memory_end_of(const struct binadei_watch *watch)
 {
     return watch->address + watch->size_bytes;
 }
@@ -30,7 +30,7 @@ static binade_status set_bounds(const struct binadei_checked *checked,
                       BINADEI_BOUND_BYTES, checked->stream));
     if (status == BINADE_OK)
         status = BINADEI_CALL(driver, cuMemsetD8Async,
-                              (end_of(watch), BINADEI_BOUND_BYTE,
+                              (checked_memory_end_of(watch), BINADEI_BOUND_BYTE,
                                BINADEI_BOUND_BYTES, checked->stream));
     if (status == BINADE_OK &&
         checked->body->options.flags & BINADE_POOL_CHECKED_FILL)
@@ -74,8 +74,9 @@ struct wrong {
     unsigned char first_byte;
 };
 
-static void compare(const unsigned char *bytes, size_t count, uint64_t offset,
-                    unsigned char expected, struct wrong *wrong)
+static void checked_memory_compare(const unsigned char *bytes, size_t count,
+                                   uint64_t offset, unsigned char expected,
+                                   struct wrong *wrong)
 {
     /* All alike, as nearly always. */
     if (bytes[0] == expected && !memcmp(bytes, bytes + 1, count - 1))
@@ -107,7 +108,7 @@ static bool look_at(const struct binadei_checked *checked,
         CUresult waited = driver->cuStreamSynchronize(checked->stream);
         if (code != CUDA_SUCCESS || waited != CUDA_SUCCESS)
             return false;
-        compare(buffer, bytes, offset, expected, wrong);
+        checked_memory_compare(buffer, bytes, offset, expected, wrong);
     }
     return true;
 }
@@ -176,8 +177,8 @@ void binadei_watch_look(struct binadei_checked *checked,
         buffer &&
         look_at(checked, buffer, watch->address - BINADEI_BOUND_BYTES,
                 BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE, &before) &&
-        look_at(checked, buffer, end_of(watch), BINADEI_BOUND_BYTES,
-                BINADEI_BOUND_BYTE, &after) &&
+        look_at(checked, buffer, checked_memory_end_of(watch),
+                BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE, &after) &&
         (!watch->is_filled ||
          look_at(checked, buffer, watch->address, watch->size_bytes,
                  BINADEI_FREED_BYTE, &inside));

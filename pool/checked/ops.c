@@ -5,13 +5,15 @@
  */
 #include "pool/checked/state.h"
 
-static binade_status recognise(struct binadei_call *call, binade_stream stream)
+static binade_status checked_ops_recognise(struct binadei_call *call,
+                                           binade_stream stream)
 {
     return binadei_checked_stream(call->pool->body->checked, stream);
 }
 
-static binade_status alloc(struct binadei_call *call,
-                           const struct binadei_wish *wish, binade_devptr *out)
+static binade_status checked_ops_alloc(struct binadei_call *call,
+                                       const struct binadei_wish *wish,
+                                       binade_devptr *out)
 {
     binade_status status = binadei_checked_stranger(call);
     if (status != BINADE_OK)
@@ -22,10 +24,9 @@ static binade_status alloc(struct binadei_call *call,
 }
 
 /* In a capture the scope says which arena is charged. */
-static binade_status alloc_private(struct binadei_call *call,
-                                   const struct binadei_private_ref *home,
-                                   binade_scope number, size_t size_bytes,
-                                   binade_devptr *out)
+static binade_status checked_ops_alloc_private(
+    struct binadei_call *call, const struct binadei_private_ref *home,
+    binade_scope number, size_t size_bytes, binade_devptr *out)
 {
     const struct binadei_wish wish = {size_bytes, 1, true, true, NULL};
     binade_status status = binadei_checked_stranger(call);
@@ -38,28 +39,29 @@ static binade_status alloc_private(struct binadei_call *call,
 }
 
 /* Frees of checked pools are noted without the size of their blocks. */
-static binade_status
-free_block(struct binadei_call *call, binade_devptr address, size_t size_bytes,
-           /* NOLINTNEXTLINE(readability-non-const-parameter): the table's. */
-           uint64_t *out_bytes)
+static binade_status checked_ops_free_block(
+    struct binadei_call *call, binade_devptr address, size_t size_bytes,
+    /* NOLINTNEXTLINE(readability-non-const-parameter): the table's. */
+    uint64_t *out_bytes)
 {
     (void)out_bytes;
     return binadei_checked_free(call, address, size_bytes, NULL);
 }
 
-static binade_status free_after(struct binadei_call *call,
-                                binade_devptr address, binade_event event)
+static binade_status checked_ops_free_after(struct binadei_call *call,
+                                            binade_devptr address,
+                                            binade_event event)
 {
     return binadei_checked_free(call, address, 0, event);
 }
 
 const struct binadei_pool_ops binadei_checked_ops = {
     .has_records = true,
-    .recognise = recognise,
-    .alloc = alloc,
-    .alloc_private = alloc_private,
-    .free = free_block,
-    .free_after = free_after,
+    .recognise = checked_ops_recognise,
+    .alloc = checked_ops_alloc,
+    .alloc_private = checked_ops_alloc_private,
+    .free = checked_ops_free_block,
+    .free_after = checked_ops_free_after,
     .release = binadei_checked_release,
     .turn = binadei_checked_turn,
     .use = binadei_checked_use,

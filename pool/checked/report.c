@@ -76,7 +76,8 @@ static void add_frame(struct binadei_text *text, void *frame)
                          (size_t)((char *)frame - (char *)info.dli_fbase));
 }
 
-static void add_stream(struct binadei_text *text, binade_stream stream)
+static void checked_report_add_stream(struct binadei_text *text,
+                                      binade_stream stream)
 {
     if (stream == BINADE_STREAM_ANY)
         binadei_text_add(text, "ANY");
@@ -91,7 +92,7 @@ static void add_site(struct binadei_text *text, const char *verb,
                      const struct binadei_site *site)
 {
     binadei_text_add(text, ", %s with ", verb);
-    add_stream(text, site->stream);
+    checked_report_add_stream(text, site->stream);
     binadei_text_add(text, " by thread %d", site->thread);
     int first = first_shown(site);
     if (first < site->frame_count)

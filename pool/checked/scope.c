@@ -12,7 +12,7 @@
 #include "pool/checked/state.h"
 
 /* What captures freed is held back too, as far as that goes. */
-static bool is_full(struct binadei_checked *checked)
+static bool checked_scope_is_full(struct binadei_checked *checked)
 {
     uint64_t may_bytes =
         checked->is_checked ? checked->body->options.quarantine_bytes : 0;
@@ -69,8 +69,9 @@ static void revive(struct binadei_call *call, const struct binadei_wish *wish,
 }
 
 /* Of the very size, so that its bounds are right. */
-static bool reuse(struct binadei_call *call, binade_scope number,
-                  const struct binadei_wish *wish, binade_devptr *out)
+static bool checked_scope_reuse(struct binadei_call *call, binade_scope number,
+                                const struct binadei_wish *wish,
+                                binade_devptr *out)
 {
     const struct binadei_scope_want want = {
         .bytes = wish->size_bytes,
@@ -85,8 +86,10 @@ static bool reuse(struct binadei_call *call, binade_scope number,
     return true;
 }
 
-static binade_status take(struct binadei_call *call, binade_scope number,
-                          const struct binadei_wish *wish, binade_devptr *out)
+static binade_status checked_scope_take(struct binadei_call *call,
+                                        binade_scope number,
+                                        const struct binadei_wish *wish,
+                                        binade_devptr *out)
 {
     struct binadei_scope_block *note = calloc(1, sizeof(*note));
     if (!note)
@@ -105,11 +108,12 @@ static binade_status take_or_reuse(struct binadei_call *call,
 {
     struct binadei_wish at_once = *wish;
     at_once.may_wait = false;
-    if (!is_full(call->pool->body->checked) &&
-        take(call, number, &at_once, out) == BINADE_OK)
+    if (!checked_scope_is_full(call->pool->body->checked) &&
+        checked_scope_take(call, number, &at_once, out) == BINADE_OK)
         return BINADE_OK;
-    return reuse(call, number, wish, out) ? BINADE_OK
-                                          : take(call, number, wish, out);
+    return checked_scope_reuse(call, number, wish, out)
+               ? BINADE_OK
+               : checked_scope_take(call, number, wish, out);
 }
 
 /* The caller has the block. */

@@ -27,8 +27,9 @@ struct pass {
     uint64_t given_bytes;
 };
 
-static struct binadei_watch *pop(struct binadei_checked *checked,
-                                 struct binadei_watch_queue *queue)
+static struct binadei_watch *
+checked_shelf_pop(struct binadei_checked *checked,
+                  struct binadei_watch_queue *queue)
 {
     pthread_mutex_lock(&checked->lock);
     struct binadei_watch *watch = queue->first;
@@ -41,9 +42,9 @@ static struct binadei_watch *pop(struct binadei_checked *checked,
     return watch;
 }
 
-static void append(struct binadei_checked *checked,
-                   struct binadei_watch_queue *queue,
-                   struct binadei_watch *watch)
+static void checked_shelf_append(struct binadei_checked *checked,
+                                 struct binadei_watch_queue *queue,
+                                 struct binadei_watch *watch)
 {
     pthread_mutex_lock(&checked->lock);
     watch->state = BINADEI_WATCH_HELD;
@@ -53,7 +54,8 @@ static void append(struct binadei_checked *checked,
 }
 
 /* In a section. */
-static bool is_over(struct binadei_call *call, struct binadei_watch *watch)
+static bool checked_shelf_is_over(struct binadei_call *call,
+                                  struct binadei_watch *watch)
 {
     return binadei_wait_is_over(call, &watch->wait);
 }
@@ -71,7 +73,8 @@ static void go(struct binadei_checked *checked, struct binadei_watch *watch)
 }
 
 /* False: not now. */
-static bool look(struct binadei_checked *checked, struct binadei_watch *watch)
+static bool checked_shelf_look(struct binadei_checked *checked,
+                               struct binadei_watch *watch)
 {
     struct binadei_section section;
     struct binadei_pool_body *body = checked->body;
@@ -89,7 +92,7 @@ static bool look(struct binadei_checked *checked, struct binadei_watch *watch)
 static bool let_go(struct pass *pass, struct binadei_watch *watch)
 {
     uint64_t bytes = watch->base_bytes;
-    if (!look(pass->checked, watch))
+    if (!checked_shelf_look(pass->checked, watch))
         return false;
     pass->given_bytes += bytes;
     if (binadei_backing_give(pass->checked, pass->call, watch) == BINADE_OK) {
@@ -101,18 +104,18 @@ static bool let_go(struct pass *pass, struct binadei_watch *watch)
 }
 
 /* A step of one that waits: it is filled, if it is not. */
-static bool fill(struct pass *pass, struct binadei_watch *watch)
+static bool checked_shelf_fill(struct pass *pass, struct binadei_watch *watch)
 {
     struct binadei_checked *checked = pass->checked;
     struct binadei_pool_body *body = checked->body;
     struct binadei_section section;
     if (binadei_context_enter(&body->home, &section) != BINADE_OK)
         return false;
-    bool is_ready = is_over(pass->call, watch);
+    bool is_ready = checked_shelf_is_over(pass->call, watch);
     if (is_ready && checked->is_checked && !watch->is_filled)
         watch->is_filled = binadei_watch_fill(checked, watch, checked->stream);
     if (is_ready)
-        append(checked, &checked->held, watch);
+        checked_shelf_append(checked, &checked->held, watch);
     (void)binadei_section_leave(&section);
     return is_ready;
 }
@@ -127,7 +130,7 @@ static void walk(struct pass *pass, struct binadei_watch_queue *queue,
     struct binadei_watch *kept = NULL;
     struct binadei_watch **end = &kept;
     while (pass->looks && pass->given_bytes < pass->want_bytes) {
-        struct binadei_watch *watch = pop(pass->checked, queue);
+        struct binadei_watch *watch = checked_shelf_pop(pass->checked, queue);
         if (!watch)
             break;
         pass->looks--;
@@ -139,14 +142,14 @@ static void walk(struct pass *pass, struct binadei_watch_queue *queue,
     while (kept) {
         struct binadei_watch *watch = kept;
         kept = watch->next;
-        append(pass->checked, queue, watch);
+        checked_shelf_append(pass->checked, queue, watch);
     }
 }
 
 static void walk_waiting(struct binadei_call *call, uint64_t looks)
 {
     struct pass pass = {call, call->pool->body->checked, looks, UINT64_MAX, 0};
-    walk(&pass, &pass.checked->waiting, fill);
+    walk(&pass, &pass.checked->waiting, checked_shelf_fill);
 }
 
 static uint64_t walk_held(struct binadei_call *call, uint64_t looks,
@@ -176,7 +179,7 @@ static uint64_t excess_bytes(struct binadei_checked *checked)
 void binadei_shelf_add(struct binadei_call *call, struct binadei_watch *watch)
 {
     struct binadei_checked *checked = call->pool->body->checked;
-    append(checked, &checked->waiting, watch);
+    checked_shelf_append(checked, &checked->waiting, watch);
     walk_waiting(call, LOOKS_PER_FREE);
     (void)walk_held(call, LOOKS_PER_FREE, excess_bytes(checked));
 }
@@ -193,9 +196,9 @@ bool binadei_shelf_is_any(struct binadei_checked *checked)
 
 /* Those that were freed up to a number and wait for all work. Lock held.
  * Returns whether there are any; if `is_over`, they need not wait any more. */
-static bool mark(const struct binadei_call *call,
-                 const struct binadei_watch_queue *queue, uint64_t free_count,
-                 bool is_over_now)
+static bool checked_shelf_mark(const struct binadei_call *call,
+                               const struct binadei_watch_queue *queue,
+                               uint64_t free_count, bool is_over_now)
 {
     bool is_any = false;
     for (struct binadei_watch *at = queue->first; at; at = at->next) {
@@ -214,17 +217,19 @@ void binadei_shelf_synchronise(struct binadei_call *call)
     struct binadei_checked *checked = call->pool->body->checked;
     pthread_mutex_lock(&checked->lock);
     uint64_t free_count = checked->free_count;
-    bool is_needed = mark(call, &checked->waiting, free_count, false);
+    bool is_needed =
+        checked_shelf_mark(call, &checked->waiting, free_count, false);
     pthread_mutex_unlock(&checked->lock);
     if (!is_needed || !binadei_wait_synchronise(call))
         return;
     pthread_mutex_lock(&checked->lock);
-    (void)mark(call, &checked->waiting, free_count, true);
+    (void)checked_shelf_mark(call, &checked->waiting, free_count, true);
     pthread_mutex_unlock(&checked->lock);
 }
 
-static binade_status end(struct binadei_checked *checked,
-                         struct binadei_watch *watch, bool is_at_rest)
+static binade_status checked_shelf_end(struct binadei_checked *checked,
+                                       struct binadei_watch *watch,
+                                       bool is_at_rest)
 {
     if (is_at_rest && checked->is_checked && !watch->is_looked_at)
         binadei_watch_look(checked, watch);
@@ -239,8 +244,8 @@ static binade_status end_queue(struct binadei_checked *checked,
 {
     binade_status first = BINADE_OK;
     struct binadei_watch *watch;
-    while ((watch = pop(checked, queue))) {
-        binade_status status = end(checked, watch, is_at_rest);
+    while ((watch = checked_shelf_pop(checked, queue))) {
+        binade_status status = checked_shelf_end(checked, watch, is_at_rest);
         if (first == BINADE_OK)
             first = status;
     }

@@ -12,15 +12,15 @@
 #include "pool/checked/state.h"
 #include "pool/driver/section.h"
 
-static bool is_created(binade_stream stream)
+static bool checked_stream_is_created(binade_stream stream)
 {
     return stream && stream != BINADE_STREAM_LEGACY &&
            stream != BINADE_STREAM_PER_THREAD && stream != BINADE_STREAM_ANY &&
            stream != BINADE_STREAM_DONE;
 }
 
-static struct binadei_stream_name **find(struct binadei_checked *checked,
-                                         CUstream stream)
+static struct binadei_stream_name **
+checked_stream_find(struct binadei_checked *checked, CUstream stream)
 {
     uint64_t mixed = ((uintptr_t)stream >> 3) * UINT64_C(0x9E3779B97F4A7C15);
     struct binadei_stream_name **at =
@@ -37,7 +37,8 @@ static enum known look_up(struct binadei_checked *checked, CUstream stream,
                           unsigned long long id)
 {
     pthread_mutex_lock(&checked->lock);
-    const struct binadei_stream_name *name = *find(checked, stream);
+    const struct binadei_stream_name *name =
+        *checked_stream_find(checked, stream);
     enum known known = KNOWN_NOT;
     if (name)
         known = name->id == id ? KNOWN_SAME : KNOWN_OTHER;
@@ -54,7 +55,7 @@ static void learn(struct binadei_checked *checked, CUstream stream,
         return;
     *name = (struct binadei_stream_name){NULL, stream, id};
     pthread_mutex_lock(&checked->lock);
-    struct binadei_stream_name **at = find(checked, stream);
+    struct binadei_stream_name **at = checked_stream_find(checked, stream);
     if (*at)
         free(name);
     else
@@ -75,8 +76,8 @@ static CUresult ask_calm(const struct binadei_driver *driver, CUstream stream,
                : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-static CUresult ask(const struct binadei_checked *checked, CUstream stream,
-                    unsigned long long *out_id)
+static CUresult checked_stream_ask(const struct binadei_checked *checked,
+                                   CUstream stream, unsigned long long *out_id)
 {
     const struct binadei_driver *driver = checked->body->driver;
     struct binadei_section section;
@@ -88,7 +89,7 @@ static CUresult ask(const struct binadei_checked *checked, CUstream stream,
     return code;
 }
 
-static bool is_dead(CUresult code)
+static bool checked_stream_is_dead(CUresult code)
 {
     return code == CUDA_ERROR_INVALID_HANDLE ||
            code == CUDA_ERROR_INVALID_CONTEXT ||
@@ -116,10 +117,10 @@ binade_status binadei_checked_stream(struct binadei_checked *checked,
                                      binade_stream stream)
 {
     unsigned long long id = 0;
-    if (!checked->is_checked || !is_created(stream))
+    if (!checked->is_checked || !checked_stream_is_created(stream))
         return BINADE_OK;
-    CUresult code = ask(checked, stream, &id);
-    if (code != CUDA_SUCCESS && !is_dead(code))
+    CUresult code = checked_stream_ask(checked, stream, &id);
+    if (code != CUDA_SUCCESS && !checked_stream_is_dead(code))
         return BINADE_OK;
     enum known known = look_up(checked, stream, id);
     if (code != CUDA_SUCCESS)
@@ -156,7 +157,7 @@ static bool may_query(struct binadei_call *call, binade_stream stream)
     struct binadei_checked *checked = call->pool->body->checked;
     unsigned long long id;
     const struct binadei_driver *driver = checked->body->driver;
-    return is_created(stream) && driver->cuStreamGetId &&
+    return checked_stream_is_created(stream) && driver->cuStreamGetId &&
            ask_calm(driver, stream, &id) == CUDA_SUCCESS &&
            look_up(checked, stream, id) == KNOWN_SAME;
 }
@@ -178,7 +179,7 @@ void binadei_checked_forget(struct binadei_call *call, binade_stream stream)
 {
     struct binadei_checked *checked = call->pool->body->checked;
     pthread_mutex_lock(&checked->lock);
-    struct binadei_stream_name **at = find(checked, stream);
+    struct binadei_stream_name **at = checked_stream_find(checked, stream);
     struct binadei_stream_name *name = *at;
     if (name)
         *at = name->next;

@@ -9,8 +9,8 @@
 
 #include "pool/checked/state.h"
 
-static struct binadei_watch **bucket_of(struct binadei_checked *checked,
-                                        binade_devptr address)
+static struct binadei_watch **
+checked_table_bucket_of(struct binadei_checked *checked, binade_devptr address)
 {
     uint64_t mixed =
         address / BINADEI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
@@ -20,7 +20,7 @@ static struct binadei_watch **bucket_of(struct binadei_checked *checked,
 struct binadei_watch *binadei_watch_find(struct binadei_checked *checked,
                                          binade_devptr address)
 {
-    struct binadei_watch *watch = *bucket_of(checked, address);
+    struct binadei_watch *watch = *checked_table_bucket_of(checked, address);
     while (watch && watch->address != address)
         watch = watch->next_in_bucket;
     return watch;
@@ -48,13 +48,15 @@ struct binadei_watch *binadei_watch_around(struct binadei_checked *checked,
 static void unlink_watch(struct binadei_checked *checked,
                          struct binadei_watch *watch)
 {
-    struct binadei_watch **at = bucket_of(checked, watch->address);
+    struct binadei_watch **at =
+        checked_table_bucket_of(checked, watch->address);
     while (*at != watch)
         at = &(*at)->next_in_bucket;
     *at = watch->next_in_bucket;
 }
 
-static void forget(struct binadei_checked *checked, struct binadei_watch *watch)
+static void checked_table_forget(struct binadei_checked *checked,
+                                 struct binadei_watch *watch)
 {
     binadei_queue_remove(&checked->history, watch);
     unlink_watch(checked, watch);
@@ -68,12 +70,13 @@ void binadei_watch_insert(struct binadei_checked *checked,
     /* Only memory of a block that is gone can be given out again, or of one
      * that is going just now: its mover frees that. */
     if (before && before->state == BINADEI_WATCH_GONE) {
-        forget(checked, before);
+        checked_table_forget(checked, before);
     } else if (before) {
         unlink_watch(checked, before);
         before->is_replaced = true;
     }
-    struct binadei_watch **bucket = bucket_of(checked, watch->address);
+    struct binadei_watch **bucket =
+        checked_table_bucket_of(checked, watch->address);
     watch->next_in_bucket = *bucket;
     *bucket = watch;
 }
@@ -84,7 +87,7 @@ void binadei_watch_remember(struct binadei_checked *checked,
     watch->state = BINADEI_WATCH_GONE;
     binadei_queue_append(&checked->history, watch);
     if (checked->history.count > BINADEI_HISTORY_BLOCKS)
-        forget(checked, checked->history.first);
+        checked_table_forget(checked, checked->history.first);
 }
 
 void binadei_watch_set_freed(struct binadei_checked *checked,

@@ -133,8 +133,8 @@ static const uint32_t known_flags =
     BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH;
 
 /* The whole field; for a flag that is all flags. */
-static uint64_t field_of(const struct setting *setting,
-                         const binade_pool_options *options)
+static uint64_t options_field_of(const struct setting *setting,
+                                 const binade_pool_options *options)
 {
     const char *at = (const char *)options + setting->offset_bytes;
     uint32_t narrow;
@@ -152,7 +152,8 @@ static void set_value(const struct setting *setting, uint64_t value,
 {
     char *at = (char *)options + setting->offset_bytes;
     if (setting->flag) {
-        uint64_t others = field_of(setting, options) & ~(uint64_t)setting->flag;
+        uint64_t others =
+            options_field_of(setting, options) & ~(uint64_t)setting->flag;
         value = others | (value ? setting->flag : 0);
     }
     uint32_t narrow = (uint32_t)value;
@@ -171,8 +172,8 @@ static bool is_in_range(const struct setting *setting, uint64_t value)
 }
 
 /* Rule 1. */
-static binade_status take_struct(const binade_pool_options *given,
-                                 binade_pool_options *out)
+static binade_status options_take_struct(const binade_pool_options *given,
+                                         binade_pool_options *out)
 {
     uint32_t size_bytes = given->struct_size;
     if (size_bytes < FIRST_BYTES || size_bytes > STRUCT_BYTES_MAX) {
@@ -206,7 +207,7 @@ static binade_status check_given(const binade_pool_options *options)
                             options->flags, known_flags);
     }
     for (size_t i = 0; i < SETTING_COUNT; i++) {
-        uint64_t value = field_of(&settings[i], options);
+        uint64_t value = options_field_of(&settings[i], options);
         if (!settings[i].flag && !is_in_range(&settings[i], value))
             return binadei_fail(BINADE_E_INVALID,
                                 "option %s is %" PRIu64 "; accepted are %s",
@@ -215,7 +216,7 @@ static binade_status check_given(const binade_pool_options *options)
     return BINADE_OK;
 }
 
-static const struct setting *find_setting(struct binadei_word key)
+static const struct setting *options_find_setting(struct binadei_word key)
 {
     for (size_t i = 0; i < SETTING_COUNT; i++)
         if (binadei_word_is(key, settings[i].key))
@@ -265,7 +266,7 @@ static binade_status apply_entry(const struct binadei_conf_entry *entry,
 {
     if (is_record(entry))
         return see(entry, RECORD_BIT, seen);
-    const struct setting *setting = find_setting(entry->key);
+    const struct setting *setting = options_find_setting(entry->key);
     if (!setting)
         return refuse_key(entry->key);
     binade_status status =
@@ -324,7 +325,7 @@ bool binadei_options_record(const char *conf, struct binadei_word *out)
 }
 
 /* Rule 4, for flags. */
-static binade_status check_flags(uint32_t flags)
+static binade_status options_check_flags(uint32_t flags)
 {
     if (flags & checked_flags && !(flags & BINADE_POOL_CHECKED))
         return binadei_fail(BINADE_E_INVALID,
@@ -342,7 +343,7 @@ static binade_status check_flags(uint32_t flags)
 /* Rule 4. By the names of the keys: a value may come from either place. */
 static binade_status check_together(const binade_pool_options *options)
 {
-    binade_status status = check_flags(options->flags);
+    binade_status status = options_check_flags(options->flags);
     if (status != BINADE_OK)
         return status;
     if (options->first_segment_bytes > options->largest_segment_bytes) {
@@ -387,7 +388,7 @@ binade_status binadei_options_resolve(const binade_pool_options *given,
     binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
     binade_status status = BINADE_OK;
     if (given)
-        status = take_struct(given, &options);
+        status = options_take_struct(given, &options);
     if (status == BINADE_OK)
         status = check_given(&options);
     if (status == BINADE_OK)

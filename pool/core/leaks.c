@@ -5,7 +5,8 @@
  */
 #include "pool/core/body.h"
 
-static void note(binade_leaks *leaks, binade_devptr address, uint64_t grains)
+static void leaks_note(binade_leaks *leaks, binade_devptr address,
+                       uint64_t grains)
 {
     uint32_t room = sizeof(leaks->addresses) / sizeof(leaks->addresses[0]);
     leaks->block_count++;
@@ -27,7 +28,7 @@ static void find_in(const struct binadei_pool_body *body,
             continue;
         if (binadei_block_at(body->engine, address, &block) != BINADE_OK)
             continue;
-        note(leaks, address, block.grains);
+        leaks_note(leaks, address, block.grains);
         grain += block.grains - 1;
     }
 }

@@ -10,9 +10,9 @@
 
 /* Inside: the route, if the pool's history is all that keeps it from being
  * right and nobody asks for the caches; or NULL. */
-static const struct binadei_route *find(struct binadei_thread *thread,
-                                        const struct binade_pool *pool,
-                                        binade_stream stream)
+static const struct binadei_route *recorded_find(struct binadei_thread *thread,
+                                                 const struct binade_pool *pool,
+                                                 binade_stream stream)
 {
     struct binadei_route *route = thread->last;
     if (!route || route->pool != pool || route->stream != stream)
@@ -26,8 +26,8 @@ static const struct binadei_route *find(struct binadei_thread *thread,
 }
 
 /* Inside: pops a block and notes it; 0: there is none. */
-static binade_devptr pop(const struct binadei_route *route, size_t size_bytes,
-                         binade_stream stream)
+static binade_devptr recorded_pop(const struct binadei_route *route,
+                                  size_t size_bytes, binade_stream stream)
 {
     binade_devptr address = binadei_hit_alloc(route, size_bytes);
     struct binadei_history_ring *ring = route->pop->member->history;
@@ -52,8 +52,8 @@ binade_devptr binadei_recorded_alloc(struct binade_pool *pool,
     struct binadei_thread *thread = binadei_thread_self;
     if (!binadei_hit_begin(thread))
         return 0;
-    const struct binadei_route *route = find(thread, pool, stream);
-    binade_devptr address = route ? pop(route, size_bytes, stream) : 0;
+    const struct binadei_route *route = recorded_find(thread, pool, stream);
+    binade_devptr address = route ? recorded_pop(route, size_bytes, stream) : 0;
     binadei_thread_leave(thread);
     return address;
 }
@@ -72,8 +72,9 @@ static bool find_block(const struct binade_pool *pool, binade_devptr address,
 
 /* Inside: pushes a block and notes it. `size_bytes` is the caller's claim, or
  * 0. */
-static bool push(const struct binadei_route *route, binade_devptr address,
-                 size_t size_bytes, binade_stream stream)
+static bool recorded_push(const struct binadei_route *route,
+                          binade_devptr address, size_t size_bytes,
+                          binade_stream stream)
 {
     struct binadei_block block;
     struct binadei_history_ring *ring = route->push->member->history;
@@ -100,8 +101,8 @@ bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
     struct binadei_thread *thread = binadei_thread_self;
     if (!binadei_hit_begin(thread))
         return false;
-    const struct binadei_route *route = find(thread, pool, stream);
-    bool is_pushed = route && push(route, address, size_bytes, stream);
+    const struct binadei_route *route = recorded_find(thread, pool, stream);
+    bool is_pushed = route && recorded_push(route, address, size_bytes, stream);
     binadei_thread_leave(thread);
     return is_pushed;
 }

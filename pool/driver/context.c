@@ -49,7 +49,7 @@ binade_status binadei_context_refuse(const struct binadei_context *context)
 
 /* What an answer about the context itself means; BINADE_OK where it says
  * nothing of its end. */
-static binade_status end_of(CUresult code)
+static binade_status context_end_of(CUresult code)
 {
     switch (code) {
     case CUDA_ERROR_INVALID_HANDLE:
@@ -63,7 +63,7 @@ static binade_status end_of(CUresult code)
     }
 }
 
-static bool is_mapped(const void *address)
+static bool context_is_mapped(const void *address)
 {
     unsigned char residence;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -76,14 +76,14 @@ binade_status binadei_context_check(const struct binadei_driver *driver,
 {
     unsigned long long id = 0;
     unsigned version = 0;
-    if (!is_mapped(handle))
+    if (!context_is_mapped(handle))
         return binadei_fail(BINADE_E_INVALID,
                             "%p is no CUDA context: nothing is mapped there",
                             (void *)handle);
     bool has_ids = driver->cuCtxGetId != NULL;
     CUresult code = has_ids ? driver->cuCtxGetId(handle, &id)
                             : driver->cuCtxGetApiVersion(handle, &version);
-    if (end_of(code) == BINADE_E_CONTEXT_DESTROYED)
+    if (context_end_of(code) == BINADE_E_CONTEXT_DESTROYED)
         return binadei_fail(BINADE_E_CONTEXT_DESTROYED,
                             "the CUDA context %p was destroyed, or is none",
                             (void *)handle);
@@ -100,14 +100,15 @@ binade_status binadei_context_ask(const struct binadei_driver *driver,
     unsigned long long found = 0;
     unsigned version = 0;
     if (!driver->cuCtxGetId)
-        return end_of(driver->cuCtxGetApiVersion(handle, &version));
+        return context_end_of(driver->cuCtxGetApiVersion(handle, &version));
     CUresult code = driver->cuCtxGetId(handle, &found);
     return code == CUDA_SUCCESS && found != id ? BINADE_E_CONTEXT_DESTROYED
-                                               : end_of(code);
+                                               : context_end_of(code);
 }
 
-static binade_status enter(struct binadei_context *context, CUcontext current,
-                           struct binadei_section *out)
+static binade_status context_enter(struct binadei_context *context,
+                                   CUcontext current,
+                                   struct binadei_section *out)
 {
     /* The section refuses in a child, and says so. */
     if (!binadei_is_forked() && !binadei_context_is_lost(context)) {
@@ -124,11 +125,11 @@ static binade_status enter(struct binadei_context *context, CUcontext current,
 binade_status binadei_context_enter(struct binadei_context *context,
                                     struct binadei_section *out)
 {
-    return enter(context, context->handle, out);
+    return context_enter(context, context->handle, out);
 }
 
 binade_status binadei_context_watch(struct binadei_context *context,
                                     struct binadei_section *out)
 {
-    return enter(context, NULL, out);
+    return context_enter(context, NULL, out);
 }

@@ -30,8 +30,8 @@ static binade_status refuse_old(const struct binadei_driver *driver,
                         BINADEI_DRIVER_VERSION_MIN % 1000 / 10);
 }
 
-static binade_status fill(struct binadei_driver *driver,
-                          const struct binadei_library *library)
+static binade_status driver_fill(struct binadei_driver *driver,
+                                 const struct binadei_library *library)
 {
     const char *missing = NULL;
     driver->library = library->handle;
@@ -50,14 +50,14 @@ static binade_status fill(struct binadei_driver *driver,
 }
 
 /* A table of an initialised driver, or NULL and why. */
-static struct binadei_driver *make(binade_status *out_status)
+static struct binadei_driver *driver_make(binade_status *out_status)
 {
     struct binadei_library library;
     *out_status = binadei_library_open(&library);
     if (*out_status != BINADE_OK)
         return NULL;
     struct binadei_driver *driver = calloc(1, sizeof(*driver));
-    *out_status = driver ? fill(driver, &library)
+    *out_status = driver ? driver_fill(driver, &library)
                          : binadei_fail(BINADE_E_NO_HOST_MEMORY,
                                         "no memory for the driver table");
     if (*out_status == BINADE_OK)
@@ -86,7 +86,7 @@ binade_status binadei_driver_open(const struct binadei_driver **out)
     if (!binadei_driver_opened()) {
         binade_status status;
         int cancel_state = binadei_cancel_hold();
-        struct binadei_driver *driver = make(&status);
+        struct binadei_driver *driver = driver_make(&status);
         if (driver)
             publish_or_drop(driver);
         binadei_cancel_restore(cancel_state);

@@ -50,7 +50,7 @@ copy_path(void *handle, char out[BINADEI_PATH_BYTES])
 }
 
 /* Closes what was opened and is not what was asked for. */
-static void *refuse(void *handle, const char *reason)
+static void *locate_refuse(void *handle, const char *reason)
 {
     char path[BINADEI_PATH_BYTES];
     copy_path(handle, path);
@@ -60,7 +60,7 @@ static void *refuse(void *handle, const char *reason)
     return NULL;
 }
 
-static void *open_file(const char *choice, const char *file)
+static void *locate_open_file(const char *choice, const char *file)
 {
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
@@ -83,9 +83,9 @@ static void *open_auto(void)
 
 static void *open_cuda(void)
 {
-    void *handle = open_file("cuda", CUDA_NAME);
+    void *handle = locate_open_file("cuda", CUDA_NAME);
     if (handle && is_standin(handle))
-        return refuse(handle, "cuda: the driver here is the stand-in");
+        return locate_refuse(handle, "cuda: the driver here is the stand-in");
     return handle;
 }
 
@@ -96,7 +96,8 @@ static void *reuse_loaded(bool *out_is_refused)
     void *handle = dlopen(CUDA_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     *out_is_refused = handle && !is_standin(handle);
     if (*out_is_refused)
-        return refuse(handle, "standin: this process has loaded a real driver");
+        return locate_refuse(handle,
+                             "standin: this process has loaded a real driver");
     return handle;
 }
 
@@ -151,9 +152,9 @@ static bool find_neighbour(char out[BINADEI_PATH_BYTES])
 
 static void *open_standin_file(const char *file)
 {
-    void *handle = open_file("standin", file);
+    void *handle = locate_open_file("standin", file);
     if (handle && !is_standin(handle))
-        return refuse(handle, "standin: this file is something else");
+        return locate_refuse(handle, "standin: this file is something else");
     return handle;
 }
 
@@ -176,7 +177,7 @@ static void *open_choice(const char *choice)
         return open_cuda();
     if (strcmp(choice, "standin") == 0)
         return open_standin();
-    return open_file(choice, choice);
+    return locate_open_file(choice, choice);
 }
 
 static bool is_choice(const char *choice)

@@ -16,8 +16,8 @@
 
 /* A driver older than an attribute refuses it: then the answer is `otherwise`,
  * and that is no failure of ours. */
-static int attribute(const struct binadei_driver *driver, CUdevice device,
-                     CUdevice_attribute which, int otherwise)
+static int probe_attribute(const struct binadei_driver *driver, CUdevice device,
+                           CUdevice_attribute which, int otherwise)
 {
     int value = otherwise;
     if (driver->cuDeviceGetAttribute(&value, which, device) != CUDA_SUCCESS)
@@ -94,8 +94,8 @@ static uint64_t features_denied(const struct binadei_driver *driver,
     };
     uint64_t denied = 0;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-        if (attribute(driver, device, rows[i].attribute, rows[i].otherwise) ==
-            0)
+        if (probe_attribute(driver, device, rows[i].attribute,
+                            rows[i].otherwise) == 0)
             denied |= rows[i].feature;
     /* Exports and placement are properties of mapped memory. */
     if (denied & BINADE_FEATURE_VMM)
@@ -121,21 +121,21 @@ static binade_status find_granularity(const struct binadei_driver *driver,
     return status;
 }
 
-static void find_place(const struct binadei_driver *driver, CUdevice device,
-                       binade_caps *out)
+static void probe_find_place(const struct binadei_driver *driver,
+                             CUdevice device, binade_caps *out)
 {
-    out->compute_major = attribute(
+    out->compute_major = probe_attribute(
         driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0);
-    out->compute_minor = attribute(
+    out->compute_minor = probe_attribute(
         driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0);
-    out->pci_domain = (uint32_t)attribute(driver, device,
-                                          CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 0);
-    out->pci_bus =
-        (uint32_t)attribute(driver, device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0);
-    out->pci_device = (uint32_t)attribute(driver, device,
-                                          CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0);
+    out->pci_domain = (uint32_t)probe_attribute(
+        driver, device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 0);
+    out->pci_bus = (uint32_t)probe_attribute(driver, device,
+                                             CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 0);
+    out->pci_device = (uint32_t)probe_attribute(
+        driver, device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 0);
     out->host_numa_node =
-        attribute(driver, device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
+        probe_attribute(driver, device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
 }
 
 static binade_status find_identity(const struct binadei_driver *driver,
@@ -158,8 +158,8 @@ static binade_status find_identity(const struct binadei_driver *driver,
     return BINADE_OK;
 }
 
-static binade_status find_device(const struct binadei_driver *driver, int index,
-                                 int *out_count, CUdevice *out)
+static binade_status probe_find_device(const struct binadei_driver *driver,
+                                       int index, int *out_count, CUdevice *out)
 {
     binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (out_count));
     if (status != BINADE_OK)
@@ -186,12 +186,12 @@ binade_status binadei_driver_probe(const struct binadei_driver *driver,
         .library_path = driver->library_path,
     };
     binade_status status =
-        find_device(driver, device, &out->device_count, &handle);
+        probe_find_device(driver, device, &out->device_count, &handle);
     if (status != BINADE_OK)
         return status;
     out->features =
         features_of_entries(driver) & ~features_denied(driver, handle);
-    find_place(driver, handle, out);
+    probe_find_place(driver, handle, out);
     status = find_identity(driver, handle, out);
     if (status == BINADE_OK)
         status = find_granularity(driver, handle, out);

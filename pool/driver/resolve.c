@@ -58,7 +58,8 @@ static void put_function(void *function, void *out)
 
 /* Entries that take the stream 0 mean the legacy stream, as plain symbols do:
  * callers say per-thread with a handle of its own. */
-static void *ask_driver(const struct finder *finder, const struct row *row)
+static void *resolve_ask_driver(const struct finder *finder,
+                                const struct row *row)
 {
     void *function = NULL;
     cuuint64_t flags = CU_GET_PROC_ADDRESS_LEGACY_STREAM;
@@ -70,9 +71,9 @@ static void *ask_driver(const struct finder *finder, const struct row *row)
     return code == CUDA_SUCCESS ? function : NULL;
 }
 
-static void *find(const struct finder *finder, const struct row *row)
+static void *resolve_find(const struct finder *finder, const struct row *row)
 {
-    void *function = ask_driver(finder, row);
+    void *function = resolve_ask_driver(finder, row);
     return function ? function : dlsym(finder->library, row->symbol);
 }
 
@@ -102,7 +103,7 @@ static binade_status find_version(const struct finder *finder,
                                   struct binadei_driver *driver)
 {
     const struct row *row = &rows[BINADEI_ENTRY_cuDriverGetVersion];
-    put_function(find(finder, row), &driver->cuDriverGetVersion);
+    put_function(resolve_find(finder, row), &driver->cuDriverGetVersion);
     if (!driver->cuDriverGetVersion)
         return BINADE_OK;
     return BINADEI_CALL(driver, cuDriverGetVersion, (&driver->version));
@@ -124,7 +125,7 @@ binade_status binadei_driver_resolve(struct binadei_driver *driver,
         return status;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         void *function =
-            is_known(driver, &rows[i]) ? find(&finder, &rows[i]) : NULL;
+            is_known(driver, &rows[i]) ? resolve_find(&finder, &rows[i]) : NULL;
         put_function(function, (char *)driver + rows[i].offset_bytes);
         if (!function && rows[i].is_required && !*out_missing)
             *out_missing = rows[i].base;

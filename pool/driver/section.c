@@ -21,7 +21,7 @@ static CUresult restore_mode(const struct binadei_driver *driver,
                : driver->cuThreadExchangeStreamCaptureMode(&given);
 }
 
-static CUresult pop(const struct binadei_driver *driver)
+static CUresult section_pop(const struct binadei_driver *driver)
 {
     CUcontext popped;
     CUresult code = driver->cuCtxPopCurrent(&popped);
@@ -52,7 +52,7 @@ binade_status binadei_section_enter(const struct binadei_driver *driver,
 binade_status binadei_section_leave(const struct binadei_section *section)
 {
     const struct binadei_driver *driver = section->driver;
-    CUresult code = section->has_context ? pop(driver) : CUDA_SUCCESS;
+    CUresult code = section->has_context ? section_pop(driver) : CUDA_SUCCESS;
     CUresult mode_code = restore_mode(driver, section->mode);
     if (code != CUDA_SUCCESS)
         return binadei_driver_status(BINADEI_ENTRY_cuCtxPopCurrent, code);

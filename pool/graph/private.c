@@ -37,9 +37,10 @@ static binade_status no_arena(const char *why)
 }
 
 /* A call on the arena's pool. As of no pool, the number is looked up. */
-static binade_status begin(binade_private arena, binade_stream stream,
-                           struct binadei_call *call,
-                           struct binadei_private_ref *out)
+static binade_status private_call_begin(binade_private arena,
+                                        binade_stream stream,
+                                        struct binadei_call *call,
+                                        struct binadei_private_ref *out)
 {
     struct binadei_thread *thread;
     binade_status status = binadei_thread_enter(&thread);
@@ -77,7 +78,8 @@ binade_status binade_private_release(binade_private arena)
 {
     struct binadei_call call;
     struct binadei_private_ref ref;
-    binade_status status = begin(arena, BINADE_STREAM_ANY, &call, &ref);
+    binade_status status =
+        private_call_begin(arena, BINADE_STREAM_ANY, &call, &ref);
     if (status != BINADE_OK)
         return status;
     status = release_scopes(&call, &ref);
@@ -106,9 +108,9 @@ static binade_status find_scope(struct binadei_call *call,
                         "private arena: call binade_private_scope_begin()");
 }
 
-static binade_status take(struct binadei_call *call,
-                          const struct binadei_private_ref *ref,
-                          size_t size_bytes, binade_devptr *out)
+static binade_status private_call_take(struct binadei_call *call,
+                                       const struct binadei_private_ref *ref,
+                                       size_t size_bytes, binade_devptr *out)
 {
     uint64_t limit_bytes = call->pool->body->limit_bytes;
     binade_scope scope;
@@ -122,8 +124,9 @@ static binade_status take(struct binadei_call *call,
                                : status;
 }
 
-static void note(const struct binadei_call *call, binade_status status,
-                 binade_devptr address, size_t size_bytes)
+static void private_call_note(const struct binadei_call *call,
+                              binade_status status, binade_devptr address,
+                              size_t size_bytes)
 {
     const struct binadei_note note = {
         .kind = BINADE_HISTORY_ALLOC,
@@ -144,12 +147,12 @@ binade_status binade_private_alloc(binade_private arena, size_t size_bytes,
     if (!out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_private_alloc: out is NULL");
-    binade_status status = begin(arena, stream, &call, &ref);
+    binade_status status = private_call_begin(arena, stream, &call, &ref);
     if (status != BINADE_OK)
         return status;
     if (size_bytes)
-        status = take(&call, &ref, size_bytes, &address);
-    note(&call, status, address, size_bytes);
+        status = private_call_take(&call, &ref, size_bytes, &address);
+    private_call_note(&call, status, address, size_bytes);
     binadei_call_end(&call);
     if (status == BINADE_OK)
         *out = address;
@@ -170,7 +173,7 @@ binade_status binade_private_claim(binade_private arena, binade_devptr address,
     }
     const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
                                             size_bytes, 1, true};
-    binade_status status = begin(arena, stream, &call, &ref);
+    binade_status status = private_call_begin(arena, stream, &call, &ref);
     if (status != BINADE_OK)
         return status;
     status = ref.arena->is_account
@@ -178,7 +181,7 @@ binade_status binade_private_claim(binade_private arena, binade_devptr address,
                                 "in a pool that is checked or passes all "
                                 "through nothing can be claimed")
                  : binadei_private_take_at(&call, &ref, address, &request);
-    note(&call, status, address, size_bytes);
+    private_call_note(&call, status, address, size_bytes);
     binadei_call_end(&call);
     return status;
 }
@@ -188,7 +191,8 @@ binade_status binade_private_trim(binade_private arena, uint64_t *out_bytes)
     struct binadei_call call;
     struct binadei_private_ref ref;
     uint64_t bytes = 0;
-    binade_status status = begin(arena, BINADE_STREAM_DONE, &call, &ref);
+    binade_status status =
+        private_call_begin(arena, BINADE_STREAM_DONE, &call, &ref);
     if (status != BINADE_OK)
         return status;
     status = binadei_private_shrink(&call, &ref, &bytes);
@@ -210,7 +214,8 @@ binade_status binade_private_stats(binade_private arena,
                             "struct_size below %zu",
                             sizeof(*out));
     }
-    binade_status status = begin(arena, BINADE_STREAM_DONE, &call, &ref);
+    binade_status status =
+        private_call_begin(arena, BINADE_STREAM_DONE, &call, &ref);
     if (status != BINADE_OK)
         return status;
     status = binadei_private_fill(&ref, &info);
@@ -248,7 +253,7 @@ binade_status binade_private_scope_begin(binade_private arena,
         return binadei_fail(BINADE_E_INVALID,
                             "binade_private_scope_begin: out is NULL, or not a "
                             "stream that can capture");
-    binade_status status = begin(arena, stream, &call, &ref);
+    binade_status status = private_call_begin(arena, stream, &call, &ref);
     if (status != BINADE_OK)
         return status;
     status = open_scope(&call, &ref, out);

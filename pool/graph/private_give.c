@@ -55,9 +55,10 @@ static binade_status begin_wait(struct binadei_call *call,
 }
 
 /* Lock held. */
-static binade_status give(struct binadei_call *call,
-                          struct binadei_private *arena, unsigned side,
-                          const struct freed *freed, binade_devptr address)
+static binade_status private_free_give(struct binadei_call *call,
+                                       struct binadei_private *arena,
+                                       unsigned side, const struct freed *freed,
+                                       binade_devptr address)
 {
     struct binadei_half *half = &arena->halves[side];
     binadei_grain start = freed->block->start;
@@ -116,7 +117,7 @@ binade_status binadei_privates_free(struct binadei_call *call,
     pthread_mutex_lock(&arena->lock);
     bool is_its = binadei_private_mark_at(privates, page) == mark;
     if (is_its)
-        status = give(call, arena, side, &freed, address);
+        status = private_free_give(call, arena, side, &freed, address);
     pthread_mutex_unlock(&arena->lock);
     if (!is_its)
         give_ordinary(call, &freed, address);
@@ -270,7 +271,8 @@ static void disown(const struct binadei_privates *privates,
 }
 
 /* Lock held. */
-static void end(struct binadei_call *call, struct binadei_private *arena)
+static void private_free_end(struct binadei_call *call,
+                             struct binadei_private *arena)
 {
     const struct binadei_privates *privates = call->pool->body->privates;
     uint32_t page_count = arena->is_account ? 0 : count_pages(privates, arena);
@@ -292,7 +294,7 @@ binade_status binadei_private_end(struct binadei_call *call,
         return status;
     bool is_busy = ref->arena->graph_count != 0;
     if (!is_busy)
-        end(call, ref->arena);
+        private_free_end(call, ref->arena);
     binadei_private_leave(ref->arena);
     if (is_busy)
         return binadei_fail(BINADE_E_BUSY,

@@ -69,8 +69,8 @@ uint32_t binadei_half_longest(const struct binadei_half *half)
     return binadei_buddy_longest_page_run(half->done);
 }
 
-static bool is_key(const struct binadei_private_key *one,
-                   const struct binadei_private_key *other)
+static bool private_half_is_key(const struct binadei_private_key *one,
+                                const struct binadei_private_key *other)
 {
     return one->note == other->note && one->scope == other->scope;
 }
@@ -79,7 +79,7 @@ static struct binadei_private_own *
 find_own(const struct binadei_half *half, const struct binadei_private_key *key)
 {
     struct binadei_private_own *own = half->owns;
-    while (own && !is_key(&own->key, key))
+    while (own && !private_half_is_key(&own->key, key))
         own = own->next;
     return own;
 }
@@ -135,7 +135,8 @@ static uint64_t free_from(const struct binadei_half *half, binadei_grain start,
     return grains;
 }
 
-static bool is_free(const struct binadei_half *half, uint64_t at, uint64_t end)
+static bool private_half_is_free(const struct binadei_half *half, uint64_t at,
+                                 uint64_t end)
 {
     struct binadei_maps *maps;
     uint64_t grains = 1;
@@ -150,7 +151,7 @@ binade_status binadei_half_claim(struct binadei_half *half, binadei_grain start,
 {
     const uint64_t end = start.index + grains;
     uint64_t at = start.index;
-    if (!is_free(half, at, end))
+    if (!private_half_is_free(half, at, end))
         return binadei_fail(BINADE_E_BUSY,
                             "a part of the bytes is in use in the arena");
     while (at < end) {
@@ -190,7 +191,7 @@ void binadei_half_give_done(struct binadei_half *half, binadei_grain start,
     (void)binadei_buddy_give(half->done, NULL, start, grains);
 }
 
-static uint64_t grains_of(const struct binadei_maps *maps)
+static uint64_t private_half_grains_of(const struct binadei_maps *maps)
 {
     return binadei_maps_grains(maps, BINADEI_FRESH) +
            binadei_maps_grains(maps, BINADEI_AGEING);
@@ -198,11 +199,11 @@ static uint64_t grains_of(const struct binadei_maps *maps)
 
 uint64_t binadei_half_waiting_grains(const struct binadei_half *half)
 {
-    uint64_t grains = grains_of(half->pending);
+    uint64_t grains = private_half_grains_of(half->pending);
     for (const struct binadei_private_own *own = half->owns; own;
          own = own->next)
         if (!own->key.scope)
-            grains += grains_of(own->maps);
+            grains += private_half_grains_of(own->maps);
     return grains;
 }
 
@@ -231,7 +232,7 @@ static void drop_empty_owns(struct binadei_half *half)
     struct binadei_private_own **at = &half->owns;
     while (*at) {
         struct binadei_private_own *own = *at;
-        if (grains_of(own->maps) || kept < OWNS_MOST) {
+        if (private_half_grains_of(own->maps) || kept < OWNS_MOST) {
             kept++;
             at = &own->next;
             continue;

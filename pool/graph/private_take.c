@@ -29,14 +29,15 @@ struct want {
     bool may_wait;
 };
 
-static uint32_t pages_of(const struct want *want)
+static uint32_t private_pages_of(const struct want *want)
 {
     return (uint32_t)((want->request->size.grains + BINADEI_PAGE_GRAINS - 1) /
                       BINADEI_PAGE_GRAINS);
 }
 
 /* Lock held: a block begins there. */
-static binade_devptr hand_out(const struct want *want, binadei_grain start)
+static binade_devptr private_hand_out(const struct want *want,
+                                      binadei_grain start)
 {
     struct binadei_private *arena = want->ref->arena;
     struct binadei_engine *engine = want->call->engine;
@@ -60,12 +61,12 @@ static binade_devptr take_here(const struct want *want)
     binadei_grain start;
     return binadei_half_take(&want->ref->arena->halves[want->side], &want->key,
                              want->request->size.grains, &start)
-               ? hand_out(want, start)
+               ? private_hand_out(want, start)
                : 0;
 }
 
 /* A step that may have found a block: then `out` is not 0. */
-static binade_status look(const struct want *want, binade_devptr *out)
+static binade_status private_look(const struct want *want, binade_devptr *out)
 {
     binade_status status = binadei_private_enter(want->ref);
     if (status != BINADE_OK)
@@ -78,8 +79,8 @@ static binade_status look(const struct want *want, binade_devptr *out)
 /* --- growing --- */
 
 /* Lock held. The pages are the half's from now on; false: no memory. */
-static bool add(const struct want *want, binadei_page first,
-                uint32_t page_count)
+static bool private_add(const struct want *want, binadei_page first,
+                        uint32_t page_count)
 {
     struct binadei_private *arena = want->ref->arena;
     if (!binadei_half_add(&arena->halves[want->side], first, page_count))
@@ -97,12 +98,12 @@ static binade_devptr borrow(const struct want *want)
 {
     struct binadei_private *arena = want->ref->arena;
     unsigned other = BINADEI_PRIVATE_SIDES - 1 - want->side;
-    uint32_t page_count = pages_of(want);
+    uint32_t page_count = private_pages_of(want);
     binadei_page first;
     if (!binadei_private_may_lend(arena, other) ||
         !binadei_half_remove(&arena->halves[other], page_count, &first))
         return 0;
-    if (add(want, first, page_count))
+    if (private_add(want, first, page_count))
         return take_here(want);
     binadei_buddy_add(arena->halves[other].done, first, page_count);
     return 0;
@@ -116,8 +117,8 @@ static void count_grant(struct binadei_call *call, uint32_t page_count)
 }
 
 /* Pages that are done, and of no block. */
-static binade_status climb(const struct want *want, uint32_t page_count,
-                           binadei_page *out)
+static binade_status private_climb(const struct want *want, uint32_t page_count,
+                                   binadei_page *out)
 {
     struct binadei_call *call = want->call;
     struct binadei_cache *pop = call->pop;
@@ -150,7 +151,7 @@ static bool take_new(const struct want *want, binadei_page first,
     *out_status = binadei_private_enter(want->ref);
     if (*out_status != BINADE_OK)
         return false;
-    bool is_added = add(want, first, page_count);
+    bool is_added = private_add(want, first, page_count);
     if (is_added)
         *out = take_here(want);
     else
@@ -163,10 +164,10 @@ static bool take_new(const struct want *want, binadei_page first,
     return is_added;
 }
 
-static binade_status grow(const struct want *want, binade_devptr *out)
+static binade_status private_grow(const struct want *want, binade_devptr *out)
 {
     struct binadei_private *arena = want->ref->arena;
-    uint32_t page_count = pages_of(want);
+    uint32_t page_count = private_pages_of(want);
     uint64_t bytes = page_count * (uint64_t)BINADEI_PAGE_BYTES;
     binadei_page first;
     binade_status status = binadei_private_enter(want->ref);
@@ -178,7 +179,7 @@ static binade_status grow(const struct want *want, binade_devptr *out)
     binadei_private_leave(arena);
     if (*out || status != BINADE_OK)
         return status;
-    status = climb(want, page_count, &first);
+    status = private_climb(want, page_count, &first);
     BINADEI_STEP("private.climbed");
     if (status == BINADE_OK) {
         if (!take_new(want, first, page_count, out, &status))
@@ -194,7 +195,7 @@ static binade_status grow(const struct want *want, binade_devptr *out)
 
 /* --- taking --- */
 
-static bool is_short(binade_status status)
+static bool private_is_short(binade_status status)
 {
     return status == BINADE_E_BUDGET || status == BINADE_E_NO_DEVICE_MEMORY ||
            status == BINADE_E_NO_PINNED_MEMORY;
@@ -213,38 +214,39 @@ static bool is_waiting(const struct binadei_private_ref *ref)
 
 /* Growing was refused: what was freed in the arena may be done soon. In a capture
  * no event can be recorded that would say so. */
-static binade_status wait(const struct want *want, binade_status refused,
-                          binade_devptr *out)
+static binade_status private_wait(const struct want *want,
+                                  binade_status refused, binade_devptr *out)
 {
     struct binadei_call *call = want->call;
     uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
     uint64_t end_ns = binadei_now_ns() + wait_ns;
     long nap_ns = NAP_NS;
     binade_status status = refused;
-    while (is_short(status) && want->may_wait && !call->is_capturing &&
+    while (private_is_short(status) && want->may_wait && !call->is_capturing &&
            is_waiting(want->ref) && binadei_now_ns() < end_ns) {
         binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
         if (!binadei_private_poll(call, want->ref->arena, true))
             continue;
-        binade_status looked = look(want, out);
+        binade_status looked = private_look(want, out);
         if (looked != BINADE_OK || *out)
             return looked;
-        status = grow(want, out);
+        status = private_grow(want, out);
     }
     return status;
 }
 
-static binade_status take(const struct want *want, binade_devptr *out)
+static binade_status graph_private_take(const struct want *want,
+                                        binade_devptr *out)
 {
-    binade_status status = look(want, out);
+    binade_status status = private_look(want, out);
     if (status != BINADE_OK || *out)
         return status;
     if (binadei_private_poll(want->call, want->ref->arena, false))
-        status = look(want, out);
+        status = private_look(want, out);
     if (status != BINADE_OK || *out)
         return status;
-    status = grow(want, out);
-    return status == BINADE_OK ? status : wait(want, status, out);
+    status = private_grow(want, out);
+    return status == BINADE_OK ? status : private_wait(want, status, out);
 }
 
 binade_status binadei_private_take(struct binadei_call *call,
@@ -263,14 +265,14 @@ binade_status binadei_private_take(struct binadei_call *call,
     binade_devptr address = 0;
     if (binadei_is_lost(call->pool))
         return binadei_context_refuse(call->engine->home);
-    binade_status status = take(&want, &address);
+    binade_status status = graph_private_take(&want, &address);
     if (status == BINADE_OK)
         *out = address;
     return status;
 }
 
 /* Lock held. Which half all these grains are of, or BINADEI_PRIVATE_SIDES. */
-static unsigned side_of(const struct want *want, binadei_grain start)
+static unsigned private_side_of(const struct want *want, binadei_grain start)
 {
     const struct binadei_privates *privates = want->call->pool->body->privates;
     uint64_t end = start.index + want->request->size.grains;
@@ -292,17 +294,17 @@ static unsigned side_of(const struct want *want, binadei_grain start)
 }
 
 /* Lock held. */
-static binade_status claim(const struct want *want, binadei_grain start)
+static binade_status private_claim(const struct want *want, binadei_grain start)
 {
     struct binadei_private *arena = want->ref->arena;
-    unsigned side = side_of(want, start);
+    unsigned side = private_side_of(want, start);
     if (side == BINADEI_PRIVATE_SIDES)
         return binadei_fail(BINADE_E_FOREIGN,
                             "the bytes are not all of one half of the arena");
     binade_status status = binadei_half_claim(&arena->halves[side], start,
                                               want->request->size.grains);
     if (status == BINADE_OK)
-        (void)hand_out(want, start);
+        (void)private_hand_out(want, start);
     return status;
 }
 
@@ -321,7 +323,7 @@ binade_status binadei_private_take_at(struct binadei_call *call,
     binade_status status = binadei_private_enter(ref);
     if (status != BINADE_OK)
         return status;
-    status = claim(&want, start);
+    status = private_claim(&want, start);
     binadei_private_leave(ref->arena);
     return status;
 }

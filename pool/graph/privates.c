@@ -82,7 +82,7 @@ static bool make_owners(struct binadei_privates *privates)
     return owners != NULL;
 }
 
-static bool is_free(struct binadei_private *arena)
+static bool privates_is_free(struct binadei_private *arena)
 {
     pthread_mutex_lock(&arena->lock);
     bool is_free = !arena->number;
@@ -91,13 +91,14 @@ static bool is_free(struct binadei_private *arena)
 }
 
 /* Lock of all held. A place that is free; NULL, and why. */
-static struct binadei_private *find_place(struct binadei_privates *privates,
-                                          bool is_account,
-                                          binade_status *out_status)
+static struct binadei_private *
+privates_find_place(struct binadei_privates *privates, bool is_account,
+                    binade_status *out_status)
 {
     struct binadei_private *arena;
     uint32_t place = 0;
-    while ((arena = binadei_private_at(privates, place)) && !is_free(arena))
+    while ((arena = binadei_private_at(privates, place)) &&
+           !privates_is_free(arena))
         place++;
     if (arena)
         return arena;
@@ -133,8 +134,8 @@ static binade_status make_halves(struct binadei_private *arena)
 }
 
 /* Lock held. */
-static void begin(struct binadei_private *arena, binade_private number,
-                  uint64_t limit_bytes)
+static void privates_begin(struct binadei_private *arena, binade_private number,
+                           uint64_t limit_bytes)
 {
     arena->reserved_bytes = arena->reserved_peak_bytes = 0;
     arena->live_count = arena->live_bytes = arena->live_peak_bytes = 0;
@@ -146,14 +147,15 @@ static void begin(struct binadei_private *arena, binade_private number,
 }
 
 /* Lock of all held. */
-static binade_status make(struct binadei_call *call, uint64_t limit_bytes,
-                          binade_private *out)
+static binade_status privates_make(struct binadei_call *call,
+                                   uint64_t limit_bytes, binade_private *out)
 {
     struct binadei_privates *privates = call->pool->body->privates;
     binade_status status = BINADE_OK;
     const binade_private number = binadei_scope_next_number();
     const bool is_account = call->pool->body->ops->has_records;
-    struct binadei_private *arena = find_place(privates, is_account, &status);
+    struct binadei_private *arena =
+        privates_find_place(privates, is_account, &status);
     if (!arena)
         return status;
     if ((!is_account && !make_owners(privates)) ||
@@ -164,7 +166,7 @@ static binade_status make(struct binadei_call *call, uint64_t limit_bytes,
     if (!is_account)
         status = make_halves(arena);
     if (status == BINADE_OK)
-        begin(arena, number, limit_bytes);
+        privates_begin(arena, number, limit_bytes);
     pthread_mutex_unlock(&arena->lock);
     if (status == BINADE_OK)
         *out = number;
@@ -178,7 +180,7 @@ binade_status binadei_private_make(struct binadei_call *call,
 {
     struct binadei_privates *privates = call->pool->body->privates;
     pthread_mutex_lock(&privates->lock);
-    binade_status status = make(call, limit_bytes, out);
+    binade_status status = privates_make(call, limit_bytes, out);
     pthread_mutex_unlock(&privates->lock);
     return status;
 }
@@ -316,8 +318,8 @@ uint32_t binadei_private_note_of(const struct binadei_call *call)
 
 /* --- events --- */
 
-static bool is_over(struct binadei_call *call, const struct binadei_wait *wait,
-                    bool may_wait)
+static bool privates_is_over(struct binadei_call *call,
+                             const struct binadei_wait *wait, bool may_wait)
 {
     struct binadei_section section;
     if (binadei_wait_needs_synchronise(call, wait))
@@ -341,7 +343,7 @@ static bool poll_half(struct binadei_call *call, struct binadei_private *arena,
     const struct binadei_wait wait = {arena->number ? half->number : 0};
     uint64_t closings = half->closings;
     pthread_mutex_unlock(&arena->lock);
-    if (!wait.number || !is_over(call, &wait, may_wait))
+    if (!wait.number || !privates_is_over(call, &wait, may_wait))
         return false;
     BINADEI_STEP("private.over");
     pthread_mutex_lock(&arena->lock);

@@ -59,8 +59,8 @@ static binade_status find_pool(binade_scope scope, struct binade_pool **out)
 }
 
 /* A call on the scope's pool. */
-static binade_status begin(binade_scope scope, binade_stream stream,
-                           struct binadei_call *out)
+static binade_status scope_begin(binade_scope scope, binade_stream stream,
+                                 struct binadei_call *out)
 {
     struct binade_pool *pool;
     binade_status status = find_pool(scope, &pool);
@@ -70,7 +70,7 @@ static binade_status begin(binade_scope scope, binade_stream stream,
 binade_status binade_scope_end(binade_scope scope)
 {
     struct binadei_call call;
-    binade_status status = begin(scope, BINADE_STREAM_DONE, &call);
+    binade_status status = scope_begin(scope, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
     struct binadei_scopes *scopes = call.pool->body->scopes;
@@ -87,7 +87,7 @@ binade_status binade_scope_end(binade_scope scope)
 binade_status binade_scope_release(binade_scope scope)
 {
     struct binadei_call call;
-    binade_status status = begin(scope, BINADE_STREAM_ANY, &call);
+    binade_status status = scope_begin(scope, BINADE_STREAM_ANY, &call);
     if (status != BINADE_OK)
         return status;
     status = binadei_scope_release(&call, scope);

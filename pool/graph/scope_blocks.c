@@ -20,28 +20,29 @@ binade_status binadei_scope_no_memory(void)
 }
 
 /* From now on a free of it is no hit. */
-static void mark(const struct binadei_call *call,
-                 const struct binadei_block *block)
+static void scope_blocks_mark(const struct binadei_call *call,
+                              const struct binadei_block *block)
 {
     binadei_tag_note_further(binadei_tags(call->engine), block->start);
     binadei_buddy_set_class(call->engine->buddy, block->start,
                             block->byte | BINADEI_BYTE_SPECIAL);
 }
 
-static bool fits(const struct binadei_scope_block *block,
-                 const struct binadei_scope_want *want)
+static bool scope_blocks_fits(const struct binadei_scope_block *block,
+                              const struct binadei_scope_want *want)
 {
     return block->bytes >= want->bytes && block->bytes <= want->most_bytes &&
            !(block->address & (want->alignment_bytes - 1));
 }
 
 /* Lock held. What the same stream freed in this scope; 0: nothing. */
-static binade_devptr take_freed(struct binadei_scope *scope,
-                                const struct binadei_scope_want *want,
-                                const struct binadei_scope_stream *stream)
+static binade_devptr
+scope_blocks_take_freed(struct binadei_scope *scope,
+                        const struct binadei_scope_want *want,
+                        const struct binadei_scope_stream *stream)
 {
     struct binadei_scope_block *block = scope->freed;
-    while (block && !(block->is_reusable && fits(block, want) &&
+    while (block && !(block->is_reusable && scope_blocks_fits(block, want) &&
                       binadei_scope_stream_is(&block->freed_on, stream)))
         block = block->next_listed;
     if (!block)
@@ -58,7 +59,8 @@ binade_devptr binadei_scope_reuse(struct binadei_call *call,
     const struct binadei_scope_stream stream = binadei_scope_stream_of(call);
     pthread_mutex_lock(&scopes->lock);
     struct binadei_scope *scope = binadei_scope_find(scopes, number);
-    binade_devptr address = scope ? take_freed(scope, want, &stream) : 0;
+    binade_devptr address =
+        scope ? scope_blocks_take_freed(scope, want, &stream) : 0;
     pthread_mutex_unlock(&scopes->lock);
     return address;
 }
@@ -72,7 +74,7 @@ bool binadei_scope_keep(struct binadei_call *call, binade_scope number,
     struct binadei_scope *scope = binadei_scope_find(scopes, number);
     if (scope) {
         if (block)
-            mark(call, block);
+            scope_blocks_mark(call, block);
         binadei_scope_block_add(scopes, scope, note);
     }
     pthread_mutex_unlock(&scopes->lock);
@@ -94,8 +96,9 @@ binade_status binadei_scope_require(struct binadei_call *call,
     return status != BINADE_OK || *out ? status : binadei_scope_refuse();
 }
 
-static binade_devptr reuse(struct binadei_call *call, binade_scope number,
-                           const struct binadei_request *request)
+static binade_devptr scope_blocks_reuse(struct binadei_call *call,
+                                        binade_scope number,
+                                        const struct binadei_request *request)
 {
     uint64_t bytes = request->size.grains * BINADEI_GRAIN_BYTES;
     const struct binadei_scope_want want = {
@@ -112,8 +115,8 @@ static binade_devptr reuse(struct binadei_call *call, binade_scope number,
 }
 
 /* A block that is done becomes the scope's, unless that is gone. */
-static bool keep(struct binadei_call *call, binade_scope number,
-                 struct binadei_scope_block *note)
+static bool scope_blocks_keep(struct binadei_call *call, binade_scope number,
+                              struct binadei_scope_block *note)
 {
     struct binadei_block block;
     if (binadei_block_at(call->engine, note->address, &block) != BINADE_OK)
@@ -123,9 +126,10 @@ static bool keep(struct binadei_call *call, binade_scope number,
 }
 
 /* A block that is done, from the pool. */
-static binade_status take(struct binadei_call *call, binade_scope number,
-                          const struct binadei_request *request, bool may_wait,
-                          binade_devptr *out)
+static binade_status scope_blocks_take(struct binadei_call *call,
+                                       binade_scope number,
+                                       const struct binadei_request *request,
+                                       bool may_wait, binade_devptr *out)
 {
     struct binadei_scope_block *note = calloc(1, sizeof(*note));
     if (!note)
@@ -137,7 +141,7 @@ static binade_status take(struct binadei_call *call, binade_scope number,
         return status;
     }
     binade_devptr address = note->address;
-    if (keep(call, number, note)) {
+    if (scope_blocks_keep(call, number, note)) {
         *out = address;
         return BINADE_OK;
     }
@@ -158,9 +162,9 @@ binade_status binadei_scopes_alloc(struct binadei_call *call,
         binadei_private_of_scope(call, number);
     if (ref.arena)
         return binadei_private_take(call, &ref, number, request, may_wait, out);
-    binade_devptr address = reuse(call, number, request);
+    binade_devptr address = scope_blocks_reuse(call, number, request);
     if (!address)
-        return take(call, number, request, may_wait, out);
+        return scope_blocks_take(call, number, request, may_wait, out);
     *out = address;
     return BINADE_OK;
 }
@@ -236,9 +240,11 @@ static bool free_kept(struct binadei_call *call, binade_scope number,
 
 /* An ordinary block that a capture frees: its graph may use it, and it may have
  * work pending that the graph does not come after. */
-static binade_status adopt(struct binadei_call *call, binade_scope number,
-                           const struct binadei_block *block,
-                           binade_devptr address, bool *out_is_kept)
+static binade_status scope_blocks_adopt(struct binadei_call *call,
+                                        binade_scope number,
+                                        const struct binadei_block *block,
+                                        binade_devptr address,
+                                        bool *out_is_kept)
 {
     struct binadei_scopes *scopes = call->pool->body->scopes;
     struct binadei_scope_block *note = calloc(1, sizeof(*note));
@@ -250,7 +256,7 @@ static binade_status adopt(struct binadei_call *call, binade_scope number,
     struct binadei_scope *scope = binadei_scope_find(scopes, number);
     if (scope) {
         if (block)
-            mark(call, block);
+            scope_blocks_mark(call, block);
         binadei_scope_block_add(scopes, scope, note);
         note_free(note, call, number, true);
     }
@@ -280,5 +286,7 @@ binade_status binadei_scopes_free(struct binadei_call *call,
         *out_is_kept = true;
         return status;
     }
-    return number ? adopt(call, number, block, address, out_is_kept) : status;
+    return number
+               ? scope_blocks_adopt(call, number, block, address, out_is_kept)
+               : status;
 }

@@ -29,7 +29,7 @@ binade_scope binadei_scope_next_number(void)
 }
 
 /* Lock held. */
-static struct name **find(binade_scope number)
+static struct name **scope_names_find(binade_scope number)
 {
     struct name **at = &buckets[number % BUCKETS];
     while (*at && (*at)->number != number)
@@ -44,7 +44,7 @@ bool binadei_scope_name(binade_scope number, struct binade_pool *pool)
         return false;
     *name = (struct name){NULL, number, pool};
     pthread_mutex_lock(&lock);
-    *find(number) = name;
+    *scope_names_find(number) = name;
     pthread_mutex_unlock(&lock);
     return true;
 }
@@ -52,7 +52,7 @@ bool binadei_scope_name(binade_scope number, struct binade_pool *pool)
 void binadei_scope_unname(binade_scope number)
 {
     pthread_mutex_lock(&lock);
-    struct name **at = find(number);
+    struct name **at = scope_names_find(number);
     struct name *name = *at;
     if (name)
         *at = name->next;
@@ -63,7 +63,7 @@ void binadei_scope_unname(binade_scope number)
 struct binade_pool *binadei_scope_pool(binade_scope number)
 {
     pthread_mutex_lock(&lock);
-    const struct name *name = *find(number);
+    const struct name *name = *scope_names_find(number);
     struct binade_pool *pool = name ? name->pool : NULL;
     pthread_mutex_unlock(&lock);
     return pool;

@@ -28,8 +28,9 @@ static bool hand_on(struct binadei_scopes *scopes,
 }
 
 /* Lock held. Takes a freed block out, or returns NULL. */
-static struct binadei_scope_block *take_freed(struct binadei_scopes *scopes,
-                                              struct binadei_scope *scope)
+static struct binadei_scope_block *
+scope_release_take_freed(struct binadei_scopes *scopes,
+                         struct binadei_scope *scope)
 {
     struct binadei_scope_block *block;
     while ((block = scope->freed)) {
@@ -42,7 +43,8 @@ static struct binadei_scope_block *take_freed(struct binadei_scopes *scopes,
 
 /* Lock held. Its blocks are ordinary ones from now on: they keep the SPECIAL
  * bit, which their owners' frees find nothing behind. */
-static void end(struct binadei_scopes *scopes, struct binadei_scope *scope)
+static void scope_release_end(struct binadei_scopes *scopes,
+                              struct binadei_scope *scope)
 {
     struct binadei_scope **at = &scopes->first;
     while (scope->live) {
@@ -67,17 +69,18 @@ static void put_back(struct binadei_scopes *scopes, struct binadei_scope *scope,
 }
 
 /* `scope` is marked, so that it stays. */
-static binade_status release(struct binadei_call *call,
-                             struct binadei_scope *scope)
+static binade_status graph_release(struct binadei_call *call,
+                                   struct binadei_scope *scope)
 {
     struct binadei_scopes *scopes = call->pool->body->scopes;
     const binade_scope number = scope->number;
     struct binadei_private *home = scope->home;
     for (;;) {
         pthread_mutex_lock(&scopes->lock);
-        struct binadei_scope_block *block = take_freed(scopes, scope);
+        struct binadei_scope_block *block =
+            scope_release_take_freed(scopes, scope);
         if (!block)
-            end(scopes, scope);
+            scope_release_end(scopes, scope);
         pthread_mutex_unlock(&scopes->lock);
         if (!block)
             break;
@@ -96,7 +99,7 @@ static binade_status release(struct binadei_call *call,
 }
 
 /* Lock held. */
-static binade_status check(const struct binadei_scope *scope)
+static binade_status scope_release_check(const struct binadei_scope *scope)
 {
     if (!scope)
         return binadei_fail(BINADE_E_INVALID,
@@ -116,11 +119,11 @@ binade_status binadei_scope_release(struct binadei_call *call,
     struct binadei_scopes *scopes = call->pool->body->scopes;
     pthread_mutex_lock(&scopes->lock);
     struct binadei_scope *scope = binadei_scope_find(scopes, number);
-    binade_status status = check(scope);
+    binade_status status = scope_release_check(scope);
     if (status == BINADE_OK)
         scope->is_releasing = true;
     pthread_mutex_unlock(&scopes->lock);
-    return status == BINADE_OK ? release(call, scope) : status;
+    return status == BINADE_OK ? graph_release(call, scope) : status;
 }
 
 /* The next one, by number, that is not open; 0: there is none. */

@@ -10,7 +10,7 @@
 
 #define FIRST_BUCKETS 64U
 
-static size_t bucket_of(binade_devptr address, size_t bucket_count)
+static size_t scope_table_bucket_of(binade_devptr address, size_t bucket_count)
 {
     uint64_t mixed =
         address / BINADEI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
@@ -22,19 +22,20 @@ binadei_scope_block_at(const struct binadei_scopes *scopes,
                        binade_devptr address)
 {
     struct binadei_scope_block **at =
-        &scopes->buckets[bucket_of(address, scopes->bucket_count)];
+        &scopes->buckets[scope_table_bucket_of(address, scopes->bucket_count)];
     while (*at && (*at)->address != address)
         at = &(*at)->next;
     return at;
 }
 
-static void rehash(struct binadei_scopes *scopes,
-                   struct binadei_scope_block **buckets, size_t bucket_count)
+static void scope_table_rehash(struct binadei_scopes *scopes,
+                               struct binadei_scope_block **buckets,
+                               size_t bucket_count)
 {
     for (size_t i = 0; i < scopes->bucket_count; i++) {
         while (scopes->buckets[i]) {
             struct binadei_scope_block *block = scopes->buckets[i];
-            size_t to = bucket_of(block->address, bucket_count);
+            size_t to = scope_table_bucket_of(block->address, bucket_count);
             scopes->buckets[i] = block->next;
             block->next = buckets[to];
             buckets[to] = block;
@@ -56,7 +57,7 @@ bool binadei_scopes_reserve(struct binadei_scopes *scopes)
     /* Longer chains will do. */
     if (!buckets)
         return scopes->bucket_count != 0;
-    rehash(scopes, buckets, bucket_count);
+    scope_table_rehash(scopes, buckets, bucket_count);
     free(scopes->buckets);
     scopes->buckets = buckets;
     scopes->bucket_count = bucket_count;
@@ -65,14 +66,16 @@ bool binadei_scopes_reserve(struct binadei_scopes *scopes)
 
 /* Lock held, as for the next three. */
 static struct binadei_scope_block **
-list_of(struct binadei_scope *scope, const struct binadei_scope_block *block)
+scope_table_list_of(struct binadei_scope *scope,
+                    const struct binadei_scope_block *block)
 {
     return block->is_freed ? &scope->freed : &scope->live;
 }
 
-static void list(struct binadei_scope *scope, struct binadei_scope_block *block)
+static void scope_table_list(struct binadei_scope *scope,
+                             struct binadei_scope_block *block)
 {
-    struct binadei_scope_block **first = list_of(scope, block);
+    struct binadei_scope_block **first = scope_table_list_of(scope, block);
     block->previous_listed = NULL;
     block->next_listed = *first;
     if (*first)
@@ -80,13 +83,13 @@ static void list(struct binadei_scope *scope, struct binadei_scope_block *block)
     *first = block;
 }
 
-static void unlist(struct binadei_scope *scope,
-                   const struct binadei_scope_block *block)
+static void scope_table_unlist(struct binadei_scope *scope,
+                               const struct binadei_scope_block *block)
 {
     if (block->previous_listed)
         block->previous_listed->next_listed = block->next_listed;
     else
-        *list_of(scope, block) = block->next_listed;
+        *scope_table_list_of(scope, block) = block->next_listed;
     if (block->next_listed)
         block->next_listed->previous_listed = block->previous_listed;
 }
@@ -94,9 +97,9 @@ static void unlist(struct binadei_scope *scope,
 void binadei_scope_block_set_freed(struct binadei_scope_block *block,
                                    bool is_freed)
 {
-    unlist(block->scope, block);
+    scope_table_unlist(block->scope, block);
     block->is_freed = is_freed;
-    list(block->scope, block);
+    scope_table_list(block->scope, block);
 }
 
 void binadei_scope_block_add(struct binadei_scopes *scopes,
@@ -108,7 +111,7 @@ void binadei_scope_block_add(struct binadei_scopes *scopes,
     block->next = *at;
     *at = block;
     block->scope = scope;
-    list(scope, block);
+    scope_table_list(scope, block);
     /* relaxed: the lock is held. */
     atomic_fetch_add_explicit(&scopes->block_count, 1, memory_order_relaxed);
     (void)binadei_scopes_reserve(scopes);
@@ -119,7 +122,7 @@ void binadei_scope_block_remove(struct binadei_scopes *scopes,
                                 struct binadei_scope_block *block)
 {
     *binadei_scope_block_at(scopes, block->address) = block->next;
-    unlist(scope, block);
+    scope_table_unlist(scope, block);
     /* relaxed: the lock is held. */
     atomic_fetch_sub_explicit(&scopes->block_count, 1, memory_order_relaxed);
 }

@@ -13,7 +13,7 @@
 #include "pool/base/failure.h"
 #include "pool/core/body.h"
 
-static binade_status no_memory(void)
+static binade_status scopes_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                         "no memory for a capture scope");
@@ -73,8 +73,8 @@ struct binadei_scope *binadei_scope_find(const struct binadei_scopes *scopes,
 
 /* Lock held. */
 static struct binadei_scope *
-find_open(const struct binadei_scopes *scopes,
-          const struct binadei_scope_stream *stream)
+scopes_find_open(const struct binadei_scopes *scopes,
+                 const struct binadei_scope_stream *stream)
 {
     struct binadei_scope *scope = scopes->first;
     while (scope &&
@@ -84,11 +84,11 @@ find_open(const struct binadei_scopes *scopes,
 }
 
 /* Links it, unless its stream has an open one. */
-static bool insert(struct binadei_scopes *scopes, struct binadei_scope *scope,
-                   bool *out_is_taken)
+static bool scopes_insert(struct binadei_scopes *scopes,
+                          struct binadei_scope *scope, bool *out_is_taken)
 {
     pthread_mutex_lock(&scopes->lock);
-    *out_is_taken = scope->is_open && find_open(scopes, &scope->stream);
+    *out_is_taken = scope->is_open && scopes_find_open(scopes, &scope->stream);
     bool is_linked = !*out_is_taken && binadei_scopes_reserve(scopes);
     if (is_linked) {
         scope->next = scopes->first;
@@ -99,19 +99,20 @@ static bool insert(struct binadei_scopes *scopes, struct binadei_scope *scope,
 }
 
 /* A new one, as `like` says but for its number. */
-static binade_status add(struct binadei_call *call,
-                         const struct binadei_scope *like, binade_scope *out)
+static binade_status scopes_add(struct binadei_call *call,
+                                const struct binadei_scope *like,
+                                binade_scope *out)
 {
     struct binadei_scopes *scopes = call->pool->body->scopes;
     bool is_taken = false;
     struct binadei_scope *scope = malloc(sizeof(*scope));
     if (!scope)
-        return no_memory();
+        return scopes_no_memory();
     *scope = *like;
     const binade_scope number = binadei_scope_next_number();
     scope->number = number;
     bool is_named = binadei_scope_name(number, call->pool);
-    if (is_named && insert(scopes, scope, &is_taken)) {
+    if (is_named && scopes_insert(scopes, scope, &is_taken)) {
         *out = number;
         return BINADE_OK;
     }
@@ -120,7 +121,7 @@ static binade_status add(struct binadei_call *call,
     free(scope);
     return is_taken ? binadei_fail(BINADE_E_INVALID,
                                    "the stream has an open scope in this pool")
-                    : no_memory();
+                    : scopes_no_memory();
 }
 
 binade_status binadei_scope_open(struct binadei_call *call,
@@ -129,7 +130,7 @@ binade_status binadei_scope_open(struct binadei_call *call,
 {
     const struct binadei_scope like = {
         .stream = binadei_scope_stream_of(call), .home = home, .is_open = true};
-    return add(call, &like, out);
+    return scopes_add(call, &like, out);
 }
 
 struct binadei_private *binadei_scope_home(struct binadei_scopes *scopes,
@@ -175,7 +176,7 @@ static struct binadei_scope *find_bound(const struct binadei_scopes *scopes,
 {
     const struct binadei_scope_stream stream = binadei_scope_stream_of(call);
     if (call->capture.kind == BINADEI_CAPTURE_BROKEN)
-        return find_open(scopes, &stream);
+        return scopes_find_open(scopes, &stream);
     struct binadei_scope *scope = scopes->first;
     while (scope &&
            !((scope->is_open || scope->is_automatic) && !scope->is_releasing &&
@@ -184,7 +185,7 @@ static struct binadei_scope *find_bound(const struct binadei_scopes *scopes,
     return scope;
 }
 
-static void bind(struct binadei_scope *scope, uint64_t capture_id)
+static void scopes_bind(struct binadei_scope *scope, uint64_t capture_id)
 {
     scope->has_capture = true;
     scope->capture_id = capture_id;
@@ -198,10 +199,10 @@ static struct binadei_scope *find_or_bind(struct binadei_scopes *scopes,
     struct binadei_scope *scope = find_bound(scopes, call);
     if (scope)
         return scope;
-    scope = find_open(scopes, &stream);
+    scope = scopes_find_open(scopes, &stream);
     if (!scope || scope->has_capture)
         return NULL;
-    bind(scope, call->capture.id);
+    scopes_bind(scope, call->capture.id);
     return scope;
 }
 
@@ -246,13 +247,13 @@ static bool ask_next(struct binadei_scopes *scopes,
     pthread_mutex_lock(&scopes->lock);
     struct binadei_scope *scope = binadei_scope_find(scopes, *at);
     if (scope && scope->is_open && !scope->has_capture)
-        bind(scope, capture.id);
+        scopes_bind(scope, capture.id);
     pthread_mutex_unlock(&scopes->lock);
     return true;
 }
 
-static binade_scope look(struct binadei_scopes *scopes,
-                         const struct binadei_call *call)
+static binade_scope scopes_look(struct binadei_scopes *scopes,
+                                const struct binadei_call *call)
 {
     pthread_mutex_lock(&scopes->lock);
     const struct binadei_scope *scope = find_or_bind(scopes, call);
@@ -266,20 +267,20 @@ binade_status binadei_scope_of(struct binadei_call *call, binade_scope *out)
     const struct binadei_pool_body *body = call->pool->body;
     struct binadei_scopes *scopes = call->pool->body->scopes;
     binade_scope at = 0;
-    *out = look(scopes, call);
+    *out = scopes_look(scopes, call);
     if (*out || call->capture.kind == BINADEI_CAPTURE_BROKEN)
         return BINADE_OK;
     /* The stream may have joined the capture of another. */
     while (ask_next(scopes, call, &at))
         continue;
-    *out = look(scopes, call);
+    *out = scopes_look(scopes, call);
     if (*out || !(body->options.flags & BINADE_POOL_AUTO_SCOPE))
         return BINADE_OK;
     const struct binadei_scope like = {.stream = binadei_scope_stream_of(call),
                                        .is_automatic = true,
                                        .has_capture = true,
                                        .capture_id = call->capture.id};
-    return add(call, &like, out);
+    return scopes_add(call, &like, out);
 }
 
 bool binadei_scopes_are_open(struct binadei_scopes *scopes)
@@ -299,7 +300,7 @@ binade_status binadei_scopes_retire(const struct binadei_call *call,
     struct binadei_scopes *scopes = call->pool->body->scopes;
     const struct binadei_scope_stream named = {stream, NULL};
     pthread_mutex_lock(&scopes->lock);
-    bool is_open = find_open(scopes, &named) != NULL;
+    bool is_open = scopes_find_open(scopes, &named) != NULL;
     pthread_mutex_unlock(&scopes->lock);
     return is_open ? binadei_fail(BINADE_E_BUSY,
                                   "a capture scope is open for the stream")

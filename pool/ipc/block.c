@@ -30,7 +30,7 @@ static binadei_grain start_before(const struct binadei_buddy *buddy,
     return binadei_grain_at(at);
 }
 
-static binade_status refuse(binade_devptr address)
+static binade_status block_refuse(binade_devptr address)
 {
     return binadei_fail(BINADE_E_INVALID, "address 0x%llx is in no live block",
                         address);
@@ -50,7 +50,7 @@ binade_status binadei_block_around(const struct binadei_engine *engine,
         segment->address + (start.index - first) * BINADEI_GRAIN_BYTES;
     if (binadei_block_at(engine, start_address, out) != BINADE_OK ||
         index - start.index >= out->grains)
-        return refuse(address);
+        return block_refuse(address);
     *out_start = start_address;
     return BINADE_OK;
 }

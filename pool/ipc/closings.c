@@ -34,8 +34,8 @@ static uint64_t last_number;
 
 /* Whether the event is over. An error of the device is no proof of that; the
  * end of the context is. */
-static binade_status query(const struct binadei_driver *driver, CUevent event,
-                           bool *out_is_over)
+static binade_status closings_query(const struct binadei_driver *driver,
+                                    CUevent event, bool *out_is_over)
 {
     struct binadei_section section;
     *out_is_over = false;
@@ -50,8 +50,8 @@ static binade_status query(const struct binadei_driver *driver, CUevent event,
     return *out_is_over ? BINADE_OK : status;
 }
 
-static binade_status synchronise(const struct binadei_driver *driver,
-                                 CUevent event)
+static binade_status closings_synchronise(const struct binadei_driver *driver,
+                                          CUevent event)
 {
     struct binadei_section section;
     binade_status status = binadei_section_enter(driver, NULL, &section);
@@ -63,26 +63,28 @@ static binade_status synchronise(const struct binadei_driver *driver,
 }
 
 /* The record ends; it is in no list. */
-static void forget(const struct binadei_driver *driver, struct closing *closing)
+static void closings_forget(const struct binadei_driver *driver,
+                            struct closing *closing)
 {
     if (closing->event)
         (void)driver->cuEventDestroy(closing->event);
     free(closing);
 }
 
-static void finish(const struct binadei_driver *driver, struct closing *closing)
+static void closings_finish(const struct binadei_driver *driver,
+                            struct closing *closing)
 {
     binadei_opening_end_close(closing->opening);
-    forget(driver, closing);
+    closings_forget(driver, closing);
 }
 
 static void undo(const struct binadei_driver *driver, struct closing *closing)
 {
     binadei_opening_undo_close(closing->opening);
-    forget(driver, closing);
+    closings_forget(driver, closing);
 }
 
-static uint64_t list(struct closing *closing)
+static uint64_t closings_list(struct closing *closing)
 {
     pthread_mutex_lock(&lock);
     uint64_t number = ++last_number;
@@ -97,10 +99,11 @@ static uint64_t list(struct closing *closing)
 static binade_status wait_now(const struct binadei_driver *driver,
                               struct closing *closing)
 {
-    binade_status status =
-        closing->event ? synchronise(driver, closing->event) : BINADE_OK;
+    binade_status status = closing->event
+                               ? closings_synchronise(driver, closing->event)
+                               : BINADE_OK;
     if (status == BINADE_OK)
-        finish(driver, closing);
+        closings_finish(driver, closing);
     else
         undo(driver, closing);
     return status;
@@ -113,10 +116,10 @@ static uint64_t wait_later(const struct binadei_driver *driver,
     bool is_over = !closing->event;
     /* What the driver says now is told to who asks later. */
     if (!is_over)
-        (void)query(driver, closing->event, &is_over);
+        (void)closings_query(driver, closing->event, &is_over);
     if (!is_over)
-        return list(closing);
-    finish(driver, closing);
+        return closings_list(closing);
+    closings_finish(driver, closing);
     return 0;
 }
 
@@ -154,7 +157,7 @@ binade_status binadei_import_close(const struct binadei_driver *driver,
 
 /* The closing with the number, marked. NULL: there is none, or another thread
  * asks for it, which `*out_is_there` tells apart. */
-static struct closing *mark(uint64_t number, bool *out_is_there)
+static struct closing *closings_mark(uint64_t number, bool *out_is_there)
 {
     pthread_mutex_lock(&lock);
     struct closing *closing = closings;
@@ -181,18 +184,19 @@ static void unmark(const struct binadei_driver *driver, struct closing *closing,
         *at = closing->next;
     pthread_mutex_unlock(&lock);
     if (is_over)
-        finish(driver, closing);
+        closings_finish(driver, closing);
 }
 
 /* BINADE_E_BUSY without a message: not yet. */
-static binade_status ask(const struct binadei_driver *driver, uint64_t number)
+static binade_status closings_ask(const struct binadei_driver *driver,
+                                  uint64_t number)
 {
     bool is_there;
     bool is_over;
-    struct closing *closing = mark(number, &is_there);
+    struct closing *closing = closings_mark(number, &is_there);
     if (!closing)
         return is_there ? BINADE_E_BUSY : BINADE_OK;
-    binade_status status = query(driver, closing->event, &is_over);
+    binade_status status = closings_query(driver, closing->event, &is_over);
     unmark(driver, closing, is_over);
     return status == BINADE_OK && !is_over ? BINADE_E_BUSY : status;
 }
@@ -213,10 +217,10 @@ binade_status binadei_import_wait(const struct binadei_driver *driver,
     if (closing > latest_number())
         return binadei_fail(BINADE_E_INVALID, "%llu is the number of no close",
                             (unsigned long long)closing);
-    binade_status status = ask(driver, closing);
+    binade_status status = closings_ask(driver, closing);
     while (status == BINADE_E_BUSY && binadei_now_ns() < end_ns) {
         binadei_nap_longer(&nap_ns, NAP_MOST_NS);
-        status = ask(driver, closing);
+        status = closings_ask(driver, closing);
     }
     if (status == BINADE_E_BUSY)
         return binadei_fail(status, "the work behind the close is not over");
@@ -224,7 +228,7 @@ binade_status binadei_import_wait(const struct binadei_driver *driver,
 }
 
 /* The lowest number above `number`; 0: none. */
-static uint64_t next_number(uint64_t number)
+static uint64_t closings_next_number(uint64_t number)
 {
     uint64_t next = 0;
     pthread_mutex_lock(&lock);
@@ -239,9 +243,9 @@ static uint64_t next_number(uint64_t number)
 binade_status binadei_closings_poll(const struct binadei_driver *driver)
 {
     binade_status first = BINADE_OK;
-    for (uint64_t number = next_number(0); number;
-         number = next_number(number)) {
-        binade_status status = ask(driver, number);
+    for (uint64_t number = closings_next_number(0); number;
+         number = closings_next_number(number)) {
+        binade_status status = closings_ask(driver, number);
         if (first == BINADE_OK && status != BINADE_E_BUSY)
             first = status;
     }

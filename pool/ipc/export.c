@@ -11,7 +11,7 @@
 #include "pool/ipc/handle.h"
 #include "pool/ipc/state.h"
 
-static binade_status no_memory(void)
+static binade_status export_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                         "no memory to note what was exported");
@@ -37,9 +37,9 @@ static binade_status check_whole(const struct binadei_driver *driver,
                         info->memory, size_bytes, base);
 }
 
-static binade_status ask_driver(const struct binadei_exports *exports,
-                                const struct binadei_segment_info *info,
-                                CUipcMemHandle *out)
+static binade_status export_ask_driver(const struct binadei_exports *exports,
+                                       const struct binadei_segment_info *info,
+                                       CUipcMemHandle *out)
 {
     const struct binadei_driver *driver = exports->options.driver;
     struct binadei_section section;
@@ -57,8 +57,8 @@ static binade_status ask_driver(const struct binadei_exports *exports,
 
 /* Unless another thread was faster, with which all is well too: then `fresh`'s
  * pin is one too many. */
-static binade_status list(struct binadei_exports *exports,
-                          struct binadei_export *fresh)
+static binade_status export_list(struct binadei_exports *exports,
+                                 struct binadei_export *fresh)
 {
     binade_status status = BINADE_OK;
     bool is_listed = false;
@@ -66,7 +66,7 @@ static binade_status list(struct binadei_exports *exports,
     if (!binadei_export_at(exports, fresh->info.address)) {
         fresh->common.generation = ++exports->last_generation;
         is_listed = binadei_export_insert(exports, fresh);
-        status = is_listed ? BINADE_OK : no_memory();
+        status = is_listed ? BINADE_OK : export_no_memory();
     }
     pthread_mutex_unlock(&exports->lock);
     if (!is_listed)
@@ -85,7 +85,7 @@ static binade_status describe(struct binadei_exports *exports,
     binade_status status =
         binadei_block_around(engine, &fresh->info, address, &block, &start);
     if (status == BINADE_OK)
-        status = ask_driver(exports, &fresh->info, &driver_handle);
+        status = export_ask_driver(exports, &fresh->info, &driver_handle);
     if (status != BINADE_OK)
         return status;
     fresh->common = exports->common;
@@ -98,9 +98,9 @@ static binade_status describe(struct binadei_exports *exports,
 }
 
 /* The first export of the segment that has `address`. */
-static binade_status add_segment(struct binadei_exports *exports,
-                                 const struct binadei_engine *engine,
-                                 binade_devptr address)
+static binade_status export_add_segment(struct binadei_exports *exports,
+                                        const struct binadei_engine *engine,
+                                        binade_devptr address)
 {
     struct binadei_export fresh = {.import_count = 0};
     /* Before all else: what is pinned cannot be trimmed behind our back. */
@@ -109,7 +109,7 @@ static binade_status add_segment(struct binadei_exports *exports,
                             "address 0x%llx is not of this pool", address);
     binade_status status = describe(exports, engine, address, &fresh);
     if (status == BINADE_OK)
-        return list(exports, &fresh);
+        return export_list(exports, &fresh);
     binadei_segments_unpin(exports->options.segments, fresh.info.id);
     return status;
 }
@@ -128,7 +128,7 @@ static binade_status note_block(struct binadei_exports *exports,
     if (held)
         return BINADE_OK;
     if (!binadei_held_add(&exports->blocks, start))
-        return no_memory();
+        return export_no_memory();
     binadei_tag_note_further(binadei_tags(engine), block->start);
     binadei_buddy_set_class(exports->options.buddy, block->start,
                             block->byte | BINADEI_BYTE_SPECIAL);
@@ -136,10 +136,10 @@ static binade_status note_block(struct binadei_exports *exports,
 }
 
 /* Lock held. */
-static binade_status fill(struct binadei_exports *exports,
-                          const struct binadei_export *segment,
-                          const struct binadei_engine *engine,
-                          binade_devptr address, binade_ipc_handle *out)
+static binade_status export_fill(struct binadei_exports *exports,
+                                 const struct binadei_export *segment,
+                                 const struct binadei_engine *engine,
+                                 binade_devptr address, binade_ipc_handle *out)
 {
     struct binadei_block block;
     binade_devptr start;
@@ -164,7 +164,7 @@ static bool try_export(struct binadei_exports *exports,
     pthread_mutex_lock(&exports->lock);
     const struct binadei_export *segment = binadei_export_at(exports, address);
     if (segment)
-        *out_status = fill(exports, segment, engine, address, out);
+        *out_status = export_fill(exports, segment, engine, address, out);
     pthread_mutex_unlock(&exports->lock);
     return segment != NULL;
 }
@@ -176,7 +176,7 @@ binade_status binadei_export(struct binadei_exports *exports,
     binade_status status;
     binade_ipc_handle handle;
     while (!try_export(exports, engine, address, &handle, &status)) {
-        status = add_segment(exports, engine, address);
+        status = export_add_segment(exports, engine, address);
         if (status != BINADE_OK)
             return status;
     }

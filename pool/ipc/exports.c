@@ -143,21 +143,21 @@ void binadei_exports_list(struct binadei_exports *exports,
     pthread_mutex_unlock(&exports->lock);
 }
 
-static binade_devptr end_of(const struct binadei_export *segment)
+static binade_devptr exports_end_of(const struct binadei_export *segment)
 {
     return segment->info.address +
            (uint64_t)segment->info.page_count * BINADEI_PAGE_BYTES;
 }
 
 /* The first that ends behind `address`. */
-static size_t index_of(const struct binadei_exports *exports,
-                       binade_devptr address)
+static size_t exports_index_of(const struct binadei_exports *exports,
+                               binade_devptr address)
 {
     size_t first = 0;
     size_t end = exports->segment_count;
     while (first < end) {
         size_t middle = first + (end - first) / 2;
-        if (end_of(&exports->segments[middle]) > address)
+        if (exports_end_of(&exports->segments[middle]) > address)
             end = middle;
         else
             first = middle + 1;
@@ -168,7 +168,7 @@ static size_t index_of(const struct binadei_exports *exports,
 struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
                                          binade_devptr address)
 {
-    size_t index = index_of(exports, address);
+    size_t index = exports_index_of(exports, address);
     if (index == exports->segment_count ||
         exports->segments[index].info.address > address)
         return NULL;
@@ -178,7 +178,7 @@ struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
 bool binadei_export_insert(struct binadei_exports *exports,
                            const struct binadei_export *fresh)
 {
-    size_t index = index_of(exports, fresh->info.address);
+    size_t index = exports_index_of(exports, fresh->info.address);
     if (exports->segment_count == exports->segment_capacity) {
         size_t capacity = 2 * exports->segment_capacity + 4;
         struct binadei_export *segments =

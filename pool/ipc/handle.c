@@ -37,7 +37,7 @@ _Static_assert(sizeof(binade_ipc_handle) == 176, "a handle has no padding");
 /* Word by word, as an export has no time for bytes. Each step can be undone
  * (xor, odd factor, xor of the upper half), so handles that differ in one word
  * only never have the same sum. */
-static uint64_t checksum_of(const binade_ipc_handle *handle)
+static uint64_t handle_checksum_of(const binade_ipc_handle *handle)
 {
     uint64_t words[SUMMED_WORDS];
     uint64_t sum = UINT64_C(0x62696e6164650001);
@@ -53,13 +53,14 @@ void binadei_handle_seal(binade_ipc_handle *handle)
 {
     handle->version = BINADE_IPC_VERSION;
     handle->struct_size = (uint32_t)sizeof(*handle);
-    handle->checksum = checksum_of(handle);
+    handle->checksum = handle_checksum_of(handle);
 }
 
 static bool is_sound(const binade_ipc_handle *handle)
 {
     return handle->struct_size == sizeof(*handle) && !handle->reserved &&
-           handle->checksum == checksum_of(handle) && handle->size_bytes &&
+           handle->checksum == handle_checksum_of(handle) &&
+           handle->size_bytes &&
            handle->offset_bytes <= handle->segment_bytes &&
            handle->size_bytes <= handle->segment_bytes - handle->offset_bytes;
 }

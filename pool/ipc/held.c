@@ -8,14 +8,14 @@
 #define FIRST_BUCKETS ((size_t)64)
 #define GRAIN_BYTES 512U
 
-static size_t bucket_of(binade_devptr address, size_t bucket_count)
+static size_t held_bucket_of(binade_devptr address, size_t bucket_count)
 {
     uint64_t mixed = address / GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
     return (size_t)(mixed >> 32) & (bucket_count - 1);
 }
 
-static bool is_within(const struct binadei_held *held, binade_devptr first,
-                      binade_devptr end)
+static bool held_is_within(const struct binadei_held *held, binade_devptr first,
+                           binade_devptr end)
 {
     return held->address >= first && held->address < end;
 }
@@ -32,21 +32,22 @@ struct binadei_held *binadei_held_find(const struct binadei_held_table *table,
     if (!table->count)
         return NULL;
     struct binadei_held *held =
-        table->buckets[bucket_of(address, table->bucket_count)];
+        table->buckets[held_bucket_of(address, table->bucket_count)];
     while (held && held->address != address)
         held = held->next;
     return held;
 }
 
-static void put(struct binadei_held **buckets, size_t bucket_count,
-                struct binadei_held *held)
+static void held_put(struct binadei_held **buckets, size_t bucket_count,
+                     struct binadei_held *held)
 {
-    struct binadei_held **at = &buckets[bucket_of(held->address, bucket_count)];
+    struct binadei_held **at =
+        &buckets[held_bucket_of(held->address, bucket_count)];
     held->next = *at;
     *at = held;
 }
 
-static bool grow(struct binadei_held_table *table)
+static bool held_grow(struct binadei_held_table *table)
 {
     size_t bucket_count =
         table->bucket_count ? 2 * table->bucket_count : FIRST_BUCKETS;
@@ -58,7 +59,7 @@ static bool grow(struct binadei_held_table *table)
         while (table->buckets[i]) {
             struct binadei_held *held = table->buckets[i];
             table->buckets[i] = held->next;
-            put(buckets, bucket_count, held);
+            held_put(buckets, bucket_count, held);
         }
     }
     free(table->buckets);
@@ -69,28 +70,28 @@ static bool grow(struct binadei_held_table *table)
 
 bool binadei_held_add(struct binadei_held_table *table, binade_devptr address)
 {
-    if (table->count == table->bucket_count && !grow(table))
+    if (table->count == table->bucket_count && !held_grow(table))
         return false;
     struct binadei_held *held = calloc(1, sizeof(*held));
     if (!held)
         return false;
     held->address = address;
-    put(table->buckets, table->bucket_count, held);
+    held_put(table->buckets, table->bucket_count, held);
     table->count++;
     return true;
 }
 
 /* All from `first` to `end`, or the freed ones of them. */
-static struct binadei_held *take(struct binadei_held_table *table,
-                                 binade_devptr first, binade_devptr end,
-                                 bool is_freed_only)
+static struct binadei_held *held_take(struct binadei_held_table *table,
+                                      binade_devptr first, binade_devptr end,
+                                      bool is_freed_only)
 {
     struct binadei_held *chain = NULL;
     for (size_t i = 0; i < table->bucket_count; i++) {
         struct binadei_held **at = &table->buckets[i];
         while (*at) {
             struct binadei_held *held = *at;
-            if (!is_within(held, first, end) ||
+            if (!held_is_within(held, first, end) ||
                 (is_freed_only && !held->is_freed)) {
                 at = &held->next;
                 continue;
@@ -108,7 +109,7 @@ struct binadei_held *binadei_held_take_freed(struct binadei_held_table *table,
                                              binade_devptr first,
                                              binade_devptr end)
 {
-    return take(table, first, end, true);
+    return held_take(table, first, end, true);
 }
 
 void binadei_held_return(struct binadei_held_table *table,
@@ -117,7 +118,7 @@ void binadei_held_return(struct binadei_held_table *table,
     while (chain) {
         struct binadei_held *held = chain;
         chain = held->next;
-        put(table->buckets, table->bucket_count, held);
+        held_put(table->buckets, table->bucket_count, held);
         table->count++;
     }
 }
@@ -125,7 +126,7 @@ void binadei_held_return(struct binadei_held_table *table,
 void binadei_held_forget(struct binadei_held_table *table, binade_devptr first,
                          binade_devptr end)
 {
-    struct binadei_held *chain = take(table, first, end, false);
+    struct binadei_held *chain = held_take(table, first, end, false);
     while (chain) {
         struct binadei_held *held = chain;
         chain = held->next;

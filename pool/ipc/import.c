@@ -63,7 +63,7 @@ static binade_status open_fresh(const struct binadei_driver *driver,
     return status;
 }
 
-static binade_status refuse(enum binadei_opening_found found)
+static binade_status import_refuse(enum binadei_opening_found found)
 {
     switch (found) {
     case BINADEI_OPENING_STALE:
@@ -98,7 +98,7 @@ static binade_status find_segment(const struct binadei_driver *driver,
         if (found == BINADEI_OPENING_FRESH)
             return open_fresh(driver, opening, handle, importer, out_address);
         if (found != BINADEI_OPENING_OLD)
-            return refuse(found);
+            return import_refuse(found);
         binade_status status = binadei_opener_close(driver, opening);
         binadei_opening_gave(opening, status == BINADE_OK);
         if (status != BINADE_OK)

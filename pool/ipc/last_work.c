@@ -10,7 +10,7 @@
 #include "pool/ipc/opener.h"
 #include "pool/stream/guard.h"
 
-static bool is_created(binade_stream stream)
+static bool last_work_is_created(binade_stream stream)
 {
     return stream && stream != BINADE_STREAM_LEGACY &&
            stream != BINADE_STREAM_PER_THREAD;
@@ -22,7 +22,7 @@ static binade_status make_event(const struct binadei_driver *driver,
     return BINADEI_CALL(driver, cuEventCreate, (out, CU_EVENT_DISABLE_TIMING));
 }
 
-static binade_status refuse_capture(void)
+static binade_status last_work_refuse_capture(void)
 {
     return binadei_fail(BINADE_E_BUSY,
                         "a graph is being captured: the work behind the close "
@@ -37,7 +37,7 @@ static binade_status check_capture(const struct binadei_driver *driver,
     CUresult code = driver->cuStreamIsCapturing(stream, &capture);
     if (code == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT ||
         (code == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE))
-        return refuse_capture();
+        return last_work_refuse_capture();
     return binadei_driver_status(BINADEI_ENTRY_cuStreamIsCapturing, code);
 }
 
@@ -64,7 +64,7 @@ static binade_status record_stream(const struct binadei_driver *driver,
 {
     CUcontext context;
     CUcontext popped;
-    if (!is_created(stream))
+    if (!last_work_is_created(stream))
         return record_here(driver, stream ? stream : CU_STREAM_LEGACY, out);
     binade_status status =
         BINADEI_CALL(driver, cuStreamGetCtx, (stream, &context));
@@ -78,8 +78,9 @@ static binade_status record_stream(const struct binadei_driver *driver,
     return status;
 }
 
-static binade_status record_context(const struct binadei_driver *driver,
-                                    CUcontext context, CUevent *out)
+static binade_status
+last_work_record_context(const struct binadei_driver *driver, CUcontext context,
+                         CUevent *out)
 {
     CUevent event = NULL;
     /* An old driver: all that can be done is to wait. */
@@ -102,8 +103,8 @@ static binade_status record_any(const struct binadei_driver *driver,
                                 CUcontext context, CUevent *out)
 {
     if (!binadei_guard_recorder_begin())
-        return refuse_capture();
-    binade_status status = record_context(driver, context, out);
+        return last_work_refuse_capture();
+    binade_status status = last_work_record_context(driver, context, out);
     binadei_guard_recorder_end();
     return status;
 }

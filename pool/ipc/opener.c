@@ -20,8 +20,8 @@ bool binadei_opener_is_gone(binade_status status)
 }
 
 /* The device of this process that has the uuid. */
-static binade_status find_device(const struct binadei_driver *driver,
-                                 const uint8_t *uuid, CUdevice *out)
+static binade_status opener_find_device(const struct binadei_driver *driver,
+                                        const uint8_t *uuid, CUdevice *out)
 {
     int count = 0;
     CUuuid found;
@@ -50,7 +50,7 @@ static binade_status retain_primary(const struct binadei_driver *driver,
     binade_status status = binadei_section_enter(driver, NULL, &section);
     if (status != BINADE_OK)
         return status;
-    status = find_device(driver, handle->device_uuid, &out->device);
+    status = opener_find_device(driver, handle->device_uuid, &out->device);
     if (status == BINADE_OK)
         status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain,
                               (&out->context, out->device));
@@ -59,8 +59,8 @@ static binade_status retain_primary(const struct binadei_driver *driver,
     return status;
 }
 
-static binade_status identify(const struct binadei_driver *driver,
-                              struct binadei_importer *importer)
+static binade_status opener_identify(const struct binadei_driver *driver,
+                                     struct binadei_importer *importer)
 {
     unsigned long long id = (uintptr_t)importer->context;
     binade_status status =
@@ -84,7 +84,7 @@ binade_status binadei_opener_context(const struct binadei_driver *driver,
         status = retain_primary(driver, handle, out);
     if (status != BINADE_OK)
         return status;
-    status = identify(driver, out);
+    status = opener_identify(driver, out);
     if (status != BINADE_OK)
         binadei_opener_release(driver, out);
     return status;
@@ -117,13 +117,14 @@ binade_status binadei_opener_enter(const struct binadei_driver *driver,
 }
 
 /* In the section of the importing context. */
-static binade_status check_device(const struct binadei_driver *driver,
-                                  const binade_ipc_handle *handle)
+static binade_status opener_check_device(const struct binadei_driver *driver,
+                                         const binade_ipc_handle *handle)
 {
     CUdevice device = 0;
     CUdevice own = 0;
     int can_access = 0;
-    binade_status status = find_device(driver, handle->device_uuid, &device);
+    binade_status status =
+        opener_find_device(driver, handle->device_uuid, &device);
     if (status == BINADE_OK)
         status = BINADEI_CALL(driver, cuCtxGetDevice, (&own));
     if (status != BINADE_OK || own == device)
@@ -137,8 +138,8 @@ static binade_status check_device(const struct binadei_driver *driver,
     return status;
 }
 
-static binade_status explain(const struct binadei_opening *opening,
-                             binade_status status)
+static binade_status opener_explain(const struct binadei_opening *opening,
+                                    binade_status status)
 {
     enum binadei_process_state state =
         binadei_process_state(&opening->key.exporter);
@@ -160,8 +161,8 @@ static binade_status explain(const struct binadei_opening *opening,
                               "has ended, or is out of reach");
 }
 
-static CUresult close_at(const struct binadei_driver *driver,
-                         binade_devptr address)
+static CUresult opener_close_at(const struct binadei_driver *driver,
+                                binade_devptr address)
 {
     CUresult code = driver->cuIpcCloseMemHandle((CUdeviceptr)address);
     /* Nobody would try again later. */
@@ -171,9 +172,9 @@ static CUresult close_at(const struct binadei_driver *driver,
 }
 
 /* No access past the end of what was opened, whatever the handle says. */
-static binade_status check_size(const struct binadei_driver *driver,
-                                const binade_ipc_handle *handle,
-                                CUdeviceptr address)
+static binade_status opener_check_size(const struct binadei_driver *driver,
+                                       const binade_ipc_handle *handle,
+                                       CUdeviceptr address)
 {
     CUdeviceptr base = 0;
     size_t size_bytes = 0;
@@ -196,17 +197,17 @@ static binade_status open_in(const struct binadei_driver *driver,
     CUipcMemHandle driver_handle;
     memcpy(driver_handle.reserved, handle->driver_handle,
            sizeof(driver_handle.reserved));
-    binade_status status = check_device(driver, handle);
+    binade_status status = opener_check_device(driver, handle);
     if (status != BINADE_OK)
         return status;
     status =
         BINADEI_CALL(driver, cuIpcOpenMemHandle,
                      (out, driver_handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     if (status != BINADE_OK)
-        return explain(opening, status);
-    status = check_size(driver, handle, *out);
+        return opener_explain(opening, status);
+    status = opener_check_size(driver, handle, *out);
     if (status != BINADE_OK)
-        (void)close_at(driver, *out);
+        (void)opener_close_at(driver, *out);
     return status;
 }
 
@@ -218,7 +219,7 @@ binade_status binadei_opener_open(const struct binadei_driver *driver,
     struct binadei_section section;
     CUdeviceptr address = 0;
     if (binadei_process_state(&opening->key.exporter) == BINADEI_PROCESS_GONE)
-        return explain(opening, BINADE_E_PEER_GONE);
+        return opener_explain(opening, BINADE_E_PEER_GONE);
     binade_status status = binadei_opener_enter(driver, opening, &section);
     if (status != BINADE_OK)
         return status;

@@ -18,14 +18,14 @@ static struct binadei_opening *openings; /* under the lock */
 
 /* All below: lock held, unless it takes it. */
 
-static bool is_key(const struct binadei_opening *opening,
-                   const struct binadei_opening_key *key)
+static bool openings_is_key(const struct binadei_opening *opening,
+                            const struct binadei_opening_key *key)
 {
     return opening->key.segment_id == key->segment_id &&
            memcmp(&opening->key, key, sizeof(*key)) == 0;
 }
 
-static bool is_idle(const struct binadei_opening *opening)
+static bool openings_is_idle(const struct binadei_opening *opening)
 {
     return opening->state == BINADEI_OPEN && !opening->import_count &&
            !opening->closing_count;
@@ -35,7 +35,7 @@ static struct binadei_opening **
 link_of_key(const struct binadei_opening_key *key)
 {
     struct binadei_opening **at = &openings;
-    while (*at && !is_key(*at, key))
+    while (*at && !openings_is_key(*at, key))
         at = &(*at)->next;
     return at;
 }
@@ -56,7 +56,7 @@ static void move_to_front(struct binadei_opening **at)
     openings = opening;
 }
 
-static void drop(struct binadei_opening *opening)
+static void openings_drop(struct binadei_opening *opening)
 {
     *link_of(opening) = opening->next;
     free(opening);
@@ -78,9 +78,10 @@ find_double(const struct binadei_opening_key *key,
 }
 
 /* NULL: no memory. */
-static struct binadei_opening *make(const struct binadei_opening_key *key,
-                                    const binade_ipc_handle *handle,
-                                    const struct binadei_importer *importer)
+static struct binadei_opening *
+openings_make(const struct binadei_opening_key *key,
+              const binade_ipc_handle *handle,
+              const struct binadei_importer *importer)
 {
     struct binadei_opening *opening = calloc(1, sizeof(*opening));
     if (!opening)
@@ -137,10 +138,10 @@ static enum binadei_opening_found find_or_make(
 {
     struct binadei_opening *old = find_double(key, handle);
     if (!old) {
-        *out = make(key, handle, importer);
+        *out = openings_make(key, handle, importer);
         return *out ? BINADEI_OPENING_FRESH : BINADEI_OPENING_NO_MEMORY;
     }
-    if (!is_idle(old))
+    if (!openings_is_idle(old))
         return BINADEI_OPENING_IN_USE;
     old->state = BINADEI_CLOSING;
     *out = old;
@@ -185,7 +186,7 @@ void binadei_opening_end(struct binadei_opening *opening,
     if (address)
         take_primary(opening, importer);
     else
-        drop(opening);
+        openings_drop(opening);
     pthread_cond_broadcast(&settled);
     pthread_mutex_unlock(&lock);
 }
@@ -197,7 +198,7 @@ struct binadei_opening *binadei_opening_take_idle(uint32_t keep_count)
     pthread_mutex_lock(&lock);
     for (struct binadei_opening *opening = openings; opening;
          opening = opening->next) {
-        if (!is_idle(opening))
+        if (!openings_is_idle(opening))
             continue;
         idle_count++;
         last = opening;
@@ -215,7 +216,7 @@ void binadei_opening_gave(struct binadei_opening *opening, bool is_closed)
     pthread_mutex_lock(&lock);
     opening->state = BINADEI_OPEN;
     if (is_closed)
-        drop(opening);
+        openings_drop(opening);
     else
         /* So that the next try is another's. */
         move_to_front(link_of(opening));
@@ -223,7 +224,8 @@ void binadei_opening_gave(struct binadei_opening *opening, bool is_closed)
     pthread_mutex_unlock(&lock);
 }
 
-static bool has(const struct binadei_opening *opening, binade_devptr address)
+static bool openings_has(const struct binadei_opening *opening,
+                         binade_devptr address)
 {
     return opening->state == BINADEI_OPEN && address >= opening->address &&
            address - opening->address < opening->segment_bytes;
@@ -237,7 +239,7 @@ binade_status binadei_opening_begin_close(binade_devptr address,
     /* One segment may be open in two contexts at one address. */
     for (struct binadei_opening *opening = openings;
          opening && status != BINADE_OK; opening = opening->next) {
-        if (!has(opening, address))
+        if (!openings_has(opening, address))
             continue;
         status = BINADE_E_INVALID;
         if (!opening->import_count)

@@ -37,7 +37,7 @@ static bool read_text(const char *path, char *text, size_t text_bytes)
 
 /* Field `number`, from 3 on, of a stat file. They are counted from the last
  * ')': the name before it may hold anything. NULL: there is none. */
-static const char *field_of(const char *text, int number)
+static const char *process_field_of(const char *text, int number)
 {
     const char *field = strrchr(text, ')');
     for (int i = 2; field && i < number; i++)
@@ -49,9 +49,9 @@ static const char *field_of(const char *text, int number)
  * zombie. So is one whose first thread has ended, but it has others. */
 static uint64_t start_ticks_in(const char *text)
 {
-    const char *state = field_of(text, 3);
-    const char *thread_count = field_of(text, 20);
-    const char *start = field_of(text, 22);
+    const char *state = process_field_of(text, 3);
+    const char *thread_count = process_field_of(text, 20);
+    const char *start = process_field_of(text, 22);
     if (!start || *state == 'X' ||
         (*state == 'Z' && strtoull(thread_count, NULL, 10) < 2))
         return 0;

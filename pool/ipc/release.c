@@ -37,8 +37,8 @@ struct range {
     binade_devptr end;
 };
 
-static bool is_within(const struct binadei_export *segment,
-                      const struct range *range)
+static bool release_is_within(const struct binadei_export *segment,
+                              const struct range *range)
 {
     return segment->info.address >= range->first &&
            segment->info.address < range->end;
@@ -49,7 +49,7 @@ static bool is_imported(const struct binadei_exports *exports,
                         const struct range *range)
 {
     for (size_t i = 0; i < exports->segment_count; i++)
-        if (is_within(&exports->segments[i], range) &&
+        if (release_is_within(&exports->segments[i], range) &&
             exports->segments[i].import_count)
             return true;
     return false;
@@ -60,7 +60,7 @@ static void end_exports(struct binadei_exports *exports,
                         const struct range *range)
 {
     for (size_t i = exports->segment_count; i-- > 0;) {
-        if (!is_within(&exports->segments[i], range))
+        if (!release_is_within(&exports->segments[i], range))
             continue;
         binadei_segments_unpin(exports->options.segments,
                                exports->segments[i].info.id);
@@ -70,9 +70,9 @@ static void end_exports(struct binadei_exports *exports,
 }
 
 /* Takes what was freed; if that is nothing, ends the exports. */
-static binade_status step(struct binadei_exports *exports,
-                          const struct range *range,
-                          struct binadei_held **out_freed)
+static binade_status release_step(struct binadei_exports *exports,
+                                  const struct range *range,
+                                  struct binadei_held **out_freed)
 {
     binade_status status = BINADE_OK;
     *out_freed = NULL;
@@ -91,7 +91,8 @@ static binade_status step(struct binadei_exports *exports,
     return status;
 }
 
-static binade_status put(struct binadei_call *call, binade_devptr address)
+static binade_status release_put(struct binadei_call *call,
+                                 binade_devptr address)
 {
     struct binadei_block block;
     binade_status status = binadei_block_at(call->engine, address, &block);
@@ -104,7 +105,7 @@ static binade_status put_all(struct binadei_exports *exports,
 {
     while (freed) {
         struct binadei_held *held = freed;
-        binade_status status = put(call, held->address);
+        binade_status status = release_put(call, held->address);
         if (status != BINADE_OK) {
             pthread_mutex_lock(&exports->lock);
             binadei_held_return(&exports->blocks, freed);
@@ -148,11 +149,11 @@ binade_status binadei_exports_release(struct binadei_exports *exports,
     binade_status status =
         address ? find_range(exports, call, address, &range) : BINADE_OK;
     if (status == BINADE_OK)
-        status = step(exports, &range, &freed);
+        status = release_step(exports, &range, &freed);
     while (status == BINADE_OK && freed) {
         status = put_all(exports, call, freed);
         if (status == BINADE_OK)
-            status = step(exports, &range, &freed);
+            status = release_step(exports, &range, &freed);
     }
     return status;
 }

@@ -82,8 +82,8 @@ static struct binadei_callback *begin_next(struct binadei_callbacks *callbacks,
     return callback;
 }
 
-static void finish(struct binadei_callbacks *callbacks,
-                   struct binadei_callback *callback)
+static void callbacks_finish(struct binadei_callbacks *callbacks,
+                             struct binadei_callback *callback)
 {
     pthread_mutex_lock(&callbacks->lock);
     callback->running--;
@@ -91,7 +91,7 @@ static void finish(struct binadei_callbacks *callbacks,
     pthread_mutex_unlock(&callbacks->lock);
 }
 
-static uint64_t next_number(struct binadei_callbacks *callbacks)
+static uint64_t callbacks_next_number(struct binadei_callbacks *callbacks)
 {
     pthread_mutex_lock(&callbacks->lock);
     uint64_t number = callbacks->next_number;
@@ -145,7 +145,7 @@ static binade_status leave_and_call(struct binadei_climb *climb,
 }
 
 /* Looks where the callback may have freed something: also with the source. */
-static bool search(struct binadei_climb *climb)
+static bool callbacks_search(struct binadei_climb *climb)
 {
     struct binadei_call *call = climb->call;
     (void)binadei_reclaim_idle(call);
@@ -159,29 +159,29 @@ enum binadei_verdict binadei_call_back(struct binadei_climb *climb)
 {
     struct binadei_callbacks *callbacks = climb->body->callbacks;
     struct binadei_callback *callback;
-    uint64_t end_number = next_number(callbacks);
+    uint64_t end_number = callbacks_next_number(callbacks);
     uint64_t number = 0;
     while ((callback = begin_next(callbacks, number, end_number))) {
         bool has_freed = false;
         number = callback->number + 1;
         binade_status status = leave_and_call(climb, callback, &has_freed);
-        finish(callbacks, callback);
+        callbacks_finish(callbacks, callback);
         climb->report.callback_calls++;
         climb->report.callback_successes += has_freed;
         if (status != BINADE_OK) {
             climb->refusal = status;
             return BINADEI_BROKEN;
         }
-        if (has_freed && search(climb))
+        if (has_freed && callbacks_search(climb))
             return BINADEI_FOUND;
     }
     return BINADEI_EXHAUSTED;
 }
 
 /* Lock held. The link to it, or to NULL. */
-static struct binadei_callback **find(struct binadei_callbacks *callbacks,
-                                      binade_oom_callback function,
-                                      const void *user)
+static struct binadei_callback **
+callbacks_find(struct binadei_callbacks *callbacks,
+               binade_oom_callback function, const void *user)
 {
     struct binadei_callback **at = &callbacks->first;
     while (*at && ((*at)->function != function || (*at)->user != user ||
@@ -190,8 +190,8 @@ static struct binadei_callback **find(struct binadei_callbacks *callbacks,
     return at;
 }
 
-static binade_status add(struct binadei_callbacks *callbacks,
-                         binade_oom_callback function, void *user)
+static binade_status callbacks_add(struct binadei_callbacks *callbacks,
+                                   binade_oom_callback function, void *user)
 {
     struct binadei_callback *callback = calloc(1, sizeof(*callback));
     if (!callback)
@@ -200,7 +200,7 @@ static binade_status add(struct binadei_callbacks *callbacks,
     callback->function = function;
     callback->user = user;
     pthread_mutex_lock(&callbacks->lock);
-    bool is_new = !*find(callbacks, function, user);
+    bool is_new = !*callbacks_find(callbacks, function, user);
     if (is_new) {
         struct binadei_callback **last = &callbacks->first;
         while (*last)
@@ -233,7 +233,8 @@ static binade_status remove_callback(struct binadei_callbacks *callbacks,
                                      const void *user, bool may_wait)
 {
     pthread_mutex_lock(&callbacks->lock);
-    struct binadei_callback *callback = *find(callbacks, function, user);
+    struct binadei_callback *callback =
+        *callbacks_find(callbacks, function, user);
     bool is_in_use = callback && callback->running && !may_wait;
     if (callback && !is_in_use) {
         callback->is_wanted = 1;
@@ -254,8 +255,9 @@ static binade_status remove_callback(struct binadei_callbacks *callbacks,
 }
 
 /* What both check; `out_is_inside`: this thread is inside a callback. */
-static binade_status check(binade_pool *pool, binade_oom_callback function,
-                           bool *out_is_inside)
+static binade_status callbacks_check(binade_pool *pool,
+                                     binade_oom_callback function,
+                                     bool *out_is_inside)
 {
     struct binadei_call call;
     if (!function)
@@ -273,9 +275,10 @@ binade_status binade_pool_add_oom_callback(binade_pool *pool,
                                            void *user)
 {
     bool is_inside = false;
-    binade_status status = check(pool, callback, &is_inside);
-    return status == BINADE_OK ? add(pool->body->callbacks, callback, user)
-                               : status;
+    binade_status status = callbacks_check(pool, callback, &is_inside);
+    return status == BINADE_OK
+               ? callbacks_add(pool->body->callbacks, callback, user)
+               : status;
 }
 
 binade_status binade_pool_remove_oom_callback(binade_pool *pool,
@@ -283,7 +286,7 @@ binade_status binade_pool_remove_oom_callback(binade_pool *pool,
                                               void *user)
 {
     bool is_inside = false;
-    binade_status status = check(pool, callback, &is_inside);
+    binade_status status = callbacks_check(pool, callback, &is_inside);
     if (status != BINADE_OK)
         return status;
     int cancel_state = binadei_cancel_hold();

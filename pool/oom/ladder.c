@@ -49,7 +49,7 @@ static enum binadei_verdict finished_batches(struct binadei_climb *climb)
 }
 
 /* The calling thread's, and what threads share. */
-static enum binadei_verdict own_cache(struct binadei_climb *climb)
+static enum binadei_verdict oom_ladder_own_cache(struct binadei_climb *climb)
 {
     (void)binadei_reclaim_own(climb->call);
     /* What was on its way out may wait for no event, but for all work. */
@@ -90,7 +90,7 @@ static enum binadei_verdict trim(struct binadei_climb *climb)
                : BINADEI_EXHAUSTED;
 }
 
-static enum binadei_verdict hand_over(struct binadei_climb *climb)
+static enum binadei_verdict oom_ladder_hand_over(struct binadei_climb *climb)
 {
     return verdict_of(
         binadei_hand_over(climb->call, climb->request, &climb->address));
@@ -194,7 +194,7 @@ static bool wait_and_look(struct binadei_climb *climb)
     }
 }
 
-static bool is_exhausted(binade_status status)
+static bool ladder_is_exhausted(binade_status status)
 {
     return status == BINADE_E_NO_DEVICE_MEMORY ||
            status == BINADE_E_NO_PINNED_MEMORY ||
@@ -221,7 +221,8 @@ static binade_status climb_to_the_end(struct binadei_climb *climb)
 {
     if (binadei_climb_is_found(climb, BINADE_OOM_TRIM, trim) ||
         (may_hand_over(climb) &&
-         binadei_climb_is_found(climb, BINADE_OOM_HAND_OVER, hand_over)))
+         binadei_climb_is_found(climb, BINADE_OOM_HAND_OVER,
+                                oom_ladder_hand_over)))
         return BINADE_OK;
     enum binadei_verdict verdict = BINADEI_EXHAUSTED;
     if (binadei_has_callbacks(climb))
@@ -238,7 +239,8 @@ static bool is_cached(struct binadei_climb *climb)
 {
     climb->call->is_pressed = true;
     binadei_bounds_shrink(climb->call->member);
-    return binadei_climb_is_found(climb, BINADE_OOM_OWN_CACHE, own_cache) ||
+    return binadei_climb_is_found(climb, BINADE_OOM_OWN_CACHE,
+                                  oom_ladder_own_cache) ||
            binadei_climb_is_found(climb, BINADE_OOM_ORPHANS, orphans) ||
            binadei_climb_is_found(climb, BINADE_OOM_IDLE_THREADS, idle_threads);
 }
@@ -310,9 +312,10 @@ climb_up(struct binadei_call *call, const struct binadei_request *request,
     if (!binadei_climb_is_found(&climb, BINADE_OOM_FINISHED_BATCHES,
                                 finished_batches) &&
         !is_grown(&climb))
-        status = is_exhausted(climb.refusal) || climb.refusal == BINADE_E_BUSY
-                     ? climb_on(&climb)
-                     : climb.refusal;
+        status =
+            ladder_is_exhausted(climb.refusal) || climb.refusal == BINADE_E_BUSY
+                ? climb_on(&climb)
+                : climb.refusal;
     /* IN.release: the operation that this one is inside of began before. */
     atomic_fetch_sub_explicit(climber_count, 1, memory_order_release);
     if (status == BINADE_OK)
@@ -331,9 +334,9 @@ static binade_status give_lost(struct binadei_call *call, binade_devptr address)
                                : status;
 }
 
-static binade_status climb(struct binadei_call *call,
-                           const struct binadei_request *request, bool may_wait,
-                           binade_devptr *out)
+static binade_status ladder_climb(struct binadei_call *call,
+                                  const struct binadei_request *request,
+                                  bool may_wait, binade_devptr *out)
 {
     call->may_wait = may_wait;
     if (may_wait) {
@@ -365,7 +368,7 @@ binade_status binadei_climb(struct binadei_call *call,
     binade_devptr address = 0;
     if (binadei_is_lost(call->pool))
         return binadei_context_refuse(call->engine->home);
-    binade_status status = climb(call, request, may_wait, &address);
+    binade_status status = ladder_climb(call, request, may_wait, &address);
     if (status != BINADE_OK)
         return status;
     if (binadei_is_lost(call->pool))

@@ -26,8 +26,8 @@
 
 /* Returns whether all others were outside at one moment after the gate closed,
  * and the sum of operations then. */
-static bool wait_for_rest(const struct binadei_call *call, uint64_t end_ns,
-                          uint64_t *out_sum)
+static bool last_look_wait_for_rest(const struct binadei_call *call,
+                                    uint64_t end_ns, uint64_t *out_sum)
 {
     for (unsigned i = 0;
          !binadei_operations_are_over(call->engine, call->member, out_sum);
@@ -42,7 +42,7 @@ static bool wait_for_rest(const struct binadei_call *call, uint64_t end_ns,
     return true;
 }
 
-static bool search(struct binadei_climb *climb)
+static bool last_look_search(struct binadei_climb *climb)
 {
     struct binadei_call *call = climb->call;
     (void)binadei_reclaim_orphans(call);
@@ -67,13 +67,14 @@ static bool is_undisturbed(const struct binadei_call *call, uint64_t before)
 }
 
 /* One look behind the closed gate. */
-static enum binadei_verdict look(struct binadei_climb *climb, uint64_t end_ns)
+static enum binadei_verdict last_look_again(struct binadei_climb *climb,
+                                            uint64_t end_ns)
 {
     const struct binadei_call *call = climb->call;
     uint64_t postponed = call->member->postponed;
     uint64_t before;
-    bool is_resting = wait_for_rest(call, end_ns, &before);
-    if (search(climb))
+    bool is_resting = last_look_wait_for_rest(call, end_ns, &before);
+    if (last_look_search(climb))
         return BINADEI_FOUND;
     if (is_resting && is_undisturbed(call, before) &&
         !binadei_may_grow(climb) && call->member->postponed == postponed &&
@@ -141,7 +142,7 @@ enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
     uint64_t end_ns = closed_at_ns + CLOSED_NS;
     enum binadei_verdict verdict;
     do {
-        verdict = look(climb, end_ns);
+        verdict = last_look_again(climb, end_ns);
     } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(climb) &&
              !binadei_segments_can_trim(climb->body->segments) &&
              binadei_now_ns() < end_ns);

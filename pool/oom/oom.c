@@ -29,8 +29,8 @@ static void fill_request(const struct binadei_climb *climb,
     report->duration_ns = binadei_now_ns() - climb->begin_ns;
 }
 
-static void fill_segments(const struct binadei_pool_body *body,
-                          binade_oom_report *report)
+static void oom_fill_segments(const struct binadei_pool_body *body,
+                              binade_oom_report *report)
 {
     struct binadei_segments_stats segments;
     binadei_segments_stats(body->segments, &segments);
@@ -43,8 +43,8 @@ static void fill_segments(const struct binadei_pool_body *body,
     report->largest_free_bytes = binadei_buddy_largest_bytes(body->buddy);
 }
 
-static void fill_blocks(const struct binadei_climb *climb,
-                        binade_oom_report *report)
+static void oom_fill_blocks(const struct binadei_climb *climb,
+                            binade_oom_report *report)
 {
     struct binadei_sums sums;
     binadei_engine_sums(climb->body->engine, climb->call->member, &sums);
@@ -60,8 +60,8 @@ static void fill_blocks(const struct binadei_climb *climb,
                                   sums.ended_bytes - sums.depot_bytes;
 }
 
-static binade_oom_stream stream_of(const struct binadei_climb *climb,
-                                   const struct binadei_waiting *waiting)
+static binade_oom_stream oom_stream_of(const struct binadei_climb *climb,
+                                       const struct binadei_waiting *waiting)
 {
     const struct binadei_slot *slot = waiting->slot;
     binade_oom_stream stream = {
@@ -92,13 +92,13 @@ static void fill_streams(const struct binadei_climb *climb,
     report->stream_count =
         count < BINADE_OOM_STREAMS ? count : BINADE_OOM_STREAMS;
     for (uint32_t i = 0; i < report->stream_count; i++)
-        report->streams[i] = stream_of(climb, &waiting[i]);
+        report->streams[i] = oom_stream_of(climb, &waiting[i]);
 }
 
 void binadei_oom_look(struct binadei_climb *climb)
 {
-    fill_segments(climb->body, &climb->report);
-    fill_blocks(climb, &climb->report);
+    oom_fill_segments(climb->body, &climb->report);
+    oom_fill_blocks(climb, &climb->report);
     fill_streams(climb, &climb->report);
 }
 

@@ -40,7 +40,7 @@ static __attribute__((format(printf, 2, 3))) void put(struct text *text,
 }
 
 /* As people read it: a tenth more or less is no matter. */
-static void put_size(struct text *text, uint64_t bytes)
+static void oom_text_put_size(struct text *text, uint64_t bytes)
 {
     uint64_t unit = bytes && bytes < MIB ? KIB : bytes < 10 * GIB ? MIB : GIB;
     const char *name = unit == KIB ? "KiB" : unit == MIB ? "MiB" : "GiB";
@@ -66,9 +66,9 @@ static bool is_within_limit(const binade_oom_report *report, uint64_t bytes)
 
 static void put_limit(struct text *text, const binade_oom_report *report)
 {
-    put_size(text, report->live_bytes);
+    oom_text_put_size(text, report->live_bytes);
     put(text, " of a limit of ");
-    put_size(text, report->limit_bytes);
+    oom_text_put_size(text, report->limit_bytes);
     put(text, " are in use");
 }
 
@@ -76,37 +76,37 @@ static void put_device_reason(struct text *text,
                               const binade_oom_report *report)
 {
     put(text, "beyond ");
-    put_size(text, report->reserved_bytes);
+    oom_text_put_size(text, report->reserved_bytes);
     put(text, " the pool cannot grow: %s; the device has ",
         binade_status_name((binade_status)report->grow_status));
-    put_size(text, report->device_free_bytes);
+    oom_text_put_size(text, report->device_free_bytes);
     put(text, " free");
 }
 
 static void put_behind(struct text *text, const binade_oom_report *report)
 {
-    put_size(text, report->retiring_bytes);
+    oom_text_put_size(text, report->retiring_bytes);
     put(text, " wait for work that is not over (streams: %" PRIu64 "); ",
         report->waiting_stream_count);
-    put_size(text, report->free_bytes);
+    oom_text_put_size(text, report->free_bytes);
     put(text, " are free");
 }
 
 static void put_caches(struct text *text, const binade_oom_report *report)
 {
-    put_size(text, report->cached_others_bytes);
+    oom_text_put_size(text, report->cached_others_bytes);
     put(text,
         " are in the caches of threads that did not come out of a call; ");
-    put_size(text, report->free_bytes);
+    oom_text_put_size(text, report->free_bytes);
     put(text, " are free");
 }
 
 static void put_fragments(struct text *text, const binade_oom_report *report)
 {
     put(text, "the longest free run is ");
-    put_size(text, report->largest_free_bytes);
+    oom_text_put_size(text, report->largest_free_bytes);
     put(text, " in %" PRIu64 " segments; ", report->segment_count);
-    put_size(text, report->free_bytes);
+    oom_text_put_size(text, report->free_bytes);
     put(text, " are free in all");
 }
 
@@ -148,7 +148,7 @@ void binadei_oom_reason(const binade_oom_report *report,
 static void put_reason(struct text *text, const binade_oom_report *report)
 {
     put(text, "out of memory: ");
-    put_size(text, report->needed_bytes);
+    oom_text_put_size(text, report->needed_bytes);
     put(text, " are needed; ");
     reason_of(report)(text, report);
     put(text, "\n");

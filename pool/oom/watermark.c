@@ -10,7 +10,8 @@
 /* The part of what is reserved, and at least a page. */
 #define LOOK_SHARE 32U
 
-static bool is_due(struct binadei_member *member, uint64_t reserved_bytes)
+static bool watermark_is_due(struct binadei_member *member,
+                             uint64_t reserved_bytes)
 {
     uint64_t given_bytes = member->given_bytes - member->looked_at_bytes;
     uint64_t due_bytes = reserved_bytes / LOOK_SHARE;
@@ -24,7 +25,8 @@ void binadei_watermark_trim(struct binadei_call *call)
 {
     const struct binadei_pool_body *body = call->pool->body;
     uint64_t trimmed_bytes;
-    if (!is_due(call->member, binadei_segments_reserved_bytes(body->segments)))
+    if (!watermark_is_due(call->member,
+                          binadei_segments_reserved_bytes(body->segments)))
         return;
     binadei_call_pass_gate(call);
     /* What the source refuses counts as unreleased, and is tried again. */

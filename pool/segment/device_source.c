@@ -9,8 +9,8 @@
 #include "pool/driver/section.h"
 #include "pool/segment/segment.h"
 
-static binade_status reserve(void *context, size_t size_bytes,
-                             binade_devptr *out)
+static binade_status device_source_reserve(void *context, size_t size_bytes,
+                                           binade_devptr *out)
 {
     struct binadei_context *home = context;
     struct binadei_section section;
@@ -30,8 +30,8 @@ static binade_status reserve(void *context, size_t size_bytes,
     return status;
 }
 
-static binade_status release(void *context, binade_devptr address,
-                             size_t size_bytes)
+static binade_status device_source_release(void *context, binade_devptr address,
+                                           size_t size_bytes)
 {
     struct binadei_context *home = context;
     struct binadei_section section;
@@ -52,7 +52,7 @@ binade_source binadei_device_source_init(struct binadei_context *context)
         .flags = BINADE_SOURCE_LEGACY_IPC | BINADEI_SOURCE_EXPLAINS,
         .name = "cuMemAlloc",
         .context = context,
-        .reserve = reserve,
-        .release = release,
+        .reserve = device_source_reserve,
+        .release = device_source_release,
     };
 }

@@ -10,13 +10,13 @@
 #include "pool/base/step.h"
 #include "pool/segment/state.h"
 
-static uint64_t pages_of(uint64_t bytes)
+static uint64_t grow_pages_of(uint64_t bytes)
 {
     return bytes / BINADEI_PAGE_BYTES + (bytes % BINADEI_PAGE_BYTES != 0);
 }
 
 enum begun {
-    BEGUN,       /* the caller is the grower now, and must call finish() */
+    BEGUN,       /* the caller is the grower now, and must call grow_finish() */
     UNNECESSARY, /* there is room */
     SOMEBODY_ELSE
 };
@@ -29,8 +29,8 @@ struct aim {
     bool may_wait;
 };
 
-static bool is_reached(const struct binadei_segments *segments,
-                       const struct aim *aim)
+static bool grow_is_reached(const struct binadei_segments *segments,
+                            const struct aim *aim)
 {
     return aim->total_bytes
                ? binadei_segments_reserved_bytes(segments) >= aim->total_bytes
@@ -38,23 +38,23 @@ static bool is_reached(const struct binadei_segments *segments,
 }
 
 /* Waits for whoever grows, if it may. */
-static enum begun begin(struct binadei_segments *segments,
-                        const struct aim *aim)
+static enum begun grow_begin(struct binadei_segments *segments,
+                             const struct aim *aim)
 {
     enum begun begun = SOMEBODY_ELSE;
     pthread_mutex_lock(&segments->lock);
     while (segments->is_growing && aim->may_wait)
         pthread_cond_wait(&segments->grown, &segments->lock);
     if (!segments->is_growing) {
-        segments->is_growing = !is_reached(segments, aim);
+        segments->is_growing = !grow_is_reached(segments, aim);
         begun = segments->is_growing ? BEGUN : UNNECESSARY;
     }
     pthread_mutex_unlock(&segments->lock);
     return begun;
 }
 
-static void insert(struct binadei_segments *segments,
-                   struct binadei_segment *fresh)
+static void grow_insert(struct binadei_segments *segments,
+                        struct binadei_segment *fresh)
 {
     struct binadei_segment **at = &segments->listed;
     while (*at && (*at)->info.first.index < fresh->info.first.index)
@@ -75,8 +75,8 @@ static binade_status reserve_maps(struct binadei_segments *segments,
 
 /* Lock held. The pages become free last: who takes one finds its address. After
  * a failure nothing has changed. */
-static binade_status publish(struct binadei_segments *segments,
-                             struct binadei_segment *fresh)
+static binade_status grow_publish(struct binadei_segments *segments,
+                                  struct binadei_segment *fresh)
 {
     struct binadei_segment_info *info = &fresh->info;
     uint32_t longest = binadei_place_longest(segments);
@@ -92,7 +92,7 @@ static binade_status publish(struct binadei_segments *segments,
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     if (reserved > segments->peak_bytes)
         segments->peak_bytes = reserved;
-    insert(segments, fresh);
+    grow_insert(segments, fresh);
     binadei_lookup_link(&segments->lookup, info->first, info->address,
                         info->page_count);
     binadei_buddy_add(segments->buddy, info->first, info->page_count);
@@ -101,12 +101,13 @@ static binade_status publish(struct binadei_segments *segments,
 
 /* Adds `fresh` where `status` is BINADE_OK so far; returns what became of it.
  * Others grow from now on. */
-static binade_status finish(struct binadei_segments *segments,
-                            struct binadei_segment *fresh, binade_status status)
+static binade_status grow_finish(struct binadei_segments *segments,
+                                 struct binadei_segment *fresh,
+                                 binade_status status)
 {
     pthread_mutex_lock(&segments->lock);
     if (status == BINADE_OK)
-        status = publish(segments, fresh);
+        status = grow_publish(segments, fresh);
     if (status != BINADE_OK)
         segments->failed_grow_count++;
     segments->is_growing = false;
@@ -248,7 +249,7 @@ static binade_status ask_aligned(struct binadei_segments *segments,
     return binadei_supply_ask(segments, bytes_to_ask(segments, pages), out);
 }
 
-static bool is_exhausted(binade_status status)
+static bool grow_is_exhausted(binade_status status)
 {
     return status == BINADE_E_NO_DEVICE_MEMORY ||
            status == BINADE_E_NO_PINNED_MEMORY ||
@@ -260,15 +261,16 @@ static binade_status ask_halving(struct binadei_segments *segments,
                                  struct binadei_segment **out)
 {
     binade_status status = ask_aligned(segments, needed, pages, out);
-    while (is_exhausted(status) && pages > needed) {
+    while (grow_is_exhausted(status) && pages > needed) {
         pages = pages / 2 > needed ? pages / 2 : needed;
         status = ask_aligned(segments, needed, pages, out);
     }
     return status;
 }
 
-static binade_status obtain(struct binadei_segments *segments,
-                            const struct aim *aim, struct binadei_segment **out)
+static binade_status grow_obtain(struct binadei_segments *segments,
+                                 const struct aim *aim,
+                                 struct binadei_segment **out)
 {
     uint32_t needed = aim->needed;
     uint32_t pages = needed;
@@ -288,7 +290,7 @@ static binade_status obtain(struct binadei_segments *segments,
     return BINADE_OK;
 }
 
-static binade_status refuse_size(uint64_t bytes)
+static binade_status grow_refuse_size(uint64_t bytes)
 {
     return binadei_fail(BINADE_E_TOO_LARGE,
                         "%llu bytes are more than the pool may ever have",
@@ -301,18 +303,18 @@ static bool may_have(const struct binadei_segments *segments, uint64_t pages)
            pages <= segments->limit_bytes / BINADEI_PAGE_BYTES;
 }
 
-static binade_status grow(struct binadei_segments *segments,
-                          const struct aim *aim)
+static binade_status segment_grow(struct binadei_segments *segments,
+                                  const struct aim *aim)
 {
-    enum begun begun = begin(segments, aim);
+    enum begun begun = grow_begin(segments, aim);
     if (begun == UNNECESSARY)
         return BINADE_OK;
     if (begun == SOMEBODY_ELSE)
         return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
     BINADEI_STEP("locked.grow");
     struct binadei_segment *fresh = NULL;
-    binade_status obtained = obtain(segments, aim, &fresh);
-    binade_status status = finish(segments, fresh, obtained);
+    binade_status obtained = grow_obtain(segments, aim, &fresh);
+    binade_status status = grow_finish(segments, fresh, obtained);
     if (obtained == BINADE_OK && status != BINADE_OK)
         (void)binadei_supply_release(segments, fresh);
     return status;
@@ -321,13 +323,13 @@ static binade_status grow(struct binadei_segments *segments,
 static binade_status grow_for(struct binadei_segments *segments,
                               uint64_t needed_bytes, bool may_wait)
 {
-    uint64_t needed = pages_of(needed_bytes);
+    uint64_t needed = grow_pages_of(needed_bytes);
     if (!may_have(segments, needed))
-        return refuse_size(needed_bytes);
+        return grow_refuse_size(needed_bytes);
     const struct aim aim = {.needed_bytes = needed_bytes,
                             .needed = (uint32_t)needed,
                             .may_wait = may_wait};
-    return grow(segments, &aim);
+    return segment_grow(segments, &aim);
 }
 
 binade_status binadei_segments_grow(struct binadei_segments *segments,
@@ -346,8 +348,8 @@ binade_status binadei_segments_grow_to(struct binadei_segments *segments,
                                        uint64_t total_bytes)
 {
     binade_status status = BINADE_OK;
-    if (!may_have(segments, pages_of(total_bytes)))
-        return refuse_size(total_bytes);
+    if (!may_have(segments, grow_pages_of(total_bytes)))
+        return grow_refuse_size(total_bytes);
     while (status == BINADE_OK) {
         uint64_t reserved = binadei_segments_reserved_bytes(segments);
         if (reserved >= total_bytes)
@@ -355,10 +357,10 @@ binade_status binadei_segments_grow_to(struct binadei_segments *segments,
         uint64_t bytes = total_bytes - reserved;
         if (bytes > segments->largest_bytes)
             bytes = segments->largest_bytes;
-        const struct aim aim = {.needed = (uint32_t)pages_of(bytes),
+        const struct aim aim = {.needed = (uint32_t)grow_pages_of(bytes),
                                 .total_bytes = total_bytes,
                                 .may_wait = true};
-        status = grow(segments, &aim);
+        status = segment_grow(segments, &aim);
     }
     return status;
 }

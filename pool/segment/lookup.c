@@ -61,8 +61,8 @@ binade_status binadei_lookup_prepare(struct binadei_lookup *lookup,
     return BINADE_OK;
 }
 
-static _Atomic uint32_t *entry_of(const struct binadei_lookup *lookup,
-                                  binade_devptr address)
+static _Atomic uint32_t *lookup_entry_of(const struct binadei_lookup *lookup,
+                                         binade_devptr address)
 {
     uint64_t index = address >> BINADEI_PAGE_ORDER;
     return &own_leaf(lookup, index >> BINADEI_LEAF_ORDER)
@@ -79,7 +79,7 @@ void binadei_lookup_link(struct binadei_lookup *lookup, binadei_page first,
     /* SE.release: the addresses above go before each entry. */
     for (uint32_t i = 0; i < page_count; i++)
         atomic_store_explicit(
-            entry_of(lookup, address + i * BINADEI_PAGE_BYTES),
+            lookup_entry_of(lookup, address + i * BINADEI_PAGE_BYTES),
             first.index + i + 1, memory_order_release);
 }
 
@@ -90,7 +90,7 @@ void binadei_lookup_unlink(struct binadei_lookup *lookup, binadei_page first,
         /* relaxed, both: a zero leads nowhere, so nothing need come with it.
          * Nobody holds a part of these pages. */
         atomic_store_explicit(
-            entry_of(lookup, address + i * BINADEI_PAGE_BYTES), 0,
+            lookup_entry_of(lookup, address + i * BINADEI_PAGE_BYTES), 0,
             memory_order_relaxed);
         atomic_store_explicit(&lookup->page_addresses[first.index + i], 0,
                               memory_order_relaxed);

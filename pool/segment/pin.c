@@ -6,7 +6,8 @@
  */
 #include "pool/segment/state.h"
 
-static bool has(const struct binadei_segment *segment, binade_devptr address)
+static bool pin_has(const struct binadei_segment *segment,
+                    binade_devptr address)
 {
     const struct binadei_segment_info *info = &segment->info;
     return address >= info->address &&
@@ -20,7 +21,7 @@ bool binadei_segments_pin(struct binadei_segments *segments,
 {
     pthread_mutex_lock(&segments->lock);
     struct binadei_segment *segment = segments->listed;
-    while (segment && !has(segment, address))
+    while (segment && !pin_has(segment, address))
         segment = segment->next;
     if (segment) {
         segment->pin_count++;

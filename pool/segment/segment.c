@@ -68,8 +68,8 @@ static binade_status check_sizes(const struct binadei_segments_options *options)
     return BINADE_OK;
 }
 
-static void fill(struct binadei_segments *segments,
-                 const struct binadei_segments_options *options)
+static void segment_fill(struct binadei_segments *segments,
+                         const struct binadei_segments_options *options)
 {
     uint64_t first = options->first_bytes;
     uint64_t largest = options->largest_bytes;
@@ -114,7 +114,7 @@ binadei_segments_create(const struct binadei_segments_options *options,
         free(segments);
         return status;
     }
-    fill(segments, options);
+    segment_fill(segments, options);
     *out = segments;
     return BINADE_OK;
 }

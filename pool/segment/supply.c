@@ -39,8 +39,8 @@ static void count_released(struct binadei_segments *segments, uint64_t bytes)
 }
 
 /* Only the grower adds, so what fits here still fits below. */
-static binade_status reserve_limit(struct binadei_segments *segments,
-                                   uint64_t bytes)
+static binade_status supply_reserve_limit(struct binadei_segments *segments,
+                                          uint64_t bytes)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     uint64_t limit = segments->limit_bytes;
@@ -57,9 +57,9 @@ static binade_status reserve_limit(struct binadei_segments *segments,
 }
 
 /* The message, unless the source is one of ours and made a better one. */
-static binade_status explain(const struct binadei_segments *segments,
-                             binade_status status, const char *refused,
-                             uint64_t bytes)
+static binade_status supply_explain(const struct binadei_segments *segments,
+                                    binade_status status, const char *refused,
+                                    uint64_t bytes)
 {
     if (segments->source.flags & BINADEI_SOURCE_EXPLAINS)
         return status;
@@ -69,7 +69,7 @@ static binade_status explain(const struct binadei_segments *segments,
 }
 
 /* The memory went with its process, context or driver. */
-static bool is_gone(binade_status status)
+static bool supply_is_gone(binade_status status)
 {
     return status == BINADE_OK || status == BINADE_E_FORKED ||
            status == BINADE_E_DEINITIALIZED ||
@@ -82,7 +82,7 @@ binade_status binadei_supply_release(struct binadei_segments *segments,
     const struct binadei_segment_info *info = &segment->info;
     binade_status status = segments->source.release(
         segments->source.context, info->memory, info->memory_bytes);
-    if (is_gone(status)) {
+    if (supply_is_gone(status)) {
         count_released(segments, info->memory_bytes);
         free(segment);
         return BINADE_OK;
@@ -91,7 +91,7 @@ binade_status binadei_supply_release(struct binadei_segments *segments,
     segment->next = segments->unreleased;
     segments->unreleased = segment;
     pthread_mutex_unlock(&segments->lock);
-    return explain(segments, status, "release", info->memory_bytes);
+    return supply_explain(segments, status, "release", info->memory_bytes);
 }
 
 binade_status binadei_supply_release_refused(struct binadei_segments *segments,
@@ -139,8 +139,9 @@ static const char *fault_of(struct binadei_segments *segments,
     return is_ours ? "overlaps memory that it returned before" : NULL;
 }
 
-static binade_status refuse(struct binadei_segments *segments,
-                            struct binadei_segment *segment, const char *fault)
+static binade_status supply_refuse(struct binadei_segments *segments,
+                                   struct binadei_segment *segment,
+                                   const char *fault)
 {
     struct binadei_segment_info info = segment->info;
     /* First, as it may make a message of its own. */
@@ -167,7 +168,7 @@ static binade_status call_reserve(struct binadei_segments *segments,
     binade_status status = segments->source.reserve(
         segments->source.context, info->memory_bytes, &info->memory);
     if (status != BINADE_OK)
-        return explain(segments, status, "reserve", info->memory_bytes);
+        return supply_explain(segments, status, "reserve", info->memory_bytes);
     if (!info->memory)
         return binadei_fail(
             BINADE_E_INVALID, "source '%s' returned no address for %llu bytes",
@@ -176,10 +177,10 @@ static binade_status call_reserve(struct binadei_segments *segments,
 }
 
 /* Within the limit. */
-static binade_status reserve(struct binadei_segments *segments,
-                             struct binadei_segment_info *info)
+static binade_status supply_reserve(struct binadei_segments *segments,
+                                    struct binadei_segment_info *info)
 {
-    binade_status status = reserve_limit(segments, info->memory_bytes);
+    binade_status status = supply_reserve_limit(segments, info->memory_bytes);
     if (status != BINADE_OK)
         return status;
     status = call_reserve(segments, info);
@@ -197,14 +198,14 @@ binade_status binadei_supply_ask(struct binadei_segments *segments,
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for the record of a segment");
     segment->info.memory_bytes = size_bytes;
-    binade_status status = reserve(segments, &segment->info);
+    binade_status status = supply_reserve(segments, &segment->info);
     if (status != BINADE_OK) {
         free(segment);
         return status;
     }
     const char *fault = fault_of(segments, &segment->info);
     if (fault)
-        return refuse(segments, segment, fault);
+        return supply_refuse(segments, segment, fault);
     find_inside(&segment->info);
     *out = segment;
     return BINADE_OK;

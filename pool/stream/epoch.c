@@ -89,7 +89,8 @@ static bool has_passed(const struct binadei_streams *streams, uint64_t number)
                                 memory_order_acquire) >= number;
 }
 
-static CUresult query(const struct binadei_stream_user *user, CUevent event)
+static CUresult epoch_query(const struct binadei_stream_user *user,
+                            CUevent event)
 {
     binadei_stream_tally(user, BINADEI_STREAM_QUERIES);
     return user->streams->driver->cuEventQuery(event);
@@ -100,7 +101,7 @@ static CUresult query(const struct binadei_stream_user *user, CUevent event)
 static bool is_own_over(const struct binadei_stream_user *user,
                         struct binadei_epoch *epoch)
 {
-    CUresult code = query(user, epoch->event);
+    CUresult code = epoch_query(user, epoch->event);
     if (code == CUDA_ERROR_CAPTURED_EVENT || code == CUDA_ERROR_INVALID_VALUE) {
         binadei_event_destroy(user->streams, epoch->event);
         epoch->event = NULL;
@@ -111,15 +112,15 @@ static bool is_own_over(const struct binadei_stream_user *user,
 
 /* A stream that is gone: everything waits for its final event, or, where it has
  * none, for all work. */
-static uint64_t drain_closed(const struct binadei_stream_user *user,
-                             struct binadei_slot *slot)
+static uint64_t epoch_drain_closed(const struct binadei_stream_user *user,
+                                   struct binadei_slot *slot)
 {
     struct binadei_streams *streams = user->streams;
     /* SF.acquire: the event was recorded. */
     CUevent event =
         atomic_load_explicit(&slot->final_event, memory_order_acquire);
     uint64_t grains = 0;
-    if (event && query(user, event) != CUDA_SUCCESS)
+    if (event && epoch_query(user, event) != CUDA_SUCCESS)
         return 0;
     for (unsigned age = BINADEI_FRESH; age < BINADEI_AGES; age++) {
         if (event)
@@ -137,7 +138,7 @@ static uint64_t drain_slot(const struct binadei_stream_user *user,
 {
     struct binadei_epoch *epoch = &slot->epoch;
     if (binadei_slot_is_closed(slot))
-        return drain_closed(user, slot);
+        return epoch_drain_closed(user, slot);
     if (epoch->state == BINADEI_EPOCH_OWN && is_own_over(user, epoch))
         return drain_epoch(slot);
     if (epoch->state == BINADEI_EPOCH_CONTEXT &&
@@ -153,7 +154,7 @@ static bool is_context_over(const struct binadei_stream_user *user,
     struct binadei_context_epochs *epochs = &user->streams->context_epochs;
     unsigned at = number % BINADEI_CONTEXT_EPOCHS;
     for (unsigned i = 0; i < epochs->counts[at]; i++)
-        if (query(user, epochs->events[at][i]) != CUDA_SUCCESS)
+        if (epoch_query(user, epochs->events[at][i]) != CUDA_SUCCESS)
             return false;
     return true;
 }
@@ -491,7 +492,7 @@ void binadei_epochs_close_before_guard(struct binadei_streams *streams)
 }
 
 /* Outside of sections; role of the context epochs held. */
-static uint64_t synchronise(struct binadei_streams *streams)
+static uint64_t epoch_synchronise(struct binadei_streams *streams)
 {
     if (!join_all(streams))
         return 0;
@@ -513,7 +514,7 @@ uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user)
         return 0;
     }
     if (binadei_role_try_take(&epochs->is_taken)) {
-        grains = synchronise(streams);
+        grains = epoch_synchronise(streams);
         binadei_role_release(&epochs->is_taken);
     }
     binadei_guard_recorder_end();
@@ -613,8 +614,8 @@ static bool wait_for_contexts(const struct binadei_stream_user *user,
 
 /* Role held, within a section: the call's stream has the memory when its own
  * work comes after the event. */
-static void hand_over(const struct binadei_stream_user *user,
-                      struct binadei_slot *slot)
+static void epoch_hand_over(const struct binadei_stream_user *user,
+                            struct binadei_slot *slot)
 {
     struct binadei_epoch *epoch = &slot->epoch;
     /* SF.acquire: the event was recorded. */
@@ -645,7 +646,7 @@ bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
         !binadei_slot_try_take(slot))
         return false;
     if (binadei_context_enter(user->streams->home, &section) == BINADE_OK) {
-        hand_over(user, slot);
+        epoch_hand_over(user, slot);
         (void)binadei_section_leave(&section);
     }
     binadei_slot_release(slot);
@@ -666,8 +667,8 @@ static struct binadei_waiting survey(const struct binadei_slot *slot)
 }
 
 /* Into its place among the longest. */
-static void insert(struct binadei_waiting *list, uint32_t capacity,
-                   uint32_t count, const struct binadei_waiting *waiting)
+static void epoch_insert(struct binadei_waiting *list, uint32_t capacity,
+                         uint32_t count, const struct binadei_waiting *waiting)
 {
     uint32_t at = count < capacity ? count : capacity;
     while (at && list[at - 1].oldest_ns < waiting->oldest_ns) {
@@ -687,7 +688,7 @@ uint32_t binadei_epochs_survey(const struct binadei_streams *streams,
         const struct binadei_waiting waiting =
             survey(binadei_slot_at(streams, i));
         if (waiting.epoch_count)
-            insert(out, capacity, found++, &waiting);
+            epoch_insert(out, capacity, found++, &waiting);
     }
     return found;
 }

@@ -11,8 +11,8 @@
 #include "pool/base/step.h"
 #include "pool/stream/event.h"
 
-static struct binadei_slot **bucket_of(struct binadei_streams *streams,
-                                       CUstream stream)
+static struct binadei_slot **slot_bucket_of(struct binadei_streams *streams,
+                                            CUstream stream)
 {
     uint64_t mixed = (uintptr_t)stream >> 3;
     mixed *= UINT64_C(0x9E3779B97F4A7C15);
@@ -35,16 +35,16 @@ static CUstream normal(binade_stream stream)
     return stream ? stream : BINADE_STREAM_LEGACY;
 }
 
-static bool is_created(CUstream stream)
+static bool slot_is_created(CUstream stream)
 {
     return stream != BINADE_STREAM_LEGACY && stream != BINADE_STREAM_PER_THREAD;
 }
 
 /* Slots' lock held. */
-static struct binadei_slot *find(struct binadei_streams *streams,
-                                 CUstream stream, const void *owner)
+static struct binadei_slot *slot_find(struct binadei_streams *streams,
+                                      CUstream stream, const void *owner)
 {
-    struct binadei_slot *slot = *bucket_of(streams, stream);
+    struct binadei_slot *slot = *slot_bucket_of(streams, stream);
     while (slot && (slot->stream != stream || slot->owner != owner))
         slot = slot->next_in_bucket;
     return slot;
@@ -140,7 +140,7 @@ struct identity {
 
 /* A thread that polls reads these fields with the epoch's role; so the caller has
  * the role, or nobody sees the slot yet. */
-static void identify(struct binadei_slot *slot, const struct identity *who)
+static void slot_identify(struct binadei_slot *slot, const struct identity *who)
 {
     slot->kind = who->kind;
     slot->stream = who->stream;
@@ -149,9 +149,9 @@ static void identify(struct binadei_slot *slot, const struct identity *who)
 }
 
 /* Slots' lock held. NULL: no memory, or the table is full. */
-static struct binadei_slot *append(struct binadei_streams *streams,
-                                   const struct identity *who,
-                                   struct binadei_maps *maps)
+static struct binadei_slot *slot_append(struct binadei_streams *streams,
+                                        const struct identity *who,
+                                        struct binadei_maps *maps)
 {
     /* relaxed: changed under the lock that is held. */
     unsigned count =
@@ -166,7 +166,7 @@ static struct binadei_slot *append(struct binadei_streams *streams,
     slot->index = count;
     slot->note = count + 1;
     slot->maps = maps;
-    identify(slot, who);
+    slot_identify(slot, who);
     /* relaxed: SN publishes it. */
     atomic_store_explicit(&streams->slots[count], slot, memory_order_relaxed);
     /* SN.release: pollers that see the count see the slot. */
@@ -181,7 +181,7 @@ struct binadei_slot *binadei_slot_make(struct binadei_streams *streams,
 {
     const struct identity who = {.kind = kind};
     pthread_mutex_lock(&streams->slots_lock);
-    struct binadei_slot *slot = append(streams, &who, maps);
+    struct binadei_slot *slot = slot_append(streams, &who, maps);
     pthread_mutex_unlock(&streams->slots_lock);
     return slot;
 }
@@ -191,7 +191,7 @@ static struct binadei_slot *append_stream(struct binadei_streams *streams,
                                           const struct identity *who)
 {
     struct binadei_maps *maps = binadei_maps_create(streams->buddy);
-    struct binadei_slot *slot = maps ? append(streams, who, maps) : NULL;
+    struct binadei_slot *slot = maps ? slot_append(streams, who, maps) : NULL;
     if (!slot)
         binadei_maps_destroy(maps);
     return slot;
@@ -211,7 +211,7 @@ static struct binadei_slot *open_slot(struct binadei_streams *streams,
         return NULL;
     if (is_used_again) {
         slot->note += BINADEI_SLOTS_MAX;
-        identify(slot, who);
+        slot_identify(slot, who);
     }
     /* relaxed, here and below: who uses the slot now finds it under the lock that is
      * held. */
@@ -221,17 +221,17 @@ static struct binadei_slot *open_slot(struct binadei_streams *streams,
     atomic_store_explicit(&slot->is_closed, false, memory_order_relaxed);
     if (is_used_again)
         binadei_slot_release(slot);
-    struct binadei_slot **bucket = bucket_of(streams, who->stream);
+    struct binadei_slot **bucket = slot_bucket_of(streams, who->stream);
     slot->next_in_bucket = *bucket;
     *bucket = slot;
     return slot;
 }
 
-static binade_status context_of(const struct binadei_streams *streams,
-                                CUstream stream, CUcontext *out)
+static binade_status slot_context_of(const struct binadei_streams *streams,
+                                     CUstream stream, CUcontext *out)
 {
     *out = streams->contexts[0];
-    return is_created(stream)
+    return slot_is_created(stream)
                ? BINADEI_CALL(streams->driver, cuStreamGetCtx, (stream, out))
                : BINADE_OK;
 }
@@ -244,12 +244,12 @@ binade_status binadei_slot_use(struct binadei_streams *streams,
     const void *owner = named == BINADE_STREAM_PER_THREAD ? thread : NULL;
     CUcontext context;
     CUevent left = NULL;
-    binade_status status = context_of(streams, named, &context);
+    binade_status status = slot_context_of(streams, named, &context);
     if (status != BINADE_OK)
         return status;
     pthread_mutex_lock(&streams->slots_lock);
     BINADEI_STEP("locked.slot");
-    struct binadei_slot *slot = find(streams, named, owner);
+    struct binadei_slot *slot = slot_find(streams, named, owner);
     if (!slot) {
         const struct identity who = {owner ? BINADEI_SLOT_PER_THREAD
                                            : BINADEI_SLOT_STREAM,
@@ -303,7 +303,7 @@ void binadei_slot_unuse(struct binadei_slot *slot)
 static void unlink_slot(struct binadei_streams *streams,
                         struct binadei_slot *slot)
 {
-    struct binadei_slot **at = bucket_of(streams, slot->stream);
+    struct binadei_slot **at = slot_bucket_of(streams, slot->stream);
     while (*at != slot)
         at = &(*at)->next_in_bucket;
     *at = slot->next_in_bucket;
@@ -316,7 +316,7 @@ struct binadei_slot *binadei_slot_find(struct binadei_streams *streams,
                                        CUstream stream)
 {
     pthread_mutex_lock(&streams->slots_lock);
-    struct binadei_slot *slot = find(streams, stream, NULL);
+    struct binadei_slot *slot = slot_find(streams, stream, NULL);
     if (slot)
         count_user(slot);
     pthread_mutex_unlock(&streams->slots_lock);
@@ -344,7 +344,8 @@ bool binadei_slot_try_close_of(struct binadei_streams *streams,
 {
     if (pthread_mutex_trylock(&streams->slots_lock) != 0)
         return false;
-    struct binadei_slot *slot = find(streams, BINADE_STREAM_PER_THREAD, thread);
+    struct binadei_slot *slot =
+        slot_find(streams, BINADE_STREAM_PER_THREAD, thread);
     if (slot)
         unlink_slot(streams, slot);
     pthread_mutex_unlock(&streams->slots_lock);

@@ -17,7 +17,7 @@
  * else visible. */
 
 /* CR, relaxed. */
-static uint64_t read(const _Atomic uint64_t *number)
+static uint64_t account_read(const _Atomic uint64_t *number)
 {
     return atomic_load_explicit(number, memory_order_relaxed);
 }
@@ -31,7 +31,7 @@ static bool swap(_Atomic uint64_t *number, uint64_t *seen, uint64_t next)
 }
 
 /* CR, relaxed. */
-static uint64_t add(_Atomic uint64_t *number, uint64_t more)
+static uint64_t account_add(_Atomic uint64_t *number, uint64_t more)
 {
     return atomic_fetch_add_explicit(number, more, memory_order_relaxed) + more;
 }
@@ -58,7 +58,7 @@ static struct binadei_stripe *stripe_of(struct binadei_account *account,
 
 static void raise_peak(struct binadei_account *account, uint64_t bytes)
 {
-    uint64_t seen = read(&account->peak_bytes);
+    uint64_t seen = account_read(&account->peak_bytes);
     while (seen < bytes && !swap(&account->peak_bytes, &seen, bytes))
         continue;
 }
@@ -77,23 +77,23 @@ void binadei_account_init(struct binadei_account *account,
 }
 
 /* All credit, back into the account. False: there was none. */
-static bool withdraw(struct binadei_account *account)
+static bool account_withdraw(struct binadei_account *account)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++) {
         _Atomic uint64_t *credit = &account->stripes[i].credit_bytes;
         /* CR, relaxed. */
-        if (read(credit))
+        if (account_read(credit))
             bytes += atomic_exchange_explicit(credit, 0, memory_order_relaxed);
     }
-    (void)add(&account->charged_bytes, -bytes);
+    (void)account_add(&account->charged_bytes, -bytes);
     return bytes != 0;
 }
 
 static void tighten(struct binadei_account *account)
 {
     /* CR, relaxed: one word, changed as a whole. */
-    if (!(read(&account->terms) & TIGHT))
+    if (!(account_read(&account->terms) & TIGHT))
         atomic_fetch_or_explicit(&account->terms, TIGHT, memory_order_relaxed);
 }
 
@@ -105,7 +105,7 @@ static bool is_slack(uint64_t charged_bytes, uint64_t budget_bytes)
 
 static bool try_credit(struct binadei_stripe *stripe, uint64_t bytes)
 {
-    uint64_t seen = read(&stripe->credit_bytes);
+    uint64_t seen = account_read(&stripe->credit_bytes);
     while (seen >= bytes)
         if (swap(&stripe->credit_bytes, &seen, seen - bytes))
             return true;
@@ -115,9 +115,9 @@ static bool try_credit(struct binadei_stripe *stripe, uint64_t bytes)
 /* Raises charged_bytes if the budget allows it. */
 static bool try_draw(struct binadei_account *account, uint64_t bytes)
 {
-    uint64_t seen = read(&account->charged_bytes);
+    uint64_t seen = account_read(&account->charged_bytes);
     do {
-        uint64_t budget_bytes = budget_of(read(&account->terms));
+        uint64_t budget_bytes = budget_of(account_read(&account->terms));
         if (seen > budget_bytes || bytes > budget_bytes - seen)
             return false;
     } while (!swap(&account->charged_bytes, &seen, seen + bytes));
@@ -135,7 +135,7 @@ static bool charge_tight(struct binadei_account *account, uint64_t bytes)
         if (vain == 2)
             return false;
         tighten(account);
-        vain = withdraw(account) ? 0 : vain + 1;
+        vain = account_withdraw(account) ? 0 : vain + 1;
     }
     return true;
 }
@@ -143,7 +143,7 @@ static bool charge_tight(struct binadei_account *account, uint64_t bytes)
 static bool charge(struct binadei_account *account,
                    struct binadei_stripe *stripe, uint64_t bytes)
 {
-    uint64_t chunk_bytes = chunk_of(read(&account->terms));
+    uint64_t chunk_bytes = chunk_of(account_read(&account->terms));
     if (bytes > chunk_bytes)
         return charge_tight(account, bytes);
     if (try_credit(stripe, bytes))
@@ -152,7 +152,7 @@ static bool charge(struct binadei_account *account,
         tighten(account);
         return charge_tight(account, bytes);
     }
-    (void)add(&stripe->credit_bytes, chunk_bytes);
+    (void)account_add(&stripe->credit_bytes, chunk_bytes);
     return true;
 }
 
@@ -161,15 +161,15 @@ bool binadei_account_charge(struct binadei_account *account, uint32_t number,
 {
     if (charge(account, stripe_of(account, number), bytes))
         return true;
-    (void)add(&account->refusal_count, 1);
+    (void)account_add(&account->refusal_count, 1);
     return false;
 }
 
 /* Straight into the account, which may become slack by it. */
-static void give_back(struct binadei_account *account, uint64_t bytes)
+static void account_give_back(struct binadei_account *account, uint64_t bytes)
 {
-    uint64_t terms = read(&account->terms);
-    uint64_t charged_bytes = add(&account->charged_bytes, -bytes);
+    uint64_t terms = account_read(&account->terms);
+    uint64_t charged_bytes = account_add(&account->charged_bytes, -bytes);
     if (terms & TIGHT && is_slack(charged_bytes, budget_of(terms)))
         /* If it fails, the next one does it. */
         (void)swap(&account->terms, &terms, terms & ~TIGHT);
@@ -179,20 +179,20 @@ void binadei_account_release(struct binadei_account *account, uint32_t number,
                              uint64_t bytes)
 {
     struct binadei_stripe *stripe = stripe_of(account, number);
-    uint64_t chunk_bytes = chunk_of(read(&account->terms));
+    uint64_t chunk_bytes = chunk_of(account_read(&account->terms));
     if (bytes > chunk_bytes) {
-        give_back(account, bytes);
+        account_give_back(account, bytes);
         return;
     }
-    uint64_t credit_bytes = add(&stripe->credit_bytes, bytes);
+    uint64_t credit_bytes = account_add(&stripe->credit_bytes, bytes);
     if (credit_bytes > 2 * chunk_bytes &&
         try_credit(stripe, credit_bytes - chunk_bytes))
-        give_back(account, credit_bytes - chunk_bytes);
+        account_give_back(account, credit_bytes - chunk_bytes);
 }
 
 void binadei_account_count(struct binadei_account *account, uint32_t number)
 {
-    (void)add(&stripe_of(account, number)->charge_count, 1);
+    (void)account_add(&stripe_of(account, number)->charge_count, 1);
 }
 
 void binadei_account_set_budget(struct binadei_account *account,
@@ -202,14 +202,14 @@ void binadei_account_set_budget(struct binadei_account *account,
      * relaxed. */
     atomic_store_explicit(&account->terms, 2 * budget_bytes | TIGHT,
                           memory_order_relaxed);
-    (void)withdraw(account);
+    (void)account_withdraw(account);
 }
 
 bool binadei_account_try_close(struct binadei_account *account)
 {
     uint64_t nothing = 0;
     tighten(account);
-    (void)withdraw(account);
+    (void)account_withdraw(account);
     /* CR, relaxed, also where it fails: then nothing changed. */
     return atomic_compare_exchange_strong_explicit(
         &account->charged_bytes, &nothing, CLOSED, memory_order_relaxed,
@@ -218,15 +218,15 @@ bool binadei_account_try_close(struct binadei_account *account)
 
 uint64_t binadei_account_budget_bytes(const struct binadei_account *account)
 {
-    return budget_of(read(&account->terms));
+    return budget_of(account_read(&account->terms));
 }
 
 uint64_t binadei_account_live_bytes(const struct binadei_account *account)
 {
-    uint64_t charged_bytes = read(&account->charged_bytes) & ~CLOSED;
+    uint64_t charged_bytes = account_read(&account->charged_bytes) & ~CLOSED;
     uint64_t credit_bytes = 0;
     for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++)
-        credit_bytes += read(&account->stripes[i].credit_bytes);
+        credit_bytes += account_read(&account->stripes[i].credit_bytes);
     /* While others work these are of different moments. */
     return charged_bytes > credit_bytes ? charged_bytes - credit_bytes : 0;
 }
@@ -235,11 +235,12 @@ void binadei_account_sum(const struct binadei_account *account,
                          binade_tenant_info *out)
 {
     out->live_bytes = binadei_account_live_bytes(account);
-    out->peak_bytes = read(&account->peak_bytes);
+    out->peak_bytes = account_read(&account->peak_bytes);
     /* A charge is seen before the peak that it makes. */
     if (out->peak_bytes < out->live_bytes)
         out->peak_bytes = out->live_bytes;
-    out->refusal_count = read(&account->refusal_count);
+    out->refusal_count = account_read(&account->refusal_count);
     for (unsigned i = 0; i < BINADEI_ACCOUNT_STRIPES; i++)
-        out->allocation_count += read(&account->stripes[i].charge_count);
+        out->allocation_count +=
+            account_read(&account->stripes[i].charge_count);
 }

@@ -29,7 +29,7 @@ static struct binadei_tenant *place_at(uint32_t index)
 }
 
 /* Lock held. NULL: no memory. */
-static struct binadei_tenant *add_place(void)
+static struct binadei_tenant *directory_add_place(void)
 {
     struct binadei_tenant *tenant =
         aligned_alloc(alignof(struct binadei_tenant), sizeof(*tenant));
@@ -54,7 +54,7 @@ static struct binadei_tenant *take_place(binade_status *out_status)
             binadei_fail(BINADE_E_TOO_LARGE, "a process has %u tenants at most",
                          BINADE_TENANTS_MAX);
     } else {
-        tenant = add_place();
+        tenant = directory_add_place();
         if (!tenant)
             *out_status =
                 binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a tenant");

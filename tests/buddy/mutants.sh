@@ -268,15 +268,15 @@ mutant "a claim takes what is done first" $claim \
 mutant "a claim goes on without what is gone" $claim \
     's/claim->is_failed \|= (.*) != 0;/(void)(\1);/'
 mutant "a claim gives all back as done" $claim \
-    '/^static void give_back/,/^}/s/if \(is_done\)/if (1)/'
+    '/^static void claim_give_back/,/^}/s/if \(is_done\)/if (1)/'
 mutant "a claim gives all back as the stream's" $claim \
-    '/^static void give_back/,/^}/s/if \(is_done\)/if (!view->maps)/'
+    '/^static void claim_give_back/,/^}/s/if \(is_done\)/if (!view->maps)/'
 mutant "a claim gives back into the ageing map" $claim \
     's/return !claim\.is_failed;/if (claim.is_failed \&\& view->maps) (void)binadei_maps_close(view->maps); return !claim.is_failed;/'
 mutant "a claim that fails keeps what it has" $claim \
     's/claim\.is_failed && i < claim\.count/0 \&\& i < claim.count/'
 mutant "the rest of a unit is not given back" $claim \
-    's/^        give_back\(claim, is_done, end,.*/        ;/'
+    's/^        claim_give_back\(claim, is_done, end,.*/        ;/'
 mutant "a unit is cut without words for its rest" $claim \
     's/!is_done && !binadei_maps_prepare/!is_done \&\& 0 \&\& !binadei_maps_prepare/'
 mutant "a claim of a unit counts nothing" $claim \
@@ -326,13 +326,13 @@ mutant "a search begins in the next bin" $good_fit \
 mutant "a search ends in the first bin" $good_fit \
     's/\{at->bin \+ 1, 0\}/{BINADEI_INDEX_BINS, 0}/'
 mutant "a search ends at a fit that is gone" $good_fit \
-    's/while \(!claim\(&best, out\)\)/while (!claim(\&best, out) \&\& 0)/'
+    's/while \(!good_fit_claim\(&best, out\)\)/while (!good_fit_claim(\&best, out) \&\& 0)/'
 mutant "pages from which all has gone are counted" $good_fit \
     's/search->visits \+= visit->has_runs;/search->visits++;/'
 mutant "runs that a look leaves are not noted" $good_fit \
-    '/^static void end_run/,/^}/s/^    binadei_index_note\(visit->kind.*/    ;/'
+    '/^static void good_fit_end_run/,/^}/s/^    binadei_index_note\(visit->kind.*/    ;/'
 mutant "a fit that is not the best is not noted" $good_fit \
-    '/^static bool find/,/^}/s/^            note_best\(&visit\);/            ;/'
+    '/^static bool good_fit_find/,/^}/s/^            note_best\(&visit\);/            ;/'
 mutant "the first fit of a bin is taken" $good_fit \
     's/#define FITS 4U/#define FITS 1U/'
 mutant "the worst fit of a page is taken" $good_fit \
@@ -352,7 +352,7 @@ mutant "what a stream frees is not noted" $map \
 mutant "what is given is not noted" $give \
     's/^    binadei_index_note_around/    if (0) &/'
 mutant "the rest of a page that is opened is not noted" $take \
-    '/^static uint32_t open_page/,/^}/s/^    note_sides/    if (0) &/'
+    '/^static uint32_t open_page/,/^}/s/^    buddy_note_sides/    if (0) &/'
 mutant "the sides of a claim are not noted" $claim \
     's/^    if \(!claim\.is_failed\)$/    if (0)/'
 part=()

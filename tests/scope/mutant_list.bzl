@@ -25,7 +25,7 @@ MUTANTS = {
     ),
     "scopes_reuse_nothing": (
         "pool/graph/scope_blocks.c",
-        "s/= reuse\\(call, number, request\\)/= 0/",
+        "s/= scope_blocks_reuse\\(call, number, request\\)/= 0/",
         _ROWS + "WhatTheCaptureFreesServesTheSameStreamAtOnce/Few",
     ),
     "streams_of_a_capture_are_one": (
@@ -46,7 +46,7 @@ MUTANTS = {
     ),
     "ordinary_blocks_are_not_adopted": (
         "pool/graph/scope_blocks.c",
-        "s/return number \\? adopt\\(.*$/call->is_capturing = false; return status;/",
+        "/^ +\\? scope_blocks_adopt\\(/s/scope_blocks_adopt\\(.*$/(call->is_capturing = false, status)/",
         "Replay.KeepsWhatWasAllocatedBeforeTheCaptureAndFreedInIt",
     ),
     "the_second_capture_is_forgotten": (

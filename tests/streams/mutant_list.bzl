@@ -51,7 +51,7 @@ MUTANTS = {
     # Freed on the block's own stream.
     "frees_note_nothing": (
         "pool/cache/put.c",
-        "/^static void push/,/^}/s/if \\(engine->notes\\)/if (0)/",
+        "/^static void put_push/,/^}/s/if \\(engine->notes\\)/if (0)/",
         "Blocks/FreedOwn.IsThatOfTheLastAllocation/Few",
     ),
     "hits_note_nothing": (
@@ -87,7 +87,7 @@ MUTANTS = {
     ),
     "hand_over_to_everybody": (
         "pool/stream/epoch.c",
-        "/^static void hand_over/,/^}/s/binadei_maps_hand\\(slot->maps, BINADEI_AGEING, user->slot->maps\\)/binadei_maps_drain(slot->maps, BINADEI_AGEING)/",
+        "/^static void epoch_hand_over/,/^}/s/binadei_maps_hand\\(slot->maps, BINADEI_AGEING, user->slot->maps\\)/binadei_maps_drain(slot->maps, BINADEI_AGEING)/",
         "Blocks/HandOverOfSeveral.ServesOnlyStreamsThatWait/Few",
     ),
     "hand_over_without_permission": (
@@ -206,7 +206,7 @@ MUTANTS = {
     ),
     "retired_streams_are_done": (
         "pool/stream/epoch.c",
-        "/^static uint64_t drain_closed/,/^}/s/event && query\\(user, event\\) != CUDA_SUCCESS/0/",
+        "/^static uint64_t epoch_drain_closed/,/^}/s/event && epoch_query\\(user, event\\) != CUDA_SUCCESS/0/",
         "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Few",
     ),
     "slots_are_used_again_with_caches": (
@@ -235,7 +235,7 @@ FAULT_MUTANTS = {
     ),
     "no_last_event_is_none_needed": (
         "pool/stream/epoch.c",
-        "/^static uint64_t drain_closed/,/^}/s/        if \\(event\\)/        if (true)/",
+        "/^static uint64_t epoch_drain_closed/,/^}/s/        if \\(event\\)/        if (true)/",
         "Blocks/RetiredInVain.WaitsForAllWork/Few",
     ),
 }

@@ -85,7 +85,7 @@ static void copy_history(binade_pool *pool, struct view *view)
         free(entries);
 }
 
-static void copy(const struct binadei_pool_body *body, void *context)
+static void answer_copy(const struct binadei_pool_body *body, void *context)
 {
     struct view *view = context;
     binade_pool *pool = body->pool;
@@ -104,7 +104,7 @@ static void copy(const struct binadei_pool_body *body, void *context)
         copy_history(pool, view);
 }
 
-static void release(struct view *view)
+static void answer_release(struct view *view)
 {
     binade_heap_snapshot_destroy(view->heap);
     free(view->entries);
@@ -238,15 +238,16 @@ static unsigned say_pools(struct binadei_wire *wire,
     uint64_t least = request->id;
     while (!wire->has_failed) {
         struct view view = {.what = request->what};
-        uint64_t id =
-            request->id && count ? 0 : binadei_exposed_look(least, copy, &view);
+        uint64_t id = request->id && count
+                          ? 0
+                          : binadei_exposed_look(least, answer_copy, &view);
         bool is_wanted = id && (!request->id || id == request->id);
         if (is_wanted) {
             binadei_wire_say(wire, count ? ",\n" : "\n");
             say_view(wire, id, &view);
             count++;
         }
-        release(&view);
+        answer_release(&view);
         if (!is_wanted)
             break;
         least = id + 1;

@@ -44,7 +44,7 @@ static void *serve(void *unused)
 
 /* Only async-signal-safe calls. The lock may be another thread's, which the
  * child has not: it is not taken here, nor later, as no call gets so far. */
-static void forget_in_child(void)
+static void expose_forget_in_child(void)
 {
     if (!state.is_running)
         return;
@@ -70,7 +70,7 @@ static binade_status watch_forks(void)
         return binadei_refuse_unmarked();
     if (state.is_for_forks)
         return BINADE_OK;
-    if (pthread_atfork(NULL, NULL, forget_in_child) != 0)
+    if (pthread_atfork(NULL, NULL, expose_forget_in_child) != 0)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for a handler of forks");
     state.is_for_forks = true;

@@ -25,7 +25,7 @@
 #define TRIES_MAX 100
 
 /* What errno says of `path`. */
-static binade_status refuse(const char *what, const char *path)
+static binade_status listen_refuse(const char *what, const char *path)
 {
     int code = errno;
     char text[96];
@@ -82,7 +82,7 @@ static binade_status open_folder(struct binadei_listener *listener)
         return refuse_path(path, "it ends with a slash");
     (void)snprintf(folder, sizeof(folder), "%.*s.", (int)(name - path), path);
     listener->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return listener->folder < 0 ? refuse("its folder", path) : BINADE_OK;
+    return listener->folder < 0 ? listen_refuse("its folder", path) : BINADE_OK;
 }
 
 /* The lock ends when it is taken back, at the latest with the process. */
@@ -92,7 +92,8 @@ static binade_status lock_folder(const struct binadei_listener *listener)
         if (flock(listener->folder, LOCK_EX | LOCK_NB) == 0)
             return BINADE_OK;
         if (errno != EWOULDBLOCK && errno != EINTR)
-            return refuse("flock() of its folder", listener->address.sun_path);
+            return listen_refuse("flock() of its folder",
+                                 listener->address.sun_path);
         binadei_nap(NAP_NS);
     }
     return binadei_fail(BINADE_E_BUSY,
@@ -117,13 +118,13 @@ static bool is_alive(const struct sockaddr_un *address)
 }
 
 /* Lock held: what is there goes, if it is a socket that nobody serves. */
-static binade_status make_room(const struct binadei_listener *listener)
+static binade_status listen_make_room(const struct binadei_listener *listener)
 {
     const char *path = listener->address.sun_path;
     const char *name = name_in(&listener->address);
     struct stat found;
     if (fstatat(listener->folder, name, &found, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? BINADE_OK : refuse("stat()", path);
+        return errno == ENOENT ? BINADE_OK : listen_refuse("stat()", path);
     if (!S_ISSOCK(found.st_mode))
         return refuse_path(path, "it is there and no socket");
     if (is_alive(&listener->address)) {
@@ -134,7 +135,7 @@ static binade_status make_room(const struct binadei_listener *listener)
                             path);
     }
     if (unlinkat(listener->folder, name, 0) != 0 && errno != ENOENT)
-        return refuse("removing what a dead process left", path);
+        return listen_refuse("removing what a dead process left", path);
     return BINADE_OK;
 }
 
@@ -144,18 +145,18 @@ static binade_status bind_and_listen(struct binadei_listener *listener)
     struct stat made;
     /* The file gets the socket's mode, so it is never another's to open. */
     if (fchmod(listener->socket, S_IRUSR | S_IWUSR) != 0)
-        return refuse("fchmod()", path);
+        return listen_refuse("fchmod()", path);
     if (bind(listener->socket, (const struct sockaddr *)&listener->address,
              sizeof(listener->address)) != 0)
-        return refuse("bind()", path);
+        return listen_refuse("bind()", path);
     if (fstatat(listener->folder, name_in(&listener->address), &made,
                 AT_SYMLINK_NOFOLLOW) != 0)
-        return refuse("stat()", path);
+        return listen_refuse("stat()", path);
     listener->device = made.st_dev;
     listener->inode = made.st_ino;
     if (listen(listener->socket, BACKLOG) == 0)
         return BINADE_OK;
-    binade_status status = refuse("listen()", path);
+    binade_status status = listen_refuse("listen()", path);
     binadei_listener_remove(listener);
     return status;
 }
@@ -171,11 +172,11 @@ binade_status binadei_listen(const char *path, struct binadei_listener *out)
     listener.socket =
         socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener.socket < 0)
-        status = refuse("socket()", listener.address.sun_path);
+        status = listen_refuse("socket()", listener.address.sun_path);
     if (status == BINADE_OK)
         status = lock_folder(&listener);
     if (status == BINADE_OK)
-        status = make_room(&listener);
+        status = listen_make_room(&listener);
     if (status == BINADE_OK)
         status = bind_and_listen(&listener);
     (void)flock(listener.folder, LOCK_UN);

@@ -48,8 +48,8 @@ static enum outcome copy_once(struct binadei_call *call,
     return is_whole ? COPIED : TOO_SMALL;
 }
 
-static binade_status copy(struct binadei_call *call,
-                          struct binade_heap_snapshot *snapshot)
+static binade_status heap_copy_all(struct binadei_call *call,
+                                   struct binade_heap_snapshot *snapshot)
 {
     uint64_t end_ns = binadei_now_ns() + PATIENCE_NS;
     enum outcome outcome = TOO_SMALL;
@@ -81,11 +81,11 @@ static void sum_up(struct binade_heap_snapshot *snapshot)
     }
 }
 
-static binade_status take(struct binadei_call *call,
-                          struct binade_heap_snapshot *snapshot)
+static binade_status heap_take(struct binadei_call *call,
+                               struct binade_heap_snapshot *snapshot)
 {
     const char *name = call->pool->body->source_name;
-    binade_status status = copy(call, snapshot);
+    binade_status status = heap_copy_all(call, snapshot);
     if (status != BINADE_OK)
         return status;
     for (size_t i = 0; i + 1 < NAME_BYTES && name[i]; i++)
@@ -106,7 +106,7 @@ binade_status binade_heap_snapshot_create(binade_pool *pool,
     if (status != BINADE_OK)
         return status;
     struct binade_heap_snapshot *snapshot = calloc(1, sizeof(*snapshot));
-    status = snapshot ? take(&call, snapshot)
+    status = snapshot ? heap_take(&call, snapshot)
                       : binadei_fail(BINADE_E_NO_HOST_MEMORY,
                                      "no memory for a snapshot of the heap");
     binadei_call_leave(&call);

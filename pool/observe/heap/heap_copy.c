@@ -138,7 +138,8 @@ static uint64_t waiting_from(const struct walk *walk, binade_heap_interval *out)
 }
 
 /* What begins here, and its length. */
-static uint64_t look(const struct walk *walk, binade_heap_interval *out)
+static uint64_t heap_copy_look(const struct walk *walk,
+                               binade_heap_interval *out)
 {
     binadei_grain start = binadei_grain_at(walk->at);
     uint64_t grains = binadei_buddy_free_from(walk->body->buddy, start,
@@ -165,7 +166,7 @@ static void add_interval(struct binadei_heap_copy *copy, struct walk *walk)
 {
     binade_heap_interval interval = {.segment = (uint32_t)copy->segment_count};
     uint64_t first = (uint64_t)walk->info->first.index * BINADEI_PAGE_GRAINS;
-    uint64_t grains = look(walk, &interval);
+    uint64_t grains = heap_copy_look(walk, &interval);
     interval.address =
         walk->info->address + (walk->at - first) * BINADEI_GRAIN_BYTES;
     interval.size_bytes = grains * BINADEI_GRAIN_BYTES;
@@ -175,9 +176,9 @@ static void add_interval(struct binadei_heap_copy *copy, struct walk *walk)
     walk->at += grains;
 }
 
-static void add_segment(struct binadei_heap_copy *copy,
-                        const struct binadei_pool_body *body,
-                        const struct binadei_segment_info *info)
+static void heap_copy_add_segment(struct binadei_heap_copy *copy,
+                                  const struct binadei_pool_body *body,
+                                  const struct binadei_segment_info *info)
 {
     struct walk walk = {.body = body, .info = info};
     binade_heap_segment segment = {
@@ -210,7 +211,7 @@ bool binadei_heap_fill(struct binadei_pool_body *body,
     copy->scoped.count = 0;
     /* Growth may add segments meanwhile; each is seen whole or not at all. */
     while (binadei_segments_walk(body->segments, from, &info)) {
-        add_segment(copy, body, &info);
+        heap_copy_add_segment(copy, body, &info);
         from.index = info.first.index + info.page_count;
     }
     binadei_find_blocks(body->engine, &copy->found);

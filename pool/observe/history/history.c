@@ -23,8 +23,9 @@ static const char *const names[] = {
     [BINADE_HISTORY_RELEASE] = "release",
 };
 
-static binade_status check(const binade_history_entry *entries, size_t capacity,
-                           const binade_history_summary *out)
+static binade_status history_check(const binade_history_entry *entries,
+                                   size_t capacity,
+                                   const binade_history_summary *out)
 {
     if (!out || out->struct_size < sizeof(*out)) {
         return binadei_fail(BINADE_E_INVALID,
@@ -38,9 +39,9 @@ static binade_status check(const binade_history_entry *entries, size_t capacity,
     return BINADE_OK;
 }
 
-static binade_status read(struct binadei_call *call,
-                          binade_history_entry *entries, size_t capacity,
-                          binade_history_summary *out)
+static binade_status history_read(struct binadei_call *call,
+                                  binade_history_entry *entries,
+                                  size_t capacity, binade_history_summary *out)
 {
     struct binadei_history *history = call->engine->history;
     if (!history)
@@ -59,12 +60,12 @@ binade_status binade_history_read(binade_pool *pool,
                                   size_t capacity, binade_history_summary *out)
 {
     struct binadei_call call;
-    binade_status status = check(out_entries, capacity, out);
+    binade_status status = history_check(out_entries, capacity, out);
     if (status == BINADE_OK)
         status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    status = read(&call, out_entries, capacity, out);
+    status = history_read(&call, out_entries, capacity, out);
     binadei_call_leave(&call);
     return status;
 }

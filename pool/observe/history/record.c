@@ -39,7 +39,7 @@ static struct binadei_word find_process(struct binadei_word word, size_t before)
 }
 
 /* "FILE.btrace", "FILE.2.btrace", "FILE.3.btrace": one for each pool. */
-static char *name_of(struct binadei_word word, unsigned number)
+static char *record_name_of(struct binadei_word word, unsigned number)
 {
     size_t room = word.length + 2 * (size_t)NUMBER_BYTES;
     char *name = malloc(room);
@@ -73,7 +73,7 @@ binade_status binadei_record_open(const char *conf,
         return BINADE_OK;
     unsigned number =
         1 + atomic_fetch_add_explicit(&recorded_count, 1, memory_order_relaxed);
-    char *name = name_of(word, number);
+    char *name = record_name_of(word, number);
     if (!name)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
     binade_status status = binadei_trace_open(name, out);
@@ -152,8 +152,8 @@ binade_status binade_record_start(binade_pool *pool, const char *path)
     return status;
 }
 
-static binade_status check(const char *function,
-                           const binade_record_summary *out)
+static binade_status record_check(const char *function,
+                                  const binade_record_summary *out)
 {
     if (!out || out->struct_size >= sizeof(*out))
         return BINADE_OK;
@@ -162,8 +162,8 @@ static binade_status check(const char *function,
                         (unsigned)out->struct_size, sizeof(*out));
 }
 
-static void fill(const struct binadei_trace_sums *sums, uint64_t lost,
-                 binade_record_summary *out)
+static void record_fill(const struct binadei_trace_sums *sums, uint64_t lost,
+                        binade_record_summary *out)
 {
     if (!out)
         return;
@@ -187,7 +187,7 @@ binade_status binade_record_stop(binade_pool *pool, binade_record_summary *out)
     struct binadei_call call;
     struct binadei_trace_sums sums = {.status = BINADE_E_UNSUPPORTED};
     uint64_t lost = 0;
-    binade_status status = check("binade_record_stop", out);
+    binade_status status = record_check("binade_record_stop", out);
     if (status == BINADE_OK)
         status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
@@ -198,7 +198,7 @@ binade_status binade_record_stop(binade_pool *pool, binade_record_summary *out)
     binadei_call_leave(&call);
     if (sums.status == BINADE_E_UNSUPPORTED)
         return refuse_idle();
-    fill(&sums, lost, out);
+    record_fill(&sums, lost, out);
     return status;
 }
 
@@ -207,7 +207,7 @@ binade_status binade_record_flush(binade_pool *pool, binade_record_summary *out)
     struct binadei_call call;
     struct binadei_trace_sums sums;
     uint64_t lost = 0;
-    binade_status status = check("binade_record_flush", out);
+    binade_status status = record_check("binade_record_flush", out);
     if (status == BINADE_OK)
         status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
@@ -215,7 +215,7 @@ binade_status binade_record_flush(binade_pool *pool, binade_record_summary *out)
     binadei_operation_end(call.member);
     if (call.engine->history &&
         binadei_recorder_sums(call.engine->history, true, &sums, &lost))
-        fill(&sums, lost, out);
+        record_fill(&sums, lost, out);
     else
         status = refuse_idle();
     binadei_call_leave(&call);

@@ -19,7 +19,8 @@
 #define STATS_BYTES_MIN                                                        \
     (offsetof(binade_stats, ladder_last_look) + sizeof(uint64_t))
 
-static void fill_blocks(binade_stats *stats, const struct binadei_sums *sums)
+static void stats_fill_blocks(binade_stats *stats,
+                              const struct binadei_sums *sums)
 {
     const uint64_t *counts = sums->counts;
     stats->allocation_allocated = counts[BINADEI_COUNT_ALLOCS];
@@ -70,8 +71,8 @@ static void fill_events(binade_stats *stats, const uint64_t *counts)
     stats->ladder_failed = ladder[BINADEI_LADDER_FAILED];
 }
 
-static void fill_segments(binade_stats *stats,
-                          const struct binadei_pool_body *body)
+static void stats_fill_segments(binade_stats *stats,
+                                const struct binadei_pool_body *body)
 {
     struct binadei_segments_stats segments;
     binadei_segments_stats(body->segments, &segments);
@@ -111,9 +112,9 @@ binade_status binade_pool_stats(binade_pool *pool, binade_stats *out)
     if (status != BINADE_OK)
         return status;
     binadei_engine_sums(call.engine, NULL, &sums);
-    fill_blocks(&stats, &sums);
+    stats_fill_blocks(&stats, &sums);
     fill_events(&stats, sums.counts);
-    fill_segments(&stats, pool->body);
+    stats_fill_segments(&stats, pool->body);
     stats.cache_bound_bytes =
         binadei_bound(call.engine, call.engine->cache_bytes);
     pool->body->ops->fill(&call, &stats);

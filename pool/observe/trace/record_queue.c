@@ -96,7 +96,7 @@ binadei_record_queue_next(struct binadei_record_queue *queue, uint64_t limit)
     return entry;
 }
 
-static int compare(const void *left, const void *right)
+static int record_queue_compare(const void *left, const void *right)
 {
     const struct binadei_record_run *a = left;
     const struct binadei_record_run *b = right;
@@ -107,7 +107,8 @@ void binadei_record_queue_end(struct binadei_record_queue *queue)
 {
     /* In the order of their places, so that none goes over another. */
     if (queue->run_count)
-        qsort(queue->runs, queue->run_count, sizeof(*queue->runs), compare);
+        qsort(queue->runs, queue->run_count, sizeof(*queue->runs),
+              record_queue_compare);
     queue->count = 0;
     for (size_t i = 0; i < queue->run_count; i++) {
         struct binadei_record_run *run = &queue->runs[i];

@@ -45,8 +45,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_ready;
 
 /* False: it is lost. */
-static bool take(struct binadei_recorder *recorder,
-                 const struct binadei_history_ring *ring, uint64_t number)
+static bool recorder_take(struct binadei_recorder *recorder,
+                          const struct binadei_history_ring *ring,
+                          uint64_t number)
 {
     binade_history_entry *room = binadei_record_queue_room(&recorder->queue);
     if (room && !binadei_history_copy(ring, number, room))
@@ -66,14 +67,14 @@ static void take_ring(struct binadei_recorder *recorder,
     uint64_t written = binadei_load_acquire(&ring->written);
     binadei_record_queue_part(&recorder->queue);
     for (; taken != written; taken++)
-        recorder->lost += !take(recorder, ring, taken);
+        recorder->lost += !recorder_take(recorder, ring, taken);
     /* RD.release: they were read. */
     binadei_store_release(&ring->taken, written);
 }
 
 /* The ticks of the entry that the ring's owner is about to write, 0 for none,
  * BINADEI_HISTORY_NOW if it does not come to say. */
-static uint64_t look(const struct binadei_history_ring *ring)
+static uint64_t recorder_look(const struct binadei_history_ring *ring)
 {
     /* RP.acquire: the entries before the 0. Sequentially consistent for those
      * who have no barrier. */
@@ -88,7 +89,7 @@ static uint64_t look(const struct binadei_history_ring *ring)
 
 /* Where there is none for all threads each has its own; then nothing is to be
  * looked at before the clock was read, which another reading waits for. */
-static bool pass_barrier(const struct binadei_history *history)
+static bool recorder_pass_barrier(const struct binadei_history *history)
 {
     if (binadei_barrier_is_there())
         return binadei_barrier_all();
@@ -102,12 +103,12 @@ static uint64_t take_all(struct binadei_recorder *recorder, uint64_t *out_now)
 {
     uint64_t limit = binadei_ticks_after(recorder->history->is_counter);
     *out_now = limit;
-    if (!pass_barrier(recorder->history))
+    if (!recorder_pass_barrier(recorder->history))
         limit = recorder->settled_ticks;
     for (struct binadei_history_ring *ring =
              binadei_history_rings(recorder->history);
          ring; ring = ring->next) {
-        uint64_t pending = look(ring);
+        uint64_t pending = recorder_look(ring);
         if (pending == BINADEI_HISTORY_NOW)
             limit = recorder->settled_ticks;
         else if (pending && pending < limit)
@@ -164,7 +165,7 @@ void binadei_history_make_room(struct binadei_history_ring *ring,
 }
 
 /* From now on nothing of it is taken, or all that is written. */
-static void set_all(const struct binadei_history *history, bool is_on)
+static void recorder_set_all(const struct binadei_history *history, bool is_on)
 {
     for (struct binadei_history_ring *ring = binadei_history_rings(history);
          ring; ring = ring->next) {
@@ -175,7 +176,7 @@ static void set_all(const struct binadei_history *history, bool is_on)
     }
 }
 
-static void unlist(const struct binadei_recorder *recorder)
+static void recorder_unlist(const struct binadei_recorder *recorder)
 {
     struct binadei_recorder **at = &all;
     while (*at != recorder)
@@ -184,17 +185,18 @@ static void unlist(const struct binadei_recorder *recorder)
 }
 
 /* Both locks held. */
-static binade_status finish(struct binadei_recorder *recorder,
-                            struct binadei_trace_sums *out, uint64_t *out_lost)
+static binade_status recorder_finish(struct binadei_recorder *recorder,
+                                     struct binadei_trace_sums *out,
+                                     uint64_t *out_lost)
 {
     struct binadei_history *history = recorder->history;
     uint64_t now;
     /* Calls that are under way are left out, and what came after. */
     (void)take_all(recorder, &now);
     write_until(recorder, now);
-    set_all(history, false);
+    recorder_set_all(history, false);
     history->recorder = NULL;
-    unlist(recorder);
+    recorder_unlist(recorder);
     binadei_trace_count(recorder->file, "late_times", recorder->late);
     binadei_trace_count(recorder->file, "lost", recorder->lost);
     binadei_trace_end(recorder->file);
@@ -227,23 +229,24 @@ static void finish_at_exit(void)
         return;
     while (all && try_lock(&all->history->record_lock)) {
         struct binadei_history *history = all->history;
-        if (finish(all, &sums, &lost) != BINADE_OK)
+        if (recorder_finish(all, &sums, &lost) != BINADE_OK)
             (void)fprintf(stderr, "binade: %s\n", binadei_failure_message());
         pthread_mutex_unlock(&history->record_lock);
     }
     pthread_mutex_unlock(&all_lock);
 }
 
-static void get_ready(void)
+static void recorder_get_ready(void)
 {
     is_ready = atexit(finish_at_exit) == 0;
 }
 
-static struct binadei_recorder *make(struct binadei_history *history,
-                                     struct binadei_trace_file *file)
+static struct binadei_recorder *recorder_make(struct binadei_history *history,
+                                              struct binadei_trace_file *file)
 {
     struct binadei_recorder *recorder = calloc(1, sizeof(*recorder));
-    if (pthread_once(&once, get_ready) != 0 || !is_ready || !recorder) {
+    if (pthread_once(&once, recorder_get_ready) != 0 || !is_ready ||
+        !recorder) {
         free(recorder);
         return NULL;
     }
@@ -253,15 +256,15 @@ static struct binadei_recorder *make(struct binadei_history *history,
 }
 
 /* Both locks held. */
-static void begin(struct binadei_recorder *recorder)
+static void recorder_begin(struct binadei_recorder *recorder)
 {
     struct binadei_history *history = recorder->history;
     struct binadei_moment now;
     /* Once so that owners overwrite nothing any more, and once for what they
      * wrote before they saw that. */
-    set_all(history, true);
-    (void)pass_barrier(history);
-    set_all(history, true);
+    recorder_set_all(history, true);
+    (void)recorder_pass_barrier(history);
+    recorder_set_all(history, true);
     now = binadei_moment_now(history->is_counter);
     recorder->settled_ticks = now.ticks;
     binadei_trace_begin(recorder->file, now.time_ns);
@@ -274,14 +277,14 @@ static void begin(struct binadei_recorder *recorder)
 binade_status binadei_recorder_start(struct binadei_history *history,
                                      struct binadei_trace_file *file)
 {
-    struct binadei_recorder *recorder = make(history, file);
+    struct binadei_recorder *recorder = recorder_make(history, file);
     if (!recorder)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for recording");
     pthread_mutex_lock(&all_lock);
     pthread_mutex_lock(&history->record_lock);
     bool is_free = !history->recorder;
     if (is_free)
-        begin(recorder);
+        recorder_begin(recorder);
     pthread_mutex_unlock(&history->record_lock);
     pthread_mutex_unlock(&all_lock);
     if (is_free)
@@ -317,7 +320,7 @@ binade_status binadei_recorder_stop(struct binadei_history *history,
     pthread_mutex_lock(&all_lock);
     pthread_mutex_lock(&history->record_lock);
     if (history->recorder)
-        status = finish(history->recorder, out, out_lost);
+        status = recorder_finish(history->recorder, out, out_lost);
     pthread_mutex_unlock(&history->record_lock);
     pthread_mutex_unlock(&all_lock);
     (void)pthread_setcancelstate(cancelling, NULL);

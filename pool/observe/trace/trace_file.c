@@ -112,7 +112,8 @@ static void put_text(struct binadei_trace_file *file, const char *text)
         put_char(file, *text++);
 }
 
-static binade_status refuse(const char *path, int error, const char *what)
+static binade_status trace_file_refuse(const char *path, int error,
+                                       const char *what)
 {
     return binadei_fail(error == EWOULDBLOCK ? BINADE_E_BUSY : BINADE_E_INVALID,
                         "cannot record to '%s': %s", path,
@@ -124,24 +125,25 @@ static binade_status check_kind(int fd, const char *path)
 {
     struct stat about;
     if (fstat(fd, &about) != 0)
-        return refuse(path, errno, NULL);
+        return trace_file_refuse(path, errno, NULL);
     if (S_ISCHR(about.st_mode))
         return BINADE_OK;
     if (!S_ISREG(about.st_mode))
-        return refuse(path, EINVAL, "it is not a file");
+        return trace_file_refuse(path, EINVAL, "it is not a file");
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        return refuse(path, errno,
-                      errno == EWOULDBLOCK ? "another pool records to it"
-                                           : NULL);
-    return ftruncate(fd, 0) == 0 ? BINADE_OK : refuse(path, errno, NULL);
+        return trace_file_refuse(
+            path, errno,
+            errno == EWOULDBLOCK ? "another pool records to it" : NULL);
+    return ftruncate(fd, 0) == 0 ? BINADE_OK
+                                 : trace_file_refuse(path, errno, NULL);
 }
 
-static binade_status open_file(const char *path, int *out)
+static binade_status trace_open_file(const char *path, int *out)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
                   0666);
     if (fd < 0)
-        return refuse(path, errno, NULL);
+        return trace_file_refuse(path, errno, NULL);
     binade_status status = check_kind(fd, path);
     if (status != BINADE_OK)
         (void)close(fd);
@@ -150,7 +152,7 @@ static binade_status open_file(const char *path, int *out)
     return status;
 }
 
-static struct binadei_trace_file *make(const char *path)
+static struct binadei_trace_file *trace_file_make(const char *path)
 {
     struct binadei_trace_file *file = calloc(1, sizeof(*file));
     size_t path_bytes = strlen(path) + 1;
@@ -169,11 +171,11 @@ static struct binadei_trace_file *make(const char *path)
 binade_status binadei_trace_open(const char *path,
                                  struct binadei_trace_file **out)
 {
-    struct binadei_trace_file *file = make(path);
+    struct binadei_trace_file *file = trace_file_make(path);
     if (!file)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for recording to '%s'", path);
-    binade_status status = open_file(path, &file->fd);
+    binade_status status = trace_open_file(path, &file->fd);
     if (status != BINADE_OK) {
         binadei_trace_free(file);
         return status;
@@ -197,10 +199,10 @@ void binadei_trace_begin(struct binadei_trace_file *file, uint64_t start_ns)
 }
 
 /* The index of a thread or a stream; its line, if it is new. */
-static uint32_t name(struct binadei_trace_file *file,
-                     struct binadei_trace_map *names, uint64_t key,
-                     void (*define)(struct binadei_trace_file *file,
-                                    uint64_t key, uint32_t index))
+static uint32_t trace_file_name(struct binadei_trace_file *file,
+                                struct binadei_trace_map *names, uint64_t key,
+                                void (*define)(struct binadei_trace_file *file,
+                                               uint64_t key, uint32_t index))
 {
     uint32_t *known = binadei_trace_map_find(names, key);
     if (known)
@@ -255,18 +257,19 @@ static void define_stream(struct binadei_trace_file *file, uint64_t key,
     put_char(file, '\n');
 }
 
-static uint32_t stream_of(struct binadei_trace_file *file,
-                          const binade_history_entry *entry)
+static uint32_t trace_file_stream_of(struct binadei_trace_file *file,
+                                     const binade_history_entry *entry)
 {
-    return name(file, &file->streams, (uintptr_t)entry->stream, define_stream);
+    return trace_file_name(file, &file->streams, (uintptr_t)entry->stream,
+                           define_stream);
 }
 
 /* The beginning of an operation's line, up to the thread. */
-static void begin(struct binadei_trace_file *file, char letter,
-                  const binade_history_entry *entry)
+static void trace_file_begin(struct binadei_trace_file *file, char letter,
+                             const binade_history_entry *entry)
 {
     uint32_t thread =
-        name(file, &file->threads, entry->thread_id, define_thread);
+        trace_file_name(file, &file->threads, entry->thread_id, define_thread);
     begin_line(file);
     put_char(file, letter);
     /* Times of two drains may differ by what a clock's reading takes. */
@@ -277,7 +280,7 @@ static void begin(struct binadei_trace_file *file, char letter,
     put_field(file, thread);
 }
 
-static void end(struct binadei_trace_file *file)
+static void trace_file_end(struct binadei_trace_file *file)
 {
     put_char(file, '\n');
     file->sums.operation_count++;
@@ -288,22 +291,22 @@ static void put_use(struct binadei_trace_file *file, char letter,
                     const binade_history_entry *entry, uint32_t value)
 {
     bool has_stream = letter != 'w' && letter != 'x';
-    uint32_t stream = has_stream ? stream_of(file, entry) : 0;
-    begin(file, letter, entry);
+    uint32_t stream = has_stream ? trace_file_stream_of(file, entry) : 0;
+    trace_file_begin(file, letter, entry);
     put_field(file, ID_OF(value));
     if (has_stream)
         put_field(file, stream);
-    end(file);
+    trace_file_end(file);
 }
 
-static void put_size(struct binadei_trace_file *file, char letter,
-                     const binade_history_entry *entry)
+static void trace_file_put_size(struct binadei_trace_file *file, char letter,
+                                const binade_history_entry *entry)
 {
-    uint32_t stream = stream_of(file, entry);
-    begin(file, letter, entry);
+    uint32_t stream = trace_file_stream_of(file, entry);
+    trace_file_begin(file, letter, entry);
     put_field(file, entry->size_bytes);
     put_field(file, stream);
-    end(file);
+    trace_file_end(file);
 }
 
 /* Ids are used again, the last first, so each is below the most that ever were
@@ -333,8 +336,8 @@ static bool take_id(struct binadei_trace_file *file, uint32_t *out)
     return true;
 }
 
-static void forget(struct binadei_trace_file *file, binade_devptr address,
-                   uint32_t value)
+static void trace_file_forget(struct binadei_trace_file *file,
+                              binade_devptr address, uint32_t value)
 {
     file->free_ids[file->free_id_count++] = ID_OF(value);
     binadei_trace_map_remove(&file->live, address);
@@ -350,7 +353,7 @@ static void put_alloc(struct binadei_trace_file *file,
         uint32_t value = *before;
         file->implied_frees += !(value & IS_REQUESTED);
         put_use(file, 'f', entry, value);
-        forget(file, entry->address, value);
+        trace_file_forget(file, entry->address, value);
     }
     if (!take_id(file, &id))
         return;
@@ -358,12 +361,12 @@ static void put_alloc(struct binadei_trace_file *file,
         binadei_trace_fail(file, BINADE_E_NO_HOST_MEMORY);
         return;
     }
-    uint32_t stream = stream_of(file, entry);
-    begin(file, 'a', entry);
+    uint32_t stream = trace_file_stream_of(file, entry);
+    trace_file_begin(file, 'a', entry);
     put_field(file, id);
     put_field(file, entry->size_bytes);
     put_field(file, stream);
-    end(file);
+    trace_file_end(file);
 }
 
 static void put_free(struct binadei_trace_file *file, char letter,
@@ -379,7 +382,7 @@ static void put_free(struct binadei_trace_file *file, char letter,
         *live |= IS_REQUESTED;
     } else {
         put_use(file, letter, entry, *live);
-        forget(file, entry->address, *live);
+        trace_file_forget(file, entry->address, *live);
     }
 }
 
@@ -407,7 +410,7 @@ static void put_release(struct binadei_trace_file *file,
         if (place->is_used && place->value & IS_REQUESTED) {
             /* Another one may move here. */
             put_use(file, 'f', entry, place->value);
-            forget(file, place->key, place->value);
+            trace_file_forget(file, place->key, place->value);
         } else {
             place->value &= ~IS_EXPORTED;
             i++;
@@ -443,16 +446,16 @@ static void put_done(struct binadei_trace_file *file,
         put_release(file, entry);
         break;
     case BINADE_HISTORY_RETIRE:
-        stream = stream_of(file, entry);
-        begin(file, 'r', entry);
+        stream = trace_file_stream_of(file, entry);
+        trace_file_begin(file, 'r', entry);
         put_field(file, stream);
-        end(file);
+        trace_file_end(file);
         break;
     case BINADE_HISTORY_GROW:
     case BINADE_HISTORY_TRIM:
         if (entry->size_bytes)
-            put_size(file, entry->kind == BINADE_HISTORY_GROW ? 'g' : 't',
-                     entry);
+            trace_file_put_size(
+                file, entry->kind == BINADE_HISTORY_GROW ? 'g' : 't', entry);
         break;
     default:
         break;
@@ -468,7 +471,7 @@ void binadei_trace_put(struct binadei_trace_file *file,
         put_done(file, entry);
     else if (entry->kind == BINADE_HISTORY_ALLOC &&
              entry->status == BINADE_E_NO_DEVICE_MEMORY)
-        put_size(file, 'o', entry);
+        trace_file_put_size(file, 'o', entry);
 }
 
 void binadei_trace_count(struct binadei_trace_file *file, const char *key,

@@ -7,7 +7,7 @@
 
 #define FIRST_ORDER 10U
 
-static uint64_t home_of(uint64_t key, uint32_t order)
+static uint64_t trace_map_home_of(uint64_t key, uint32_t order)
 {
     /* Addresses are multiples of a power of two; the golden ratio spreads
      * them. */
@@ -15,16 +15,17 @@ static uint64_t home_of(uint64_t key, uint32_t order)
 }
 
 /* The key's place, or the free one where it would be. */
-static uint64_t probe(const struct binadei_trace_map *map, uint64_t key)
+static uint64_t trace_map_probe(const struct binadei_trace_map *map,
+                                uint64_t key)
 {
     uint64_t mask = (UINT64_C(1) << map->order) - 1;
-    uint64_t at = home_of(key, map->order);
+    uint64_t at = trace_map_home_of(key, map->order);
     while (map->places[at].is_used && map->places[at].key != key)
         at = (at + 1) & mask;
     return at;
 }
 
-static bool grow(struct binadei_trace_map *map)
+static bool trace_map_grow(struct binadei_trace_map *map)
 {
     struct binadei_trace_map larger = {
         .order = map->places ? map->order + 1 : FIRST_ORDER,
@@ -35,7 +36,8 @@ static bool grow(struct binadei_trace_map *map)
         return false;
     for (uint64_t i = 0; map->places && i < UINT64_C(1) << map->order; i++)
         if (map->places[i].is_used)
-            larger.places[probe(&larger, map->places[i].key)] = map->places[i];
+            larger.places[trace_map_probe(&larger, map->places[i].key)] =
+                map->places[i];
     free(map->places);
     *map = larger;
     return true;
@@ -46,7 +48,7 @@ uint32_t *binadei_trace_map_find(const struct binadei_trace_map *map,
 {
     if (!map->places)
         return NULL;
-    struct binadei_trace_place *place = &map->places[probe(map, key)];
+    struct binadei_trace_place *place = &map->places[trace_map_probe(map, key)];
     return place->is_used ? &place->value : NULL;
 }
 
@@ -54,9 +56,9 @@ bool binadei_trace_map_add(struct binadei_trace_map *map, uint64_t key,
                            uint32_t value)
 {
     if ((!map->places || map->count >= UINT64_C(1) << (map->order - 1)) &&
-        !grow(map))
+        !trace_map_grow(map))
         return false;
-    map->places[probe(map, key)] =
+    map->places[trace_map_probe(map, key)] =
         (struct binadei_trace_place){key, value, true};
     map->count++;
     return true;
@@ -65,12 +67,12 @@ bool binadei_trace_map_add(struct binadei_trace_map *map, uint64_t key,
 void binadei_trace_map_remove(struct binadei_trace_map *map, uint64_t key)
 {
     uint64_t mask = (UINT64_C(1) << map->order) - 1;
-    uint64_t hole = probe(map, key);
+    uint64_t hole = trace_map_probe(map, key);
     map->count--;
     /* What was put behind it because it was there moves up. */
     for (uint64_t at = (hole + 1) & mask; map->places[at].is_used;
          at = (at + 1) & mask) {
-        uint64_t home = home_of(map->places[at].key, map->order);
+        uint64_t home = trace_map_home_of(map->places[at].key, map->order);
         if (((at - home) & mask) >= ((at - hole) & mask)) {
             map->places[hole] = map->places[at];
             hole = at;

@@ -98,7 +98,7 @@ void context_kill(struct CUctx_st *context)
     standin_notify();
 }
 
-static bool push(struct CUctx_st *context)
+static bool context_push(struct CUctx_st *context)
 {
     if (depth == STACK_MAX)
         return false;
@@ -113,7 +113,7 @@ bool context_flags_are_good(unsigned flags)
            schedule <= CU_CTX_SCHED_BLOCKING_SYNC;
 }
 
-static CUresult create(CUcontext *out, unsigned flags, CUdevice id)
+static CUresult context_create(CUcontext *out, unsigned flags, CUdevice id)
 {
     if (!out || !context_flags_are_good(flags))
         return CUDA_ERROR_INVALID_VALUE;
@@ -126,7 +126,7 @@ static CUresult create(CUcontext *out, unsigned flags, CUdevice id)
     struct CUctx_st *context;
     CUresult code = context_make(device, flags, &context);
     if (code == CUDA_SUCCESS) {
-        push(context);
+        context_push(context);
         *out = context;
     }
     return standin_leave(code);
@@ -136,7 +136,7 @@ STANDIN_EXPORT CUresult cuCtxCreate_v2(CUcontext *out, unsigned flags,
                                        CUdevice id)
 {
     ENTER(cuCtxCreate_v2, NEEDS_INIT);
-    return create(out, flags, id);
+    return context_create(out, flags, id);
 }
 
 STANDIN_EXPORT CUresult cuCtxCreate_v3(CUcontext *out,
@@ -146,7 +146,7 @@ STANDIN_EXPORT CUresult cuCtxCreate_v3(CUcontext *out,
     ENTER(cuCtxCreate_v3, NEEDS_INIT);
     if (affinity || count)
         return CUDA_ERROR_NOT_SUPPORTED;
-    return create(out, flags, id);
+    return context_create(out, flags, id);
 }
 
 STANDIN_EXPORT CUresult cuCtxCreate_v4(CUcontext *out,
@@ -156,7 +156,7 @@ STANDIN_EXPORT CUresult cuCtxCreate_v4(CUcontext *out,
     ENTER(cuCtxCreate_v4, NEEDS_INIT);
     if (parameters && (parameters->execAffinityParams || parameters->cigParams))
         return CUDA_ERROR_NOT_SUPPORTED;
-    return create(out, flags, id);
+    return context_create(out, flags, id);
 }
 
 STANDIN_EXPORT CUresult cuCtxDestroy_v2(CUcontext context)
@@ -183,7 +183,7 @@ STANDIN_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context)
         return CUDA_ERROR_INVALID_VALUE;
     standin_lock();
     CUresult code = context_check(context);
-    if (code == CUDA_SUCCESS && !push(context))
+    if (code == CUDA_SUCCESS && !context_push(context))
         code = CUDA_ERROR_OUT_OF_MEMORY;
     return standin_leave(code);
 }
@@ -210,7 +210,7 @@ STANDIN_EXPORT CUresult cuCtxSetCurrent(CUcontext context)
     if (depth)
         depth--;
     if (context)
-        push(context);
+        context_push(context);
     return standin_leave(CUDA_SUCCESS);
 }
 

@@ -209,7 +209,8 @@ STANDIN_EXPORT CUresult cuDeviceCanAccessPeer(int *out, CUdevice id,
 
 /* What a device of this kind would say; 0 for the attributes that are not
  * listed, as for a feature that is absent. */
-static int attribute_of(const struct device *device, CUdevice_attribute what)
+static int device_attribute_of(const struct device *device,
+                               CUdevice_attribute what)
 {
     switch (what) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
@@ -272,6 +273,6 @@ STANDIN_EXPORT CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute what,
         return CUDA_ERROR_INVALID_VALUE;
     if (!device_at(id))
         return CUDA_ERROR_INVALID_DEVICE;
-    *out = attribute_of(device_at(id), what);
+    *out = device_attribute_of(device_at(id), what);
     return CUDA_SUCCESS;
 }

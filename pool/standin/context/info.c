@@ -117,7 +117,7 @@ STANDIN_EXPORT CUresult cuCtxGetStreamPriorityRange(int *out_least,
     return standin_leave(why);
 }
 
-static CUresult synchronize(CUcontext handle)
+static CUresult info_synchronize(CUcontext handle)
 {
     CUresult why;
     standin_lock();
@@ -130,13 +130,13 @@ static CUresult synchronize(CUcontext handle)
 STANDIN_EXPORT CUresult cuCtxSynchronize(void)
 {
     ENTER(cuCtxSynchronize, NEEDS_INIT);
-    return synchronize(NULL);
+    return info_synchronize(NULL);
 }
 
 STANDIN_EXPORT CUresult cuCtxSynchronize_v2(CUcontext handle)
 {
     ENTER(cuCtxSynchronize_v2, NEEDS_INIT);
-    return synchronize(handle);
+    return info_synchronize(handle);
 }
 
 STANDIN_EXPORT CUresult cuCtxGetLimit(size_t *out, CUlimit limit)

@@ -40,7 +40,7 @@ STANDIN_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice id)
     return standin_leave(code);
 }
 
-static CUresult release(CUdevice id)
+static CUresult primary_release(CUdevice id)
 {
     struct device *device = device_at(id);
     if (!device)
@@ -57,13 +57,13 @@ static CUresult release(CUdevice id)
 STANDIN_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice id)
 {
     ENTER(cuDevicePrimaryCtxRelease, NEEDS_INIT);
-    return release(id);
+    return primary_release(id);
 }
 
 STANDIN_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice id)
 {
     ENTER(cuDevicePrimaryCtxRelease_v2, NEEDS_INIT);
-    return release(id);
+    return primary_release(id);
 }
 
 /* References stay: whoever retained the context must still release it. */
@@ -90,7 +90,7 @@ STANDIN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice id)
     return reset(id);
 }
 
-static CUresult set_flags(CUdevice id, unsigned flags)
+static CUresult primary_set_flags(CUdevice id, unsigned flags)
 {
     struct device *device = device_at(id);
     if (!device)
@@ -107,14 +107,14 @@ static CUresult set_flags(CUdevice id, unsigned flags)
 STANDIN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice id, unsigned flags)
 {
     ENTER(cuDevicePrimaryCtxSetFlags, NEEDS_INIT);
-    return set_flags(id, flags);
+    return primary_set_flags(id, flags);
 }
 
 STANDIN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice id,
                                                       unsigned flags)
 {
     ENTER(cuDevicePrimaryCtxSetFlags_v2, NEEDS_INIT);
-    return set_flags(id, flags);
+    return primary_set_flags(id, flags);
 }
 
 STANDIN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice id, unsigned *flags,

@@ -25,8 +25,8 @@ bool copy_extent(size_t width_bytes, size_t height, size_t pitch_bytes,
            !__builtin_add_overflow(lines_bytes, width_bytes, out);
 }
 
-static CUresult resolve(const struct copy *copy, unsigned char **out_dst,
-                        unsigned char **out_src)
+static CUresult copy_resolve(const struct copy *copy, unsigned char **out_dst,
+                             unsigned char **out_src)
 {
     size_t dst_bytes;
     size_t src_bytes;
@@ -44,13 +44,13 @@ static CUresult resolve(const struct copy *copy, unsigned char **out_dst,
     return CUDA_SUCCESS;
 }
 
-static CUresult run(struct work *work)
+static CUresult copy_run(struct work *work)
 {
     const struct copy *copy = &work->as.copy;
     unsigned char *dst;
     unsigned char *src;
     standin_lock();
-    CUresult code = resolve(copy, &dst, &src);
+    CUresult code = copy_resolve(copy, &dst, &src);
     standin_unlock();
     if (code != CUDA_SUCCESS)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -60,7 +60,7 @@ static CUresult run(struct work *work)
     return CUDA_SUCCESS;
 }
 
-static void drop(struct work *work)
+static void copy_drop(struct work *work)
 {
     free(work->as.copy.staged);
 }
@@ -70,7 +70,7 @@ static bool side_is_good(CUdeviceptr address, enum copy_side side)
     return address && (side != SIDE_DEVICE || !memory_is_pageable(address));
 }
 
-static CUresult check(const struct copy_request *request)
+static CUresult copy_check(const struct copy_request *request)
 {
     const struct copy *copy = &request->copy;
     unsigned char *dst;
@@ -78,7 +78,7 @@ static CUresult check(const struct copy_request *request)
     if (!side_is_good(copy->dst, request->dst_side) ||
         !side_is_good(copy->src, request->src_side))
         return CUDA_ERROR_INVALID_VALUE;
-    return resolve(copy, &dst, &src);
+    return copy_resolve(copy, &dst, &src);
 }
 
 static bool is_device_memory(CUdeviceptr address)
@@ -152,13 +152,14 @@ static struct op *enqueue_copy(struct CUstream_st *stream,
     return op;
 }
 
-static CUresult queue(struct CUstream_st *stream, struct copy_request *request)
+static CUresult copy_queue(struct CUstream_st *stream,
+                           struct copy_request *request)
 {
     struct CUctx_st *context = stream->context;
     stage(request, &request->copy);
     bool waits = must_wait(request);
-    const struct work work = {.run = run,
-                              .drop = drop,
+    const struct work work = {.run = copy_run,
+                              .drop = copy_drop,
                               .node_type = CU_GRAPH_NODE_TYPE_MEMCPY,
                               .as.copy = request->copy};
     struct op *op = enqueue_copy(stream, &work, request->is_sync);
@@ -171,7 +172,7 @@ static CUresult queue(struct CUstream_st *stream, struct copy_request *request)
 static CUresult capture_copy(struct CUstream_st *stream,
                              const struct copy_request *request)
 {
-    const struct work work = {.run = run,
+    const struct work work = {.run = copy_run,
                               .node_type = CU_GRAPH_NODE_TYPE_MEMCPY,
                               .as.copy = request->copy};
     if (request->is_sync)
@@ -184,11 +185,12 @@ CUresult copy_submit(const struct copy_request *request)
     CUresult why;
     struct copy_request own = *request;
     bool is_empty = own.copy.width_bytes == 0 || own.copy.height == 0;
-    if (!is_empty && (why = check(&own)) != CUDA_SUCCESS)
+    if (!is_empty && (why = copy_check(&own)) != CUDA_SUCCESS)
         return why;
     struct CUstream_st *stream =
         launch_begin(own.stream, own.is_per_thread, &why);
     if (!stream || is_empty)
         return why;
-    return stream->capture ? capture_copy(stream, &own) : queue(stream, &own);
+    return stream->capture ? capture_copy(stream, &own)
+                           : copy_queue(stream, &own);
 }

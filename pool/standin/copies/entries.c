@@ -16,7 +16,7 @@ static const struct sides in = {SIDE_DEVICE, SIDE_HOST};
 static const struct sides out = {SIDE_HOST, SIDE_DEVICE};
 static const struct sides device = {SIDE_DEVICE, SIDE_DEVICE};
 
-static CUdeviceptr of_pointer(const void *pointer)
+static CUdeviceptr copies_of_pointer(const void *pointer)
 {
     return (CUdeviceptr)(uintptr_t)pointer;
 }
@@ -32,8 +32,9 @@ static struct copy_request request_of(struct sides sides, CUdeviceptr dst,
                                  .src_side = sides.src};
 }
 
-static CUresult copy_sync(bool is_per_thread, struct sides sides,
-                          CUdeviceptr dst, CUdeviceptr src, size_t size_bytes)
+static CUresult copies_copy_sync(bool is_per_thread, struct sides sides,
+                                 CUdeviceptr dst, CUdeviceptr src,
+                                 size_t size_bytes)
 {
     struct copy_request request = request_of(sides, dst, src, size_bytes);
     request.is_per_thread = is_per_thread;
@@ -41,9 +42,9 @@ static CUresult copy_sync(bool is_per_thread, struct sides sides,
     return copy_submit(&request);
 }
 
-static CUresult copy_async(bool is_per_thread, struct sides sides,
-                           CUdeviceptr dst, CUdeviceptr src, size_t size_bytes,
-                           CUstream stream)
+static CUresult copies_copy_async(bool is_per_thread, struct sides sides,
+                                  CUdeviceptr dst, CUdeviceptr src,
+                                  size_t size_bytes, CUstream stream)
 {
     struct copy_request request = request_of(sides, dst, src, size_bytes);
     request.is_per_thread = is_per_thread;
@@ -52,28 +53,28 @@ static CUresult copy_async(bool is_per_thread, struct sides sides,
 }
 
 DEFINE_BOTH(cuMemcpy, _ptds, (CUdeviceptr dst, CUdeviceptr src, size_t size),
-            copy_sync, any, dst, src, size)
+            copies_copy_sync, any, dst, src, size)
 DEFINE_BOTH(cuMemcpyDtoD_v2, _ptds,
-            (CUdeviceptr dst, CUdeviceptr src, size_t size), copy_sync, device,
-            dst, src, size)
+            (CUdeviceptr dst, CUdeviceptr src, size_t size), copies_copy_sync,
+            device, dst, src, size)
 DEFINE_BOTH(cuMemcpyHtoD_v2, _ptds,
-            (CUdeviceptr dst, const void *src, size_t size), copy_sync, in, dst,
-            of_pointer(src), size)
+            (CUdeviceptr dst, const void *src, size_t size), copies_copy_sync,
+            in, dst, copies_of_pointer(src), size)
 DEFINE_BOTH(cuMemcpyDtoH_v2, _ptds, (void *dst, CUdeviceptr src, size_t size),
-            copy_sync, out, of_pointer(dst), src, size)
+            copies_copy_sync, out, copies_of_pointer(dst), src, size)
 
 DEFINE_BOTH(cuMemcpyAsync, _ptsz,
             (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
-            copy_async, any, dst, src, size, stream)
+            copies_copy_async, any, dst, src, size, stream)
 DEFINE_BOTH(cuMemcpyDtoDAsync_v2, _ptsz,
             (CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream),
-            copy_async, device, dst, src, size, stream)
+            copies_copy_async, device, dst, src, size, stream)
 DEFINE_BOTH(cuMemcpyHtoDAsync_v2, _ptsz,
             (CUdeviceptr dst, const void *src, size_t size, CUstream stream),
-            copy_async, in, dst, of_pointer(src), size, stream)
+            copies_copy_async, in, dst, copies_of_pointer(src), size, stream)
 DEFINE_BOTH(cuMemcpyDtoHAsync_v2, _ptsz,
             (void *dst, CUdeviceptr src, size_t size, CUstream stream),
-            copy_async, out, of_pointer(dst), src, size, stream)
+            copies_copy_async, out, copies_of_pointer(dst), src, size, stream)
 
 /* Both contexts must live; the copy goes on a stream of the current one. */
 static CUresult check_contexts(CUcontext dst, CUcontext src)
@@ -88,7 +89,7 @@ static CUresult peer_sync(bool is_per_thread, CUdeviceptr dst, CUcontext dst_in,
     CUresult code = check_contexts(dst_in, src_in);
     if (code != CUDA_SUCCESS)
         return code;
-    return copy_sync(is_per_thread, device, dst, src, size_bytes);
+    return copies_copy_sync(is_per_thread, device, dst, src, size_bytes);
 }
 
 static CUresult peer_async(bool is_per_thread, CUdeviceptr dst,
@@ -98,7 +99,8 @@ static CUresult peer_async(bool is_per_thread, CUdeviceptr dst,
     CUresult code = check_contexts(dst_in, src_in);
     if (code != CUDA_SUCCESS)
         return code;
-    return copy_async(is_per_thread, device, dst, src, size_bytes, stream);
+    return copies_copy_async(is_per_thread, device, dst, src, size_bytes,
+                             stream);
 }
 
 DEFINE_BOTH(cuMemcpyPeer, _ptds,

@@ -13,7 +13,7 @@
 #include "pool/standin/memory/memory.h"
 #include "pool/standin/streams/engine_internal.h"
 
-static CUresult resolve(const struct fill *fill, unsigned char **out)
+static CUresult memset_resolve(const struct fill *fill, unsigned char **out)
 {
     size_t width_bytes;
     size_t extent_bytes;
@@ -37,12 +37,12 @@ static void fill_line(unsigned char *line, const struct fill *fill)
                fill->element_bytes);
 }
 
-static CUresult run(struct work *work)
+static CUresult memset_run(struct work *work)
 {
     const struct fill *fill = &work->as.fill;
     unsigned char *dst;
     standin_lock();
-    CUresult code = resolve(fill, &dst);
+    CUresult code = memset_resolve(fill, &dst);
     standin_unlock();
     if (code != CUDA_SUCCESS)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -51,7 +51,7 @@ static CUresult run(struct work *work)
     return CUDA_SUCCESS;
 }
 
-static CUresult check(const struct fill *fill)
+static CUresult memset_check(const struct fill *fill)
 {
     unsigned char *dst;
     if (!fill->dst || fill->dst % fill->element_bytes ||
@@ -61,7 +61,7 @@ static CUresult check(const struct fill *fill)
         (fill->pitch_bytes % fill->element_bytes ||
          fill->pitch_bytes / fill->element_bytes < fill->width))
         return CUDA_ERROR_INVALID_VALUE;
-    return resolve(fill, &dst);
+    return memset_resolve(fill, &dst);
 }
 
 /* Memory that the CPU sees is set when a plain call returns. */
@@ -71,8 +71,8 @@ static bool is_host_visible(CUdeviceptr address)
     return range && (!range->device || range->kind == ADDRESS_MANAGED);
 }
 
-static CUresult queue(struct CUstream_st *stream, const struct work *work,
-                      bool is_sync)
+static CUresult memset_queue(struct CUstream_st *stream,
+                             const struct work *work, bool is_sync)
 {
     struct op *op;
     struct CUctx_st *context = stream->context;
@@ -86,30 +86,31 @@ static CUresult queue(struct CUstream_st *stream, const struct work *work,
     return code;
 }
 
-static CUresult submit(bool is_per_thread, CUstream handle, bool is_sync,
-                       const struct fill *fill)
+static CUresult memset_submit(bool is_per_thread, CUstream handle, bool is_sync,
+                              const struct fill *fill)
 {
     CUresult why;
-    const struct work work = {
-        .run = run, .node_type = CU_GRAPH_NODE_TYPE_MEMSET, .as.fill = *fill};
+    const struct work work = {.run = memset_run,
+                              .node_type = CU_GRAPH_NODE_TYPE_MEMSET,
+                              .as.fill = *fill};
     bool is_empty = fill->width == 0 || fill->height == 0;
-    if (!is_empty && (why = check(fill)) != CUDA_SUCCESS)
+    if (!is_empty && (why = memset_check(fill)) != CUDA_SUCCESS)
         return why;
     struct CUstream_st *stream = launch_begin(handle, is_per_thread, &why);
     if (!stream || is_empty)
         return why;
-    return queue(stream, &work, is_sync);
+    return memset_queue(stream, &work, is_sync);
 }
 
 static CUresult fill_sync(bool is_per_thread, struct fill fill)
 {
-    return submit(is_per_thread, NULL, true, &fill);
+    return memset_submit(is_per_thread, NULL, true, &fill);
 }
 
 static CUresult fill_async(bool is_per_thread, CUstream stream,
                            struct fill fill)
 {
-    return submit(is_per_thread, stream, false, &fill);
+    return memset_submit(is_per_thread, stream, false, &fill);
 }
 
 static struct fill run_of(CUdeviceptr dst, uint32_t value, size_t width,

@@ -15,8 +15,8 @@ struct plane {
     size_t x_bytes, y, pitch_bytes;
 };
 
-static CUresult side_of(const struct plane *plane, size_t width_bytes,
-                        CUdeviceptr *out, enum copy_side *out_side)
+static CUresult planes_side_of(const struct plane *plane, size_t width_bytes,
+                               CUdeviceptr *out, enum copy_side *out_side)
 {
     CUdeviceptr base = plane->device;
     switch (plane->type) {
@@ -61,13 +61,14 @@ static CUresult fill_in(const CUDA_MEMCPY2D *from, struct copy_request *out)
     copy->height = from->Height;
     copy->dst_pitch_bytes = dst.pitch_bytes;
     copy->src_pitch_bytes = src.pitch_bytes;
-    CUresult code = side_of(&dst, width, &copy->dst, &out->dst_side);
+    CUresult code = planes_side_of(&dst, width, &copy->dst, &out->dst_side);
     if (code != CUDA_SUCCESS)
         return code;
-    return side_of(&src, width, &copy->src, &out->src_side);
+    return planes_side_of(&src, width, &copy->src, &out->src_side);
 }
 
-static CUresult submit(const CUDA_MEMCPY2D *from, struct copy_request *request)
+static CUresult planes_submit(const CUDA_MEMCPY2D *from,
+                              struct copy_request *request)
 {
     if (!from)
         return CUDA_ERROR_INVALID_VALUE;
@@ -75,24 +76,25 @@ static CUresult submit(const CUDA_MEMCPY2D *from, struct copy_request *request)
     return code == CUDA_SUCCESS ? copy_submit(request) : code;
 }
 
-static CUresult copy_sync(bool is_per_thread, const CUDA_MEMCPY2D *from)
+static CUresult planes_copy_sync(bool is_per_thread, const CUDA_MEMCPY2D *from)
 {
     struct copy_request request = {.is_per_thread = is_per_thread,
                                    .is_sync = true};
-    return submit(from, &request);
+    return planes_submit(from, &request);
 }
 
-static CUresult copy_async(bool is_per_thread, const CUDA_MEMCPY2D *from,
-                           CUstream stream)
+static CUresult planes_copy_async(bool is_per_thread, const CUDA_MEMCPY2D *from,
+                                  CUstream stream)
 {
     struct copy_request request = {.is_per_thread = is_per_thread,
                                    .stream = stream};
-    return submit(from, &request);
+    return planes_submit(from, &request);
 }
 
-DEFINE_BOTH(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D *from), copy_sync, from)
+DEFINE_BOTH(cuMemcpy2D_v2, _ptds, (const CUDA_MEMCPY2D *from), planes_copy_sync,
+            from)
 DEFINE_BOTH(cuMemcpy2DUnaligned_v2, _ptds, (const CUDA_MEMCPY2D *from),
-            copy_sync, from)
+            planes_copy_sync, from)
 DEFINE_BOTH(cuMemcpy2DAsync_v2, _ptsz,
-            (const CUDA_MEMCPY2D *from, CUstream stream), copy_async, from,
-            stream)
+            (const CUDA_MEMCPY2D *from, CUstream stream), planes_copy_async,
+            from, stream)

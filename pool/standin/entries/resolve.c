@@ -18,8 +18,9 @@
 
 /* The newest entry of `base` that `version` has. A per-thread entry is taken
  * where one exists and is asked for. */
-static const struct entry_row *find(const char *base, int version,
-                                    bool is_per_thread, bool *out_is_known)
+static const struct entry_row *entries_find(const char *base, int version,
+                                            bool is_per_thread,
+                                            bool *out_is_known)
 {
     const struct entry_row *best = NULL;
     *out_is_known = false;
@@ -38,12 +39,12 @@ static const struct entry_row *find(const char *base, int version,
     return best;
 }
 
-static CUdriverProcAddressQueryResult resolve(const char *base, int version,
-                                              bool is_per_thread, void **out)
+static CUdriverProcAddressQueryResult
+entries_resolve(const char *base, int version, bool is_per_thread, void **out)
 {
     bool is_known;
     int newest = settings_get()->driver_version;
-    const struct entry_row *row = find(
+    const struct entry_row *row = entries_find(
         base, version < newest ? version : newest, is_per_thread, &is_known);
     *out = NULL;
     if (row) {
@@ -71,7 +72,7 @@ STANDIN_EXPORT CUresult cuGetProcAddress(const char *symbol, void **out,
         return CUDA_ERROR_INVALID_VALUE;
     bool is_per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     void *found;
-    if (resolve(symbol, version, is_per_thread, &found) !=
+    if (entries_resolve(symbol, version, is_per_thread, &found) !=
         CU_GET_PROC_ADDRESS_SUCCESS)
         return CUDA_ERROR_NOT_FOUND;
     *out = found;
@@ -89,7 +90,7 @@ STANDIN_EXPORT CUresult cuGetProcAddress_v2(
         return CUDA_ERROR_INVALID_VALUE;
     bool is_per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     CUdriverProcAddressQueryResult status =
-        resolve(symbol, version, is_per_thread, out);
+        entries_resolve(symbol, version, is_per_thread, out);
     if (out_status)
         *out_status = status;
     return CUDA_SUCCESS;

@@ -24,7 +24,8 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct settings settings;
 
-static void refuse(const char *name, const char *value, const char *accepted)
+static void settings_refuse(const char *name, const char *value,
+                            const char *accepted)
 {
     settings.is_valid = false;
     (void)fprintf(stderr,
@@ -118,21 +119,23 @@ static void read_device_settings(void)
     int flag;
     const char *value = getenv("BINADE_STANDIN_MEMORY");
     if (value && !parse_bytes(value, &settings.memory_bytes))
-        refuse("BINADE_STANDIN_MEMORY", value,
-               "bytes from 2MiB to 1TiB per device, as 1073741824, 8GiB, 512M");
+        settings_refuse(
+            "BINADE_STANDIN_MEMORY", value,
+            "bytes from 2MiB to 1TiB per device, as 1073741824, 8GiB, 512M");
     value = getenv("BINADE_STANDIN_DEVICES");
     if (value &&
         !parse_integer(value, 1, STANDIN_DEVICE_MAX, &settings.device_count))
-        refuse("BINADE_STANDIN_DEVICES", value, "a number from 1 to 8");
+        settings_refuse("BINADE_STANDIN_DEVICES", value,
+                        "a number from 1 to 8");
     value = getenv("BINADE_STANDIN_PEERS");
     if (value && parse_integer(value, 0, 1, &flag))
         settings.has_no_peers = flag == 0;
     else if (value)
-        refuse("BINADE_STANDIN_PEERS", value, "0 or 1");
+        settings_refuse("BINADE_STANDIN_PEERS", value, "0 or 1");
     value = getenv("BINADE_STANDIN_PCI");
     if (value && !parse_pci_list(value, settings.pci))
-        refuse("BINADE_STANDIN_PCI", value,
-               "PCI addresses separated by commas, as 0000:21:00.0");
+        settings_refuse("BINADE_STANDIN_PCI", value,
+                        "PCI addresses separated by commas, as 0000:21:00.0");
 }
 
 static void read_driver_settings(void)
@@ -140,24 +143,25 @@ static void read_driver_settings(void)
     int flag;
     const char *value = getenv("BINADE_STANDIN_DRIVER_VERSION");
     if (value && !parse_integer(value, 2000, 99990, &settings.driver_version))
-        refuse("BINADE_STANDIN_DRIVER_VERSION", value,
-               "1000 x major + 10 x minor, as 12040 (default 13000)");
+        settings_refuse("BINADE_STANDIN_DRIVER_VERSION", value,
+                        "1000 x major + 10 x minor, as 12040 (default 13000)");
     value = getenv("BINADE_STANDIN_MEMORY_POOLS");
     if (value && parse_integer(value, 0, 1, &flag))
         settings.has_memory_pools = flag == 1;
     else if (value)
-        refuse("BINADE_STANDIN_MEMORY_POOLS", value, "0 or 1");
+        settings_refuse("BINADE_STANDIN_MEMORY_POOLS", value, "0 or 1");
     value = getenv("BINADE_STANDIN_COST");
     settings.is_cost_h200 = value && strcmp(value, "h200") == 0;
     if (value && !settings.is_cost_h200 && strcmp(value, "none") != 0)
-        refuse("BINADE_STANDIN_COST", value, "none or h200");
+        settings_refuse("BINADE_STANDIN_COST", value, "none or h200");
     value = getenv("BINADE_STANDIN_QUEUE");
     if (value && !parse_integer(value, 1, QUEUE_MAX, &settings.queue_limit))
-        refuse("BINADE_STANDIN_QUEUE", value,
-               "operations from 1 to 1000000 per stream (default 1020)");
+        settings_refuse(
+            "BINADE_STANDIN_QUEUE", value,
+            "operations from 1 to 1000000 per stream (default 1020)");
     value = getenv("BINADE_STANDIN_FAULTS");
     if (value && !fault_set_plan(value))
-        refuse("BINADE_STANDIN_FAULTS", value, fault_error());
+        settings_refuse("BINADE_STANDIN_FAULTS", value, fault_error());
 }
 
 static void read_all(void)

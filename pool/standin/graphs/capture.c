@@ -124,7 +124,7 @@ static void each_stream(const struct capture *capture, stream_visit *visit,
     }
 }
 
-static void mark(bool *is_reached, const struct node_set *set)
+static void capture_mark(bool *is_reached, const struct node_set *set)
 {
     for (size_t i = 0; i < set->count; i++)
         is_reached[graph_node(set->nodes[i])->index] = true;
@@ -151,10 +151,10 @@ static bool is_joined(const struct capture *capture)
     const struct CUgraph_st *graph = graph_of(capture);
     struct join_check check = {.is_reached = engine_alloc(graph->count + 1),
                                .is_joined = true};
-    mark(check.is_reached, &capture->origin->capture_tail);
+    capture_mark(check.is_reached, &capture->origin->capture_tail);
     for (size_t i = graph->count; i > 0; i--)
         if (check.is_reached[i - 1])
-            mark(check.is_reached, &graph->nodes[i - 1]->after);
+            capture_mark(check.is_reached, &graph->nodes[i - 1]->after);
     each_stream(capture, check_joined, &check);
     free(check.is_reached);
     return check.is_joined;
@@ -183,7 +183,7 @@ void capture_record(const struct CUstream_st *stream, struct CUevent_st *event)
     node_set_add_all(&event->capture_tail, &stream->capture_tail);
 }
 
-static struct capture *find(uint64_t id)
+static struct capture *capture_find(uint64_t id)
 {
     struct capture *capture = captures;
     while (capture && capture->id != id)
@@ -193,7 +193,7 @@ static struct capture *find(uint64_t id)
 
 CUresult capture_query(const struct CUevent_st *event)
 {
-    struct capture *capture = find(event->capture_id);
+    struct capture *capture = capture_find(event->capture_id);
     if (!capture)
         return CUDA_ERROR_INVALID_VALUE;
     capture->is_invalid = true;
@@ -216,7 +216,8 @@ static CUresult wait_outside(struct capture *capture, struct capture *other,
 CUresult capture_wait(struct CUstream_st *stream,
                       const struct CUevent_st *event)
 {
-    struct capture *other = event->capture_id ? find(event->capture_id) : NULL;
+    struct capture *other =
+        event->capture_id ? capture_find(event->capture_id) : NULL;
     if (stream->capture && stream->capture != other)
         return wait_outside(stream->capture, other, event);
     if (!other)
@@ -257,7 +258,7 @@ CUresult capture_begin(struct CUstream_st *stream, CUstreamCaptureMode mode)
     return CUDA_SUCCESS;
 }
 
-static void leave(struct CUstream_st *stream, void *unused)
+static void capture_leave(struct CUstream_st *stream, void *unused)
 {
     (void)unused;
     stream->capture = NULL;
@@ -265,9 +266,9 @@ static void leave(struct CUstream_st *stream, void *unused)
 }
 
 /* The capture is over; its graph stays. */
-static void finish(struct capture *capture)
+static void capture_finish(struct capture *capture)
 {
-    each_stream(capture, leave, NULL);
+    each_stream(capture, capture_leave, NULL);
     struct capture **link = &captures;
     while (*link != capture)
         link = &(*link)->next;
@@ -292,7 +293,7 @@ CUresult capture_end(struct CUstream_st *stream, CUgraph *out)
         code = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     else if (!is_joined(capture))
         code = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    finish(capture);
+    capture_finish(capture);
     *out = code == CUDA_SUCCESS ? graph->handle : NULL;
     if (code != CUDA_SUCCESS)
         graph_free(graph);
@@ -302,7 +303,7 @@ CUresult capture_end(struct CUstream_st *stream, CUgraph *out)
 static void discard(struct capture *capture)
 {
     struct CUgraph_st *graph = graph_of(capture);
-    finish(capture);
+    capture_finish(capture);
     graph_free(graph);
 }
 
@@ -315,7 +316,7 @@ void capture_forget_stream(struct CUstream_st *stream)
     if (capture->origin == stream)
         discard(capture); /* nobody could end it */
     else
-        leave(stream, NULL);
+        capture_leave(stream, NULL);
 }
 
 void capture_forget_context(const struct CUctx_st *context)

@@ -6,20 +6,22 @@
 #include "pool/standin/entries/engine_api.h"
 #include "pool/standin/graphs/capture.h"
 
-static CUresult begin(bool is_per_thread, CUstream handle,
-                      CUstreamCaptureMode mode)
+static CUresult capture_entries_begin(bool is_per_thread, CUstream handle,
+                                      CUstreamCaptureMode mode)
 {
     CUresult why;
     struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
     return stream ? capture_begin(stream, mode) : why;
 }
 
-DEFINE_BOTH(cuStreamBeginCapture, _ptsz, (CUstream stream), begin, stream,
-            CU_STREAM_CAPTURE_MODE_GLOBAL)
+DEFINE_BOTH(cuStreamBeginCapture, _ptsz, (CUstream stream),
+            capture_entries_begin, stream, CU_STREAM_CAPTURE_MODE_GLOBAL)
 DEFINE_BOTH(cuStreamBeginCapture_v2, _ptsz,
-            (CUstream stream, CUstreamCaptureMode mode), begin, stream, mode)
+            (CUstream stream, CUstreamCaptureMode mode), capture_entries_begin,
+            stream, mode)
 
-static CUresult end(bool is_per_thread, CUstream handle, CUgraph *out)
+static CUresult capture_entries_end(bool is_per_thread, CUstream handle,
+                                    CUgraph *out)
 {
     CUresult why;
     struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
@@ -28,8 +30,8 @@ static CUresult end(bool is_per_thread, CUstream handle, CUgraph *out)
     return out ? capture_end(stream, out) : CUDA_ERROR_INVALID_VALUE;
 }
 
-DEFINE_BOTH(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *out), end,
-            stream, out)
+DEFINE_BOTH(cuStreamEndCapture, _ptsz, (CUstream stream, CUgraph *out),
+            capture_entries_end, stream, out)
 
 /* What the calls below may be asked to write; NULL where they are not. */
 struct info {
@@ -80,7 +82,8 @@ static CUresult get_info(bool is_per_thread, CUstream handle, struct info info)
     return why;
 }
 
-static struct info info_of(CUstreamCaptureStatus *status, cuuint64_t *id)
+static struct info capture_entries_info_of(CUstreamCaptureStatus *status,
+                                           cuuint64_t *id)
 {
     return (struct info){.status = status, .id = id};
 }
@@ -98,24 +101,24 @@ static struct info info_all(struct info info, CUgraph *graph,
 
 DEFINE_BOTH(cuStreamIsCapturing, _ptsz,
             (CUstream stream, CUstreamCaptureStatus *out), get_info, stream,
-            info_of(out, NULL))
+            capture_entries_info_of(out, NULL))
 DEFINE_BOTH(cuStreamGetCaptureInfo, _ptsz,
             (CUstream stream, CUstreamCaptureStatus *out, cuuint64_t *out_id),
-            get_info, stream, info_of(out, out_id))
+            get_info, stream, capture_entries_info_of(out, out_id))
 DEFINE_BOTH(cuStreamGetCaptureInfo_v2, _ptsz,
             (CUstream stream, CUstreamCaptureStatus *out, cuuint64_t *out_id,
              CUgraph *out_graph, const CUgraphNode **out_nodes,
              size_t *out_count),
             get_info, stream,
-            info_all(info_of(out, out_id), out_graph, out_nodes, NULL,
-                     out_count))
+            info_all(capture_entries_info_of(out, out_id), out_graph, out_nodes,
+                     NULL, out_count))
 DEFINE_BOTH(cuStreamGetCaptureInfo_v3, _ptsz,
             (CUstream stream, CUstreamCaptureStatus *out, cuuint64_t *out_id,
              CUgraph *out_graph, const CUgraphNode **out_nodes,
              const CUgraphEdgeData **out_edges, size_t *out_count),
             get_info, stream,
-            info_all(info_of(out, out_id), out_graph, out_nodes, out_edges,
-                     out_count))
+            info_all(capture_entries_info_of(out, out_id), out_graph, out_nodes,
+                     out_edges, out_count))
 
 STANDIN_EXPORT CUresult
 cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)

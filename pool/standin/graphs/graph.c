@@ -79,7 +79,7 @@ void graph_free(struct CUgraph_st *graph)
     free(graph);
 }
 
-static bool make_room(struct CUgraph_st *graph)
+static bool graph_make_room(struct CUgraph_st *graph)
 {
     if (graph->count < graph->capacity)
         return true;
@@ -99,7 +99,7 @@ struct CUgraphNode_st *graph_add(struct CUgraph_st *graph,
     struct CUgraphNode_st *node = calloc(1, sizeof(*node));
     if (!node)
         return NULL;
-    if (make_room(graph))
+    if (graph_make_room(graph))
         node->handle = handle_make(HANDLE_NODE, node);
     if (!node->handle) {
         free(node);

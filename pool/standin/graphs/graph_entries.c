@@ -11,7 +11,7 @@
 #include "pool/standin/streams/handle.h"
 
 /* A graph that is no longer, or not a graph at all, is an invalid value. */
-static struct CUgraph_st *find(CUgraph handle)
+static struct CUgraph_st *graph_entries_find(CUgraph handle)
 {
     CUresult why;
     return handle_object(HANDLE_GRAPH, handle, &why);
@@ -29,9 +29,9 @@ STANDIN_EXPORT CUresult cuGraphCreate(CUgraph *out, unsigned flags)
     return standin_leave(graph ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-static CUresult destroy(CUgraph handle)
+static CUresult graph_entries_destroy(CUgraph handle)
 {
-    struct CUgraph_st *graph = find(handle);
+    struct CUgraph_st *graph = graph_entries_find(handle);
     if (!graph)
         return CUDA_ERROR_INVALID_VALUE;
     if (graph->is_capturing)
@@ -44,7 +44,7 @@ STANDIN_EXPORT CUresult cuGraphDestroy(CUgraph graph)
 {
     ENTER(cuGraphDestroy, NEEDS_INIT);
     standin_lock();
-    return standin_leave(destroy(graph));
+    return standin_leave(graph_entries_destroy(graph));
 }
 
 static bool copy_node(struct CUgraph_st *to, const struct CUgraphNode_st *node)
@@ -64,7 +64,7 @@ static bool copy_node(struct CUgraph_st *to, const struct CUgraphNode_st *node)
 
 static CUresult clone(CUgraph *out, CUgraph handle)
 {
-    const struct CUgraph_st *from = find(handle);
+    const struct CUgraph_st *from = graph_entries_find(handle);
     if (!out || !from)
         return CUDA_ERROR_INVALID_VALUE;
     struct CUgraph_st *to = graph_make();
@@ -87,11 +87,11 @@ STANDIN_EXPORT CUresult cuGraphClone(CUgraph *out, CUgraph graph)
 
 /* Fills `out`, if there is one, up to *count, zeroes what is left of it, and
  * says in *count how many there are, or were written. */
-static CUresult list(CUgraph handle, CUgraphNode *out, size_t *count,
-                     bool only_roots)
+static CUresult graph_entries_list(CUgraph handle, CUgraphNode *out,
+                                   size_t *count, bool only_roots)
 {
     size_t found = 0;
-    const struct CUgraph_st *graph = find(handle);
+    const struct CUgraph_st *graph = graph_entries_find(handle);
     if (!graph || !count)
         return CUDA_ERROR_INVALID_VALUE;
     if (out)
@@ -114,7 +114,7 @@ STANDIN_EXPORT CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode *out,
 {
     ENTER(cuGraphGetNodes, NEEDS_INIT);
     standin_lock();
-    return standin_leave(list(graph, out, count, false));
+    return standin_leave(graph_entries_list(graph, out, count, false));
 }
 
 STANDIN_EXPORT CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *out,
@@ -122,7 +122,7 @@ STANDIN_EXPORT CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode *out,
 {
     ENTER(cuGraphGetRootNodes, NEEDS_INIT);
     standin_lock();
-    return standin_leave(list(graph, out, count, true));
+    return standin_leave(graph_entries_list(graph, out, count, true));
 }
 
 STANDIN_EXPORT CUresult cuGraphNodeGetType(CUgraphNode handle,

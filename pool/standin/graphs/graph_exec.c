@@ -113,10 +113,9 @@ DEFINE_BOTH(cuGraphInstantiateWithParams, _ptsz,
             instantiate_with, out, graph, parameters)
 
 /* The graph behind `handle` and the stream it is to run on. */
-static struct CUgraphExec_st *begin(bool is_per_thread, CUgraphExec handle,
-                                    CUstream stream_handle,
-                                    struct CUstream_st **out_stream,
-                                    CUresult *why)
+static struct CUgraphExec_st *
+graph_exec_begin(bool is_per_thread, CUgraphExec handle, CUstream stream_handle,
+                 struct CUstream_st **out_stream, CUresult *why)
 {
     *out_stream = launch_begin(stream_handle, is_per_thread, why);
     if (!*out_stream)
@@ -133,7 +132,7 @@ static CUresult launch_graph(bool is_per_thread, CUgraphExec handle,
     CUresult why;
     struct CUstream_st *stream;
     struct CUgraphExec_st *exec =
-        begin(is_per_thread, handle, stream_handle, &stream, &why);
+        graph_exec_begin(is_per_thread, handle, stream_handle, &stream, &why);
     if (!exec)
         return why;
     const struct work work = graph_work(exec->body);
@@ -154,7 +153,7 @@ static CUresult upload(bool is_per_thread, CUgraphExec handle,
 {
     CUresult why;
     struct CUstream_st *stream;
-    begin(is_per_thread, handle, stream_handle, &stream, &why);
+    graph_exec_begin(is_per_thread, handle, stream_handle, &stream, &why);
     return why;
 }
 

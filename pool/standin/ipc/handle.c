@@ -19,7 +19,7 @@ _Static_assert(sizeof(struct ipc_handle) == sizeof(CUipcMemHandle),
                "the driver's handle has 64 bytes");
 
 /* FNV-1a over all that stands before the checksum. */
-static uint64_t checksum_of(const struct ipc_handle *handle)
+static uint64_t ipc_handle_checksum_of(const struct ipc_handle *handle)
 {
     const unsigned char *bytes = (const unsigned char *)handle;
     uint64_t sum = 0xcbf29ce484222325U;
@@ -52,7 +52,7 @@ bool ipc_handle_seal(struct ipc_handle *handle, CUipcMemHandle *out)
     handle->magic = MAGIC;
     handle->pid = getpid();
     handle->start_ticks = start_ticks_of(getpid());
-    handle->checksum = checksum_of(handle);
+    handle->checksum = ipc_handle_checksum_of(handle);
     memcpy(out, handle, sizeof(*out));
     return handle->start_ticks != 0;
 }
@@ -86,9 +86,10 @@ static bool is_true_of(const struct ipc_handle *handle, int fd)
            start_ticks_of(handle->pid) == handle->start_ticks;
 }
 
-static CUresult check(const struct ipc_handle *handle)
+static CUresult handle_check(const struct ipc_handle *handle)
 {
-    if (handle->magic != MAGIC || handle->checksum != checksum_of(handle))
+    if (handle->magic != MAGIC ||
+        handle->checksum != ipc_handle_checksum_of(handle))
         return CUDA_ERROR_INVALID_VALUE;
     uint64_t start_ticks = start_ticks_of(handle->pid);
     if (start_ticks == 0 || start_ticks != handle->start_ticks)
@@ -103,7 +104,7 @@ CUresult ipc_handle_open(const CUipcMemHandle *raw, struct ipc_handle *out,
 {
     char path[64];
     memcpy(out, raw, sizeof(*out));
-    CUresult code = check(out);
+    CUresult code = handle_check(out);
     if (code != CUDA_SUCCESS)
         return code;
     (void)snprintf(path, sizeof(path), "/proc/%ld/fd/%ld", (long)out->pid,

@@ -89,8 +89,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
     return standin_leave(CUDA_SUCCESS);
 }
 
-static struct import *find_open(const CUipcMemHandle *handle,
-                                const struct CUctx_st *context)
+static struct import *ipc_find_open(const CUipcMemHandle *handle,
+                                    const struct CUctx_st *context)
 {
     for (struct import *i = imports; i; i = i->next)
         if (i->context == context &&
@@ -177,7 +177,7 @@ static CUresult open_handle(CUdeviceptr *out, const CUipcMemHandle *handle,
     struct CUctx_st *context = context_current(&code);
     if (!context)
         return standin_leave(code);
-    struct import *import = find_open(handle, context);
+    struct import *import = ipc_find_open(handle, context);
     if (!import)
         return standin_leave(open_new(handle, context, out));
     import->open_count++;

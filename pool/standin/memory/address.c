@@ -43,7 +43,7 @@ size_t address_index(const struct address_table *table, uint64_t address)
     return low;
 }
 
-static bool make_room(struct address_table *table)
+static bool address_make_room(struct address_table *table)
 {
     if (table->count < table->capacity)
         return true;
@@ -61,7 +61,7 @@ struct address_range *address_add(struct address_table *table,
                                   const struct address_range *range)
 {
     struct address_range *copy = malloc(sizeof(*copy));
-    if (!copy || !make_room(table)) {
+    if (!copy || !address_make_room(table)) {
         free(copy);
         return NULL;
     }
@@ -103,7 +103,7 @@ bool address_overlaps(const struct address_table *table, uint64_t base,
 }
 
 /* Any place: takes more than is wanted and gives the ends back. */
-static uint64_t map_aligned(size_t size_bytes, size_t alignment)
+static uint64_t address_map_aligned(size_t size_bytes, size_t alignment)
 {
     size_t slack_bytes = alignment;
     if (size_bytes > SIZE_MAX - slack_bytes)
@@ -164,7 +164,7 @@ uint64_t address_reserve(size_t size_bytes, size_t alignment, uint64_t hint,
         base = map_at_hint(size_bytes, hint);
     }
     if (!base)
-        base = map_aligned(size_bytes, alignment);
+        base = address_map_aligned(size_bytes, alignment);
     if (!base || !out_shadow)
         return base;
     void *shadow = mmap(NULL, size_bytes, PROT_NONE,

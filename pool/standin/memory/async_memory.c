@@ -11,8 +11,9 @@
 #include "pool/standin/memory/release.h"
 #include "pool/standin/streams/engine.h"
 
-static CUresult take(struct CUmemPoolHandle_st *pool, struct CUctx_st *context,
-                     size_t size_bytes, CUdeviceptr *out)
+static CUresult async_memory_take(struct CUmemPoolHandle_st *pool,
+                                  struct CUctx_st *context, size_t size_bytes,
+                                  CUdeviceptr *out)
 {
     uint64_t address;
     CUresult code = pool_take(pool, size_bytes, &address);
@@ -50,9 +51,9 @@ static struct CUctx_st *check_stream(CUstream handle, bool is_per_thread,
 }
 
 /* `is_any_pool`: from the device's current pool. */
-static CUresult allocate(CUdeviceptr *out, size_t size_bytes,
-                         CUmemoryPool handle, bool is_any_pool, CUstream stream,
-                         bool is_per_thread)
+static CUresult async_memory_allocate(CUdeviceptr *out, size_t size_bytes,
+                                      CUmemoryPool handle, bool is_any_pool,
+                                      CUstream stream, bool is_per_thread)
 {
     CUresult code;
     struct CUstream_st *found;
@@ -72,14 +73,15 @@ static CUresult allocate(CUdeviceptr *out, size_t size_bytes,
     if (!pool)
         return standin_leave(is_any_pool ? CUDA_ERROR_OUT_OF_MEMORY
                                          : CUDA_ERROR_INVALID_VALUE);
-    return standin_leave(take(pool, context, size_bytes, out));
+    return standin_leave(async_memory_take(pool, context, size_bytes, out));
 }
 
 #define ALLOC_ASYNC(symbol, is_per_thread)                                     \
     CUresult symbol(CUdeviceptr *out, size_t size_bytes, CUstream stream)      \
     {                                                                          \
         ENTER(symbol, NEEDS_INIT);                                             \
-        return allocate(out, size_bytes, NULL, true, stream, is_per_thread);   \
+        return async_memory_allocate(out, size_bytes, NULL, true, stream,      \
+                                     is_per_thread);                           \
     }
 ALLOC_ASYNC(cuMemAllocAsync, false)
 ALLOC_ASYNC(cuMemAllocAsync_ptsz, true)
@@ -89,13 +91,14 @@ ALLOC_ASYNC(cuMemAllocAsync_ptsz, true)
                     CUstream stream)                                           \
     {                                                                          \
         ENTER(symbol, NEEDS_INIT);                                             \
-        return allocate(out, size_bytes, pool, false, stream, is_per_thread);  \
+        return async_memory_allocate(out, size_bytes, pool, false, stream,     \
+                                     is_per_thread);                           \
     }
 ALLOC_FROM_POOL(cuMemAllocFromPoolAsync, false)
 ALLOC_FROM_POOL(cuMemAllocFromPoolAsync_ptsz, true)
 
 /* What cuMemFreeAsync takes: cuMemAlloc's memory too. */
-static struct address_range *find_freeable(CUdeviceptr address)
+static struct address_range *async_memory_find_freeable(CUdeviceptr address)
 {
     struct address_range *range = address_find(&address_live, address);
     if (!range || range->base != address ||
@@ -115,7 +118,8 @@ static bool is_managed(CUdeviceptr address)
 static void free_now(void *argument)
 {
     standin_lock();
-    struct address_range *range = find_freeable((uintptr_t)argument);
+    struct address_range *range =
+        async_memory_find_freeable((uintptr_t)argument);
     if (range && range->is_freeing)
         range_release(range);
     standin_unlock();
@@ -130,7 +134,7 @@ static CUresult free_async(CUdeviceptr address, CUstream stream,
     engine_await_room(stream, is_per_thread);
     if (!check_stream(stream, is_per_thread, &found, &code) || address == 0)
         return standin_leave(code);
-    struct address_range *range = find_freeable(address);
+    struct address_range *range = async_memory_find_freeable(address);
     if (is_managed(address))
         return standin_leave(CUDA_ERROR_NOT_SUPPORTED);
     if (!range || range->is_freeing)

@@ -11,7 +11,7 @@
 
 #define PITCH_BYTES ((size_t)512)
 
-static CUresult allocate(CUdeviceptr *out, size_t size_bytes)
+static CUresult device_alloc_allocate(CUdeviceptr *out, size_t size_bytes)
 {
     CUresult code;
     struct CUctx_st *context = engine_await_launchers(&code);
@@ -44,7 +44,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *out, size_t size_bytes)
         return CUDA_ERROR_INVALID_VALUE;
     *out = 0; /* as the driver leaves it when it fails */
     standin_lock();
-    return standin_leave(allocate(out, size_bytes));
+    return standin_leave(device_alloc_allocate(out, size_bytes));
 }
 
 static bool is_element_size(unsigned size_bytes)
@@ -65,14 +65,14 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *out, size_t *out_pitch,
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t pitch = round_up(width_bytes, PITCH_BYTES);
     standin_lock();
-    CUresult code = allocate(out, pitch * height);
+    CUresult code = device_alloc_allocate(out, pitch * height);
     if (code == CUDA_SUCCESS)
         *out_pitch = pitch;
     return standin_leave(code);
 }
 
 /* What cuMemFree takes, by the address that its maker returned. */
-static struct address_range *find_freeable(CUdeviceptr address)
+static struct address_range *device_alloc_find_freeable(CUdeviceptr address)
 {
     struct address_range *range = address_find(&address_live, address);
     if (!range || range->base != address || range->is_freeing)
@@ -89,7 +89,7 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     if (address == 0)
         return CUDA_SUCCESS;
     standin_lock();
-    struct address_range *range = find_freeable(address);
+    struct address_range *range = device_alloc_find_freeable(address);
     if (!range)
         return standin_leave(context_unknown_address());
     return standin_leave(range_drain_and_release(range));

@@ -41,7 +41,8 @@ static bool map_exports(struct device_memory *memory, size_t size_bytes)
     return true;
 }
 
-static bool lay_out(struct device_memory *memory, size_t arena_bytes)
+static bool device_memory_lay_out(struct device_memory *memory,
+                                  size_t arena_bytes)
 {
     size_t export_bytes =
         arena_bytes / SMALL_ALIGNMENT_BYTES * sizeof(memory->export[0]);
@@ -51,14 +52,15 @@ static bool lay_out(struct device_memory *memory, size_t arena_bytes)
            map_arena(memory) && map_exports(memory, export_bytes);
 }
 
-static bool fill(struct device_memory *memory, size_t device_bytes)
+static bool device_memory_fill(struct device_memory *memory,
+                               size_t device_bytes)
 {
     memory->fd = memfd_create("binade_standin_device", MFD_CLOEXEC);
     if (memory->fd < 0)
         return false;
     size_t granules = round_up(device_bytes, GRANULE_BYTES);
     size_t room = ROOM_MAX;
-    while (room >= ROOM_MIN && !lay_out(memory, room * granules))
+    while (room >= ROOM_MIN && !device_memory_lay_out(memory, room * granules))
         room /= 2;
     if (room < ROOM_MIN)
         return false;
@@ -76,7 +78,7 @@ CUresult memory_device_init(struct device *device)
     if (!memory)
         return CUDA_ERROR_OUT_OF_MEMORY;
     /* A failure here fails cuInit for good: what was mapped so far stays. */
-    if (!fill(memory, device->memory_bytes)) {
+    if (!device_memory_fill(memory, device->memory_bytes)) {
         free(memory);
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
@@ -131,8 +133,8 @@ static uint32_t *small_bytes_at(struct device_memory *memory, uint64_t address)
     return &memory->small_bytes[(address - memory->base) / GRANULE_BYTES];
 }
 
-static CUresult take_small(struct device *device, size_t size_bytes,
-                           uint64_t *out)
+static CUresult device_memory_take_small(struct device *device,
+                                         size_t size_bytes, uint64_t *out)
 {
     struct device_memory *memory = device->memory;
     if (!span_take(&memory->small, size_bytes, SMALL_ALIGNMENT_BYTES, out)) {
@@ -176,7 +178,7 @@ CUresult device_memory_take(struct device *device, size_t size_bytes,
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t taken_bytes = round_up(size_bytes, step_of(size_bytes));
     if (taken_bytes < GRANULE_BYTES)
-        return take_small(device, taken_bytes, out_address);
+        return device_memory_take_small(device, taken_bytes, out_address);
     return take_granules(device, &device->memory->large, taken_bytes,
                          out_address);
 }

@@ -21,8 +21,9 @@
     (CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |              \
      CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY)
 
-static CUresult note(struct CUctx_st *context, enum address_kind kind,
-                     void *pointer, size_t size_bytes, unsigned flags)
+static CUresult host_memory_note(struct CUctx_st *context,
+                                 enum address_kind kind, void *pointer,
+                                 size_t size_bytes, unsigned flags)
 {
     const struct address_range range = {
         .base = (uintptr_t)pointer,
@@ -37,7 +38,8 @@ static CUresult note(struct CUctx_st *context, enum address_kind kind,
     return CUDA_SUCCESS;
 }
 
-static CUresult allocate(void **out, size_t size_bytes, unsigned flags)
+static CUresult host_memory_allocate(void **out, size_t size_bytes,
+                                     unsigned flags)
 {
     CUresult code;
     if (!out || (flags & ~(unsigned)ALLOC_FLAGS))
@@ -53,7 +55,8 @@ static CUresult allocate(void **out, size_t size_bytes, unsigned flags)
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pointer == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    code = note(context, ADDRESS_PINNED, pointer, size_bytes, flags);
+    code =
+        host_memory_note(context, ADDRESS_PINNED, pointer, size_bytes, flags);
     if (code == CUDA_SUCCESS)
         *out = pointer;
     else
@@ -77,7 +80,7 @@ CUresult cuMemHostAlloc(void **out, size_t size_bytes, unsigned flags)
     ENTER(cuMemHostAlloc, NEEDS_INIT | BREAKS_CAPTURE);
     standin_lock();
     return leave_charged(ENTRY_cuMemHostAlloc, size_bytes,
-                         allocate(out, size_bytes, flags));
+                         host_memory_allocate(out, size_bytes, flags));
 }
 
 CUresult cuMemAllocHost_v2(void **out, size_t size_bytes)
@@ -85,7 +88,7 @@ CUresult cuMemAllocHost_v2(void **out, size_t size_bytes)
     ENTER(cuMemAllocHost_v2, NEEDS_INIT | BREAKS_CAPTURE);
     standin_lock();
     return leave_charged(ENTRY_cuMemAllocHost_v2, size_bytes,
-                         allocate(out, size_bytes, 0));
+                         host_memory_allocate(out, size_bytes, 0));
 }
 
 /* What the driver calls host memory: from cuMemCreate too. */
@@ -157,7 +160,8 @@ CUresult cuMemHostGetFlags(unsigned *out, void *pointer)
 
 /* True when the process has [base, end) mapped with the rights `needed`
  * ("rw"), as its map says; touches no page. */
-static bool is_mapped(uintptr_t base, uintptr_t end, const char *needed)
+static bool host_memory_is_mapped(uintptr_t base, uintptr_t end,
+                                  const char *needed)
 {
     unsigned long from;
     unsigned long to;
@@ -192,7 +196,7 @@ static CUresult check_register(const void *pointer, size_t size_bytes,
                    : CUDA_ERROR_INVALID_VALUE;
     const char *needed = flags & CU_MEMHOSTREGISTER_READ_ONLY ? "r" : "rw";
     if (address_is_device_like(base) ||
-        !is_mapped(base, base + size_bytes, needed))
+        !host_memory_is_mapped(base, base + size_bytes, needed))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
@@ -206,7 +210,8 @@ static CUresult register_memory(void *pointer, size_t size_bytes,
     if (context)
         code = check_register(pointer, size_bytes, flags);
     if (code == CUDA_SUCCESS)
-        code = note(context, ADDRESS_REGISTERED, pointer, size_bytes, flags);
+        code = host_memory_note(context, ADDRESS_REGISTERED, pointer,
+                                size_bytes, flags);
     return leave_charged(ENTRY_cuMemHostRegister_v2, size_bytes, code);
 }
 

@@ -12,7 +12,8 @@
 #include "pool/standin/memory/release.h"
 #include "pool/standin/streams/engine.h"
 
-static CUresult allocate(CUdeviceptr *out, size_t size_bytes, unsigned flags)
+static CUresult managed_allocate(CUdeviceptr *out, size_t size_bytes,
+                                 unsigned flags)
 {
     CUresult code;
     struct CUctx_st *context = context_current(&code);
@@ -46,7 +47,7 @@ CUresult cuMemAllocManaged(CUdeviceptr *out, size_t size_bytes, unsigned flags)
         (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
         return CUDA_ERROR_INVALID_VALUE;
     standin_lock();
-    return standin_leave(allocate(out, size_bytes, flags));
+    return standin_leave(managed_allocate(out, size_bytes, flags));
 }
 
 static CUresult check_range(CUdeviceptr address, size_t size_bytes)
@@ -61,7 +62,7 @@ static CUresult check_range(CUdeviceptr address, size_t size_bytes)
     return CUDA_SUCCESS;
 }
 
-static CUresult check_location(CUmemLocation location)
+static CUresult managed_check_location(CUmemLocation location)
 {
     switch (location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -99,7 +100,7 @@ static CUresult advise(CUdeviceptr address, size_t size_bytes,
     standin_lock();
     CUresult code = check_range(address, size_bytes);
     if (code == CUDA_SUCCESS && needs_location)
-        code = check_location(location);
+        code = managed_check_location(location);
     return standin_leave(code);
 }
 
@@ -124,7 +125,7 @@ static CUresult prefetch(CUdeviceptr address, size_t size_bytes,
     standin_lock();
     CUresult code = check_range(address, size_bytes);
     if (code == CUDA_SUCCESS)
-        code = check_location(location);
+        code = managed_check_location(location);
     if (code == CUDA_SUCCESS)
         (void)engine_stream(context_current(&code), stream, is_per_thread,
                             &code);

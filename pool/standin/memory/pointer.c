@@ -29,7 +29,7 @@ struct answer {
     size_t size_bytes;
 };
 
-static struct answer of_pointer(void *pointer)
+static struct answer memory_of_pointer(void *pointer)
 {
     return (struct answer){{.pointer = pointer}, sizeof(void *)};
 }
@@ -80,7 +80,7 @@ static int ordinal_of(const struct address_range *range)
 }
 
 /* Memory that belongs to a device or to the process has no context. */
-static void *context_of(const struct address_range *range)
+static void *pointer_context_of(const struct address_range *range)
 {
     bool is_shared =
         range->kind == ADDRESS_POOL || range->kind == ADDRESS_MAPPING;
@@ -136,7 +136,7 @@ static CUresult ask_memory(const struct subject *subject,
     const struct address_range *range = subject->range;
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
-        *out = of_pointer(range ? context_of(range) : NULL);
+        *out = memory_of_pointer(range ? pointer_context_of(range) : NULL);
         break;
     case CU_POINTER_ATTRIBUTE_BUFFER_ID:
         *out = of_wide(range ? range->id : 0);
@@ -161,7 +161,7 @@ static CUresult ask_memory(const struct subject *subject,
         *out = of_word(range ? access_of(subject) : 0);
         break;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
-        *out = of_pointer(range ? range->pool : NULL);
+        *out = memory_of_pointer(range ? range->pool : NULL);
         break;
     default:
         return CUDA_ERROR_NOT_FOUND;
@@ -204,8 +204,8 @@ static CUresult ask_reach(const struct subject *subject,
 
 /* *out is the default value where the pointer is at fault; its size is 0 where
  * there is none. NOT_FOUND for an attribute that does not exist. */
-static CUresult ask(const struct subject *subject,
-                    CUpointer_attribute attribute, struct answer *out)
+static CUresult pointer_ask(const struct subject *subject,
+                            CUpointer_attribute attribute, struct answer *out)
 {
     memset(out, 0, sizeof(*out));
     CUresult code = ask_place(subject, attribute, out);
@@ -236,7 +236,7 @@ CUresult cuPointerGetAttribute(void *out, CUpointer_attribute attribute,
         return CUDA_ERROR_INVALID_VALUE;
     standin_lock();
     struct subject subject = subject_at(address);
-    CUresult code = ask(&subject, attribute, &answer);
+    CUresult code = pointer_ask(&subject, attribute, &answer);
     if (code == CUDA_SUCCESS)
         memcpy(out, &answer.value, answer.size_bytes);
     if (code == CUDA_ERROR_NOT_FOUND)
@@ -254,7 +254,7 @@ CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
     standin_lock();
     struct subject subject = subject_at(address);
     for (unsigned i = 0; i < count; i++) {
-        CUresult code = ask(&subject, attributes[i], &answer);
+        CUresult code = pointer_ask(&subject, attributes[i], &answer);
         if (!outs[i] || code == CUDA_ERROR_NOT_FOUND)
             return standin_leave(CUDA_ERROR_INVALID_VALUE);
         if (code == CUDA_ERROR_NOT_SUPPORTED)

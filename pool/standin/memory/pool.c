@@ -62,7 +62,7 @@ struct CUmemPoolHandle_st *pool_current(struct device *device)
     return pool ? pool : pool_default(device);
 }
 
-static bool add_segment(struct CUmemPoolHandle_st *pool, size_t size_bytes)
+static bool pool_add_segment(struct CUmemPoolHandle_st *pool, size_t size_bytes)
 {
     uint64_t address;
     if (pool->max_bytes && size_bytes > pool->max_bytes - pool->reserved_bytes)
@@ -90,8 +90,8 @@ CUresult pool_take(struct CUmemPoolHandle_st *pool, size_t size_bytes,
         return CUDA_ERROR_OUT_OF_MEMORY;
     size_t part_bytes = pool_part_bytes(size_bytes);
     if (!take_part(pool, part_bytes, out_address) &&
-        !((add_segment(pool, round_up(part_bytes, SEGMENT_BYTES)) ||
-           add_segment(pool, round_up(part_bytes, GRANULE_BYTES))) &&
+        !((pool_add_segment(pool, round_up(part_bytes, SEGMENT_BYTES)) ||
+           pool_add_segment(pool, round_up(part_bytes, GRANULE_BYTES))) &&
           take_part(pool, part_bytes, out_address)))
         return CUDA_ERROR_OUT_OF_MEMORY;
     pool->used_bytes += size_bytes; /* as asked for: so does the driver */
@@ -155,7 +155,7 @@ static CUresult answer_pool(struct CUmemPoolHandle_st *pool, CUmemoryPool *out)
     return CUDA_SUCCESS;
 }
 
-static CUresult check_device(const void *argument, CUdevice device)
+static CUresult pool_check_device(const void *argument, CUdevice device)
 {
     if (!argument)
         return CUDA_ERROR_INVALID_VALUE;
@@ -167,7 +167,7 @@ static CUresult check_device(const void *argument, CUdevice device)
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
 {
     ENTER(cuDeviceGetDefaultMemPool, NEEDS_INIT);
-    CUresult code = check_device(out, device);
+    CUresult code = pool_check_device(out, device);
     if (code != CUDA_SUCCESS)
         return code;
     standin_lock();
@@ -177,7 +177,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
 CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
 {
     ENTER(cuDeviceGetMemPool, NEEDS_INIT);
-    CUresult code = check_device(out, device);
+    CUresult code = pool_check_device(out, device);
     if (code != CUDA_SUCCESS)
         return code;
     standin_lock();
@@ -187,7 +187,7 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)
 {
     ENTER(cuDeviceSetMemPool, NEEDS_INIT);
-    CUresult code = check_device(handle, device);
+    CUresult code = pool_check_device(handle, device);
     if (code != CUDA_SUCCESS)
         return code;
     standin_lock();

@@ -89,8 +89,8 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle,
 }
 
 /* A pool's own device always has access. */
-static CUresult check_right(const struct CUmemPoolHandle_st *pool,
-                            const CUmemAccessDesc *right)
+static CUresult pool_info_check_right(const struct CUmemPoolHandle_st *pool,
+                                      const CUmemAccessDesc *right)
 {
     if (right->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
         return CUDA_ERROR_INVALID_VALUE;
@@ -115,7 +115,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *rights,
     if (!pool || (count && !rights))
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < count; i++) {
-        CUresult code = check_right(pool, &rights[i]);
+        CUresult code = pool_info_check_right(pool, &rights[i]);
         if (code != CUDA_SUCCESS)
             return standin_leave(code);
     }

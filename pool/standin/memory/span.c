@@ -47,7 +47,8 @@ static bool insert_at(struct span_set *set, size_t index, struct span span)
 }
 
 /* Cuts [base, end) out of the span at `index`. */
-static void cut(struct span_set *set, size_t index, uint64_t base, uint64_t end)
+static void span_cut(struct span_set *set, size_t index, uint64_t base,
+                     uint64_t end)
 {
     struct span *span = &set->spans[index];
     struct span tail = {end, span->end};
@@ -70,7 +71,7 @@ bool span_take(struct span_set *set, uint64_t size_bytes, uint64_t alignment,
         uint64_t base = (span->base + alignment - 1) & ~(alignment - 1);
         if (base > span->end || span->end - base < size_bytes)
             continue;
-        cut(set, i, base, base + size_bytes);
+        span_cut(set, i, base, base + size_bytes);
         *out_base = base;
         return true;
     }
@@ -79,7 +80,7 @@ bool span_take(struct span_set *set, uint64_t size_bytes, uint64_t alignment,
 
 void span_take_exactly(struct span_set *set, uint64_t base, uint64_t end)
 {
-    cut(set, lower_bound(set, base), base, end);
+    span_cut(set, lower_bound(set, base), base, end);
 }
 
 static bool may_merge_at(const struct span_set *set, uint64_t address)

@@ -30,12 +30,12 @@ static CUresult run_once(struct work *work)
     return CUDA_SUCCESS;
 }
 
-static void keep(struct work *work)
+static void action_keep(struct work *work)
 {
     work->as.action->references++;
 }
 
-static void drop(struct work *work)
+static void action_drop(struct work *work)
 {
     if (--work->as.action->references == 0)
         free(work->as.action);
@@ -52,8 +52,8 @@ CUresult engine_submit_action(struct CUstream_st *stream,
     action->run = run;
     action->argument = argument;
     const struct work work = {.run = run_once,
-                              .keep = keep,
-                              .drop = drop,
+                              .keep = action_keep,
+                              .drop = action_drop,
                               .node_type = CU_GRAPH_NODE_TYPE_MEM_FREE,
                               .must_run = true,
                               .as.action = action};

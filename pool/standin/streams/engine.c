@@ -135,7 +135,7 @@ void engine_drain_and_stall(struct CUctx_st *context)
     standin_notify();
 }
 
-static bool is_due(struct work *work, CUresult *out_code)
+static bool engine_is_due(struct work *work, CUresult *out_code)
 {
     uint64_t now = engine_now_ns();
     struct timer *timer = &work->as.timer;
@@ -157,7 +157,7 @@ struct op *engine_delay_event(struct engine *engine, struct CUstream_st *stream,
 {
     if (event_delay_ns == 0)
         return op;
-    const struct work wait = {.test = is_due,
+    const struct work wait = {.test = engine_is_due,
                               .node_type = CU_GRAPH_NODE_TYPE_EMPTY,
                               .as.timer = {.delay_ns = event_delay_ns}};
     struct op *late = op_make(engine, &wait);

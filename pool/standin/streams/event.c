@@ -23,7 +23,7 @@ static bool flags_are_good(unsigned flags)
                                      (flags & CU_EVENT_DISABLE_TIMING));
 }
 
-static CUresult create(CUevent *out, unsigned flags)
+static CUresult event_create(CUevent *out, unsigned flags)
 {
     CUresult why;
     if (!out || !flags_are_good(flags))
@@ -49,7 +49,7 @@ STANDIN_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
 {
     ENTER(cuEventCreate, NEEDS_INIT);
     standin_lock();
-    return standin_leave(create(out, flags));
+    return standin_leave(event_create(out, flags));
 }
 
 static void event_free(struct CUevent_st *event)
@@ -70,7 +70,7 @@ void event_end_all(const struct CUctx_st *context)
     }
 }
 
-static CUresult destroy(CUevent handle)
+static CUresult event_destroy(CUevent handle)
 {
     CUresult why;
     struct CUevent_st *event = handle_object(HANDLE_EVENT, handle, &why);
@@ -85,18 +85,18 @@ STANDIN_EXPORT CUresult cuEventDestroy(CUevent event)
 {
     ENTER(cuEventDestroy, NEEDS_INIT);
     standin_lock();
-    return standin_leave(destroy(event));
+    return standin_leave(event_destroy(event));
 }
 
 STANDIN_EXPORT CUresult cuEventDestroy_v2(CUevent event)
 {
     ENTER(cuEventDestroy_v2, NEEDS_INIT);
     standin_lock();
-    return standin_leave(destroy(event));
+    return standin_leave(event_destroy(event));
 }
 
 /* The event behind `handle`, if it may be asked and its context is sound. */
-static struct CUevent_st *find(CUevent handle, CUresult *why)
+static struct CUevent_st *event_find(CUevent handle, CUresult *why)
 {
     struct CUevent_st *event = handle_object(HANDLE_EVENT, handle, why);
     if (!event)
@@ -106,10 +106,10 @@ static struct CUevent_st *find(CUevent handle, CUresult *why)
     return *why == CUDA_SUCCESS ? event : NULL;
 }
 
-static CUresult query(CUevent handle)
+static CUresult event_query(CUevent handle)
 {
     CUresult why;
-    const struct CUevent_st *event = find(handle, &why);
+    const struct CUevent_st *event = event_find(handle, &why);
     if (why == CUDA_ERROR_CAPTURED_EVENT)
         return capture_query(handle_object(HANDLE_EVENT, handle, &why));
     return event && !op_is_done(event->op) ? CUDA_ERROR_NOT_READY : why;
@@ -119,7 +119,7 @@ STANDIN_EXPORT CUresult cuEventQuery(CUevent handle)
 {
     ENTER(cuEventQuery, NEEDS_INIT | BREAKS_CAPTURE);
     standin_lock();
-    return standin_leave(query(handle));
+    return standin_leave(event_query(handle));
 }
 
 STANDIN_EXPORT CUresult cuEventSynchronize(CUevent handle)
@@ -127,7 +127,7 @@ STANDIN_EXPORT CUresult cuEventSynchronize(CUevent handle)
     ENTER(cuEventSynchronize, NEEDS_INIT | BREAKS_CAPTURE);
     CUresult why;
     standin_lock();
-    const struct CUevent_st *event = find(handle, &why);
+    const struct CUevent_st *event = event_find(handle, &why);
     if (why == CUDA_ERROR_CAPTURED_EVENT)
         why = CUDA_ERROR_INVALID_VALUE; /* unlike a query */
     if (event && event->op) {
@@ -147,8 +147,8 @@ static CUresult elapsed(float *out_ms, CUevent from, CUevent to)
     CUresult why;
     if (!out_ms)
         return CUDA_ERROR_INVALID_HANDLE; /* as the driver says it */
-    const struct CUevent_st *first = find(from, &why);
-    const struct CUevent_st *last = first ? find(to, &why) : NULL;
+    const struct CUevent_st *first = event_find(from, &why);
+    const struct CUevent_st *last = first ? event_find(to, &why) : NULL;
     if (!last)
         return why;
     if (!has_time(first) || !has_time(last))

@@ -13,7 +13,7 @@ static const struct work recording = {.node_type = CU_GRAPH_NODE_TYPE_EMPTY,
                                       .takes_no_place = true};
 
 /* `event` now stands for `op`; takes over its reference. */
-static void name(struct CUevent_st *event, struct op *op)
+static void event_order_name(struct CUevent_st *event, struct op *op)
 {
     op_unref(event->op);
     event->op = op;
@@ -48,7 +48,7 @@ static CUresult record(bool is_per_thread, CUevent handle,
     if (flags) /* external means something to a capture only */
         return CUDA_ERROR_ILLEGAL_STATE;
     struct op *op = enqueue(stream, &recording, NULL);
-    name(event, engine_delay_event(stream->engine, stream, op));
+    event_order_name(event, engine_delay_event(stream->engine, stream, op));
     return CUDA_SUCCESS;
 }
 
@@ -58,8 +58,8 @@ DEFINE_BOTH(cuEventRecordWithFlags, _ptsz,
             (CUevent event, CUstream stream, unsigned flags), record, event,
             stream, flags)
 
-static CUresult wait(bool is_per_thread, CUstream stream_handle, CUevent handle,
-                     unsigned flags)
+static CUresult event_order_wait(bool is_per_thread, CUstream stream_handle,
+                                 CUevent handle, unsigned flags)
 {
     CUresult why;
     if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL)
@@ -81,12 +81,12 @@ static CUresult wait(bool is_per_thread, CUstream stream_handle, CUevent handle,
 }
 
 DEFINE_BOTH(cuStreamWaitEvent, _ptsz,
-            (CUstream stream, CUevent event, unsigned flags), wait, stream,
-            event, flags)
+            (CUstream stream, CUevent event, unsigned flags), event_order_wait,
+            stream, event, flags)
 
 /* What both context entries ask; the event, or NULL and *why. */
-static struct CUevent_st *begin(CUcontext context, CUevent handle,
-                                CUresult *why)
+static struct CUevent_st *event_order_begin(CUcontext context, CUevent handle,
+                                            CUresult *why)
 {
     *why = context_check(context);
     if (*why == CUDA_SUCCESS)
@@ -97,16 +97,17 @@ static struct CUevent_st *begin(CUcontext context, CUevent handle,
                                 : NULL;
 }
 
-static CUresult record_context(CUcontext context, CUevent handle)
+static CUresult event_order_record_context(CUcontext context, CUevent handle)
 {
     CUresult why;
-    struct CUevent_st *event = begin(context, handle, &why);
+    struct CUevent_st *event = event_order_begin(context, handle, &why);
     if (!event)
         return why;
     if (event->context != context)
         return CUDA_ERROR_INVALID_HANDLE;
     struct engine *engine = context->engine;
-    name(event, engine_delay_event(engine, NULL, engine_join(engine)));
+    event_order_name(event,
+                     engine_delay_event(engine, NULL, engine_join(engine)));
     return CUDA_SUCCESS;
 }
 
@@ -114,13 +115,13 @@ STANDIN_EXPORT CUresult cuCtxRecordEvent(CUcontext context, CUevent event)
 {
     ENTER(cuCtxRecordEvent, NEEDS_INIT);
     standin_lock();
-    return standin_leave(record_context(context, event));
+    return standin_leave(event_order_record_context(context, event));
 }
 
 static CUresult wait_context(CUcontext context, CUevent handle)
 {
     CUresult why;
-    const struct CUevent_st *event = begin(context, handle, &why);
+    const struct CUevent_st *event = event_order_begin(context, handle, &why);
     if (!event)
         return why;
     if (event->capture_id)

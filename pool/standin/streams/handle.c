@@ -57,7 +57,7 @@ void *handle_make(enum handle_kind kind, void *object)
 }
 
 /* The slot that `handle` is the address of, or NULL. */
-static struct slot *slot_of(enum handle_kind kind, const void *handle)
+static struct slot *handle_slot_of(enum handle_kind kind, const void *handle)
 {
     uintptr_t offset = (uintptr_t)handle - (uintptr_t)slots;
     if (!slots || offset >= used_count * sizeof(*slots) ||
@@ -69,7 +69,7 @@ static struct slot *slot_of(enum handle_kind kind, const void *handle)
 
 void *handle_object(enum handle_kind kind, const void *handle, CUresult *why)
 {
-    const struct slot *slot = slot_of(kind, handle);
+    const struct slot *slot = handle_slot_of(kind, handle);
     *why = CUDA_SUCCESS;
     if (slot && slot->object)
         return slot->object;
@@ -80,13 +80,13 @@ void *handle_object(enum handle_kind kind, const void *handle, CUresult *why)
 
 bool handle_was_freed(enum handle_kind kind, const void *handle)
 {
-    const struct slot *slot = slot_of(kind, handle);
+    const struct slot *slot = handle_slot_of(kind, handle);
     return slot && !slot->object && !slot->is_orphan;
 }
 
 void handle_free(enum handle_kind kind, void *handle)
 {
-    struct slot *slot = slot_of(kind, handle);
+    struct slot *slot = handle_slot_of(kind, handle);
     slot->object = NULL;
     slot->is_orphan = 0;
     slot->next = free_first[kind];
@@ -96,7 +96,7 @@ void handle_free(enum handle_kind kind, void *handle)
 
 void handle_orphan(enum handle_kind kind, void *handle)
 {
-    struct slot *slot = slot_of(kind, handle);
+    struct slot *slot = handle_slot_of(kind, handle);
     slot->object = NULL;
     slot->is_orphan = 1;
     live[kind]--;

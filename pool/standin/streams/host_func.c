@@ -8,7 +8,7 @@
 #include "pool/standin/graphs/capture.h"
 #include "pool/standin/streams/engine_internal.h"
 
-static CUresult run(struct work *work)
+static CUresult host_func_run(struct work *work)
 {
     const struct host_call *call = &work->as.host;
     struct thread_state *self = thread_state();
@@ -23,7 +23,7 @@ static CUresult run(struct work *work)
 
 static struct work work_of(struct host_call call)
 {
-    return (struct work){.run = run,
+    return (struct work){.run = host_func_run,
                          .node_type = CU_GRAPH_NODE_TYPE_HOST,
                          .may_block = true,
                          .as.host = call};

@@ -57,7 +57,7 @@ static void leave_stream(struct op *op)
     stream_unref(stream);
 }
 
-static void leave_engine(struct op *op)
+static void op_leave_engine(struct op *op)
 {
     if (op->live_previous)
         op->live_previous->live_next = op->live_next;
@@ -79,13 +79,13 @@ static void release_waiters(struct op *op)
     }
 }
 
-static void end(struct op *op, CUresult code)
+static void op_end_work(struct op *op, CUresult code)
 {
     op->state = OP_DONE;
     op->done_ns = engine_now_ns();
     if (code != CUDA_SUCCESS && op->engine->error == CUDA_SUCCESS)
         op->engine->error = code;
-    leave_engine(op);
+    op_leave_engine(op);
     leave_stream(op);
     if (op->work.drop)
         op->work.drop(&op->work);
@@ -104,12 +104,12 @@ static void dispatch(struct op *op)
     else if (op->work.test && !op->work.test(&op->work, &code))
         watcher_queue(op);
     else if (op->work.test || !op->work.run)
-        end(op, code);
+        op_end_work(op, code);
     else
         worker_queue(op);
 }
 
-static void settle(void)
+static void op_settle(void)
 {
     if (is_settling)
         return;
@@ -127,13 +127,13 @@ static void settle(void)
 void op_start(struct op *op)
 {
     met(op);
-    settle();
+    op_settle();
 }
 
 void op_end(struct op *op, CUresult code)
 {
-    end(op, code);
-    settle();
+    op_end_work(op, code);
+    op_settle();
 }
 
 void op_cancel(struct op *op)
@@ -141,13 +141,13 @@ void op_cancel(struct op *op)
     if (op->state != OP_WAITING && op->state != OP_READY)
         return;
     if (!op->work.must_run) {
-        end(op, CUDA_SUCCESS);
+        op_end_work(op, CUDA_SUCCESS);
     } else if (op->state == OP_WAITING) {
         if (op->stream && op->stream->parked == op)
             op->stream->parked = NULL;
         worker_queue(op);
     }
-    settle();
+    op_settle();
 }
 
 void op_unpark(struct CUstream_st *stream)
@@ -157,7 +157,7 @@ void op_unpark(struct CUstream_st *stream)
         return;
     stream->parked = NULL;
     dispatch(op);
-    settle();
+    op_settle();
 }
 
 void op_wait_for_any(void)

@@ -39,7 +39,7 @@ static bool is_oldest(const struct launcher *self)
     return true;
 }
 
-static void leave(const struct launcher *self)
+static void queue_leave(const struct launcher *self)
 {
     struct launcher **link = &launchers;
     while (*link != self)
@@ -66,7 +66,7 @@ void engine_await_room(CUstream handle, bool is_per_thread)
         op_wait_for_any();
         stream = launch_stream(handle, is_per_thread, &why);
     }
-    leave(&self);
+    queue_leave(&self);
 }
 
 /* Waits for the launchers blocked in `context`; on one stream of it, unless

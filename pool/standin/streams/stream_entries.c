@@ -21,7 +21,8 @@ static int clamp(int priority)
     return priority < PRIORITY_GREATEST ? PRIORITY_GREATEST : priority;
 }
 
-static CUresult create(CUstream *out, unsigned flags, int priority)
+static CUresult stream_entries_create(CUstream *out, unsigned flags,
+                                      int priority)
 {
     CUresult why;
     if (!out || (flags & ~(unsigned)CU_STREAM_NON_BLOCKING))
@@ -44,7 +45,7 @@ STANDIN_EXPORT CUresult cuStreamCreate(CUstream *out, unsigned flags)
 {
     ENTER(cuStreamCreate, NEEDS_INIT);
     standin_lock();
-    return standin_leave(create(out, flags, PRIORITY_LEAST));
+    return standin_leave(stream_entries_create(out, flags, PRIORITY_LEAST));
 }
 
 STANDIN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *out,
@@ -52,10 +53,10 @@ STANDIN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *out,
 {
     ENTER(cuStreamCreateWithPriority, NEEDS_INIT);
     standin_lock();
-    return standin_leave(create(out, flags, priority));
+    return standin_leave(stream_entries_create(out, flags, priority));
 }
 
-static CUresult destroy(CUstream handle)
+static CUresult stream_entries_destroy(CUstream handle)
 {
     CUresult why;
     struct CUstream_st *stream = handle_object(HANDLE_STREAM, handle, &why);
@@ -70,14 +71,14 @@ STANDIN_EXPORT CUresult cuStreamDestroy(CUstream stream)
 {
     ENTER(cuStreamDestroy, NEEDS_INIT);
     standin_lock();
-    return standin_leave(destroy(stream));
+    return standin_leave(stream_entries_destroy(stream));
 }
 
 STANDIN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
 {
     ENTER(cuStreamDestroy_v2, NEEDS_INIT);
     standin_lock();
-    return standin_leave(destroy(stream));
+    return standin_leave(stream_entries_destroy(stream));
 }
 
 /* The real driver crashes here. Whoever asks streams whether they are idle must
@@ -93,7 +94,7 @@ static void refuse_destroyed(CUstream handle)
 
 /* A stream that captures loses its capture by the question, whatever the mode;
  * of any other stream the question is a potentially unsafe call. */
-static CUresult query(bool is_per_thread, CUstream handle)
+static CUresult stream_entries_query(bool is_per_thread, CUstream handle)
 {
     CUresult why;
     refuse_destroyed(handle);
@@ -112,9 +113,10 @@ static CUresult query(bool is_per_thread, CUstream handle)
     return stream_is_idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-DEFINE_BOTH(cuStreamQuery, _ptsz, (CUstream stream), query, stream)
+DEFINE_BOTH(cuStreamQuery, _ptsz, (CUstream stream), stream_entries_query,
+            stream)
 
-static CUresult synchronize(bool is_per_thread, CUstream handle)
+static CUresult stream_entries_synchronize(bool is_per_thread, CUstream handle)
 {
     CUresult why;
     struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
@@ -126,7 +128,8 @@ static CUresult synchronize(bool is_per_thread, CUstream handle)
     return engine_wait_for(stream->context, stream_join(stream));
 }
 
-DEFINE_BOTH(cuStreamSynchronize, _ptsz, (CUstream stream), synchronize, stream)
+DEFINE_BOTH(cuStreamSynchronize, _ptsz, (CUstream stream),
+            stream_entries_synchronize, stream)
 
 static CUresult get_context(bool is_per_thread, CUstream handle, CUcontext *out)
 {

@@ -30,7 +30,7 @@ bool engine_is_in_callback(void)
     return state.is_in_callback;
 }
 
-static void leave_engine(struct engine *engine, uint64_t serial)
+static void stream_thread_leave_engine(struct engine *engine, uint64_t serial)
 {
     struct CUstream_st **link = &engine->per_thread;
     for (; *link; link = &(*link)->next_per_thread) {
@@ -50,7 +50,7 @@ static void at_thread_exit(void *serial)
     standin_lock();
     for (struct CUctx_st *c = context_first(); c; c = c->next)
         if (c->engine)
-            leave_engine(c->engine, (uint64_t)(uintptr_t)serial);
+            stream_thread_leave_engine(c->engine, (uint64_t)(uintptr_t)serial);
     standin_unlock();
 }
 

@@ -9,7 +9,7 @@
 
 #define CONDITION_MASK 3U
 
-static uint64_t load(const void *place, size_t size_bytes)
+static uint64_t value_load(const void *place, size_t size_bytes)
 {
     /* SV.acquire: work behind the wait sees what was written before the value. */
     return size_bytes == 4
@@ -28,7 +28,8 @@ static void store(void *place, uint64_t operand, size_t size_bytes)
 }
 
 /* "Not before": the difference as a signed number of the value's width. */
-static bool is_reached(uint64_t found, uint64_t operand, size_t size_bytes)
+static bool value_is_reached(uint64_t found, uint64_t operand,
+                             size_t size_bytes)
 {
     if (size_bytes == 4)
         return (int32_t)((uint32_t)found - (uint32_t)operand) >= 0;
@@ -40,7 +41,7 @@ static bool holds(const struct value *value, uint64_t found)
     uint64_t all = value->size_bytes == 4 ? UINT32_MAX : UINT64_MAX;
     switch (value->condition) {
     case CU_STREAM_WAIT_VALUE_GEQ:
-        return is_reached(found, value->operand, value->size_bytes);
+        return value_is_reached(found, value->operand, value->size_bytes);
     case CU_STREAM_WAIT_VALUE_EQ:
         return found == value->operand;
     case CU_STREAM_WAIT_VALUE_AND:
@@ -60,7 +61,7 @@ static bool test(struct work *work, CUresult *out_code)
         return true;
     if (memory_resolve(value->address, value->size_bytes, &place) ==
         CUDA_SUCCESS)
-        return holds(value, load(place, value->size_bytes));
+        return holds(value, value_load(place, value->size_bytes));
     *out_code = CUDA_ERROR_ILLEGAL_ADDRESS;
     return true;
 }
@@ -78,7 +79,7 @@ static CUresult run_write(struct work *work)
     return standin_leave(CUDA_SUCCESS);
 }
 
-static CUresult check(const struct value *value)
+static CUresult value_check(const struct value *value)
 {
     unsigned char *place;
     if (!value->address || value->address % value->size_bytes ||
@@ -87,13 +88,14 @@ static CUresult check(const struct value *value)
     return memory_resolve(value->address, value->size_bytes, &place);
 }
 
-static CUresult submit(bool is_per_thread, CUstream handle, struct work *work)
+static CUresult value_submit(bool is_per_thread, CUstream handle,
+                             struct work *work)
 {
     CUresult why;
     struct value *value = &work->as.value;
     if (value->size_bytes == 4)
         value->operand = (uint32_t)value->operand;
-    if ((why = check(value)) != CUDA_SUCCESS)
+    if ((why = value_check(value)) != CUDA_SUCCESS)
         return why;
     struct CUstream_st *stream = launch_begin(handle, is_per_thread, &why);
     if (!stream)
@@ -117,7 +119,7 @@ static CUresult await(bool is_per_thread, size_t size_bytes, CUstream stream,
         return CUDA_ERROR_NOT_SUPPORTED;
     if (flags & ~CONDITION_MASK)
         return CUDA_ERROR_INVALID_VALUE;
-    return submit(is_per_thread, stream, &work);
+    return value_submit(is_per_thread, stream, &work);
 }
 
 static CUresult write_v2(bool is_per_thread, size_t size_bytes, CUstream stream,
@@ -130,7 +132,7 @@ static CUresult write_v2(bool is_per_thread, size_t size_bytes, CUstream stream,
                                      .operand = operand}};
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
-    return submit(is_per_thread, stream, &work);
+    return value_submit(is_per_thread, stream, &work);
 }
 
 /* Only the first version may do without the barrier; here all have it. */

@@ -17,7 +17,7 @@ static bool is_started;
 static bool is_asleep; /* in sem_wait(), or about to be */
 static sem_t wake;
 
-static bool is_over(struct op *op, CUresult *out_code)
+static bool watcher_is_over(struct op *op, CUresult *out_code)
 {
     return op->state == OP_WAITING && op->work.test(&op->work, out_code);
 }
@@ -30,7 +30,7 @@ void watcher_look(void)
         struct op *op = rest;
         CUresult code = CUDA_SUCCESS;
         rest = op->next;
-        if (is_over(op, &code)) {
+        if (watcher_is_over(op, &code)) {
             op_end(op, code); /* may queue others */
         } else if (op->state == OP_WAITING) {
             op->next = watched;

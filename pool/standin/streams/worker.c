@@ -106,7 +106,7 @@ static void *worker_main(void *unused)
     return NULL;
 }
 
-static bool grow(void)
+static bool worker_grow(void)
 {
     if (worker_count >= WORKER_MAX ||
         worker_count >= BOUNDED_MAX + blocking_count)
@@ -129,7 +129,7 @@ CUresult workers_start(void)
     if (worker_count)
         return CUDA_SUCCESS;
     stay_loaded();
-    return grow() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
+    return worker_grow() ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 void worker_queue(struct op *op)
@@ -144,7 +144,7 @@ void worker_queue(struct op *op)
         idle = worker->next_idle;
         sem_post(&worker->wake);
     } else {
-        grow();
+        worker_grow();
     }
 }
 

@@ -61,8 +61,8 @@ CUresult cuMemAddressFree(CUdeviceptr address, size_t size_bytes)
     return standin_leave(CUDA_SUCCESS);
 }
 
-static bool is_within(const struct address_range *range, uint64_t base,
-                      size_t size_bytes)
+static bool map_is_within(const struct address_range *range, uint64_t base,
+                          size_t size_bytes)
 {
     return range && size_bytes <= address_end(range) - base;
 }
@@ -80,10 +80,11 @@ static bool show(const struct physical *physical, unsigned char *where,
     return true;
 }
 
-static CUresult map(uint64_t base, size_t size_bytes, struct physical *physical)
+static CUresult vmm_map(uint64_t base, size_t size_bytes,
+                        struct physical *physical)
 {
     const struct address_range *home = address_find(&address_reserved, base);
-    if (!is_within(home, base, size_bytes) ||
+    if (!map_is_within(home, base, size_bytes) ||
         address_overlaps(&address_live, base, size_bytes))
         return CUDA_ERROR_INVALID_VALUE;
     const struct address_range range = {
@@ -120,7 +121,7 @@ CUresult cuMemMap(CUdeviceptr address, size_t size_bytes, size_t offset_bytes,
         return standin_leave(CUDA_ERROR_NOT_SUPPORTED);
     if (!is_granular(address, size_bytes))
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
-    return standin_leave(map(address, size_bytes, physical));
+    return standin_leave(vmm_map(address, size_bytes, physical));
 }
 
 /* What the CPU may do at the addresses themselves. */
@@ -200,8 +201,8 @@ CUresult cuMemUnmap(CUdeviceptr address, size_t size_bytes)
     return standin_leave(CUDA_SUCCESS);
 }
 
-static CUresult check_right(const struct address_range *range,
-                            const CUmemAccessDesc *right)
+static CUresult map_check_right(const struct address_range *range,
+                                const CUmemAccessDesc *right)
 {
     if (right->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
         right->flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
@@ -220,7 +221,8 @@ static CUresult check_right(const struct address_range *range,
     }
 }
 
-static CUresult grant(struct address_range *range, const CUmemAccessDesc *right)
+static CUresult map_grant(struct address_range *range,
+                          const CUmemAccessDesc *right)
 {
     if (right->location.type == CU_MEM_LOCATION_TYPE_DEVICE)
         range->access[right->location.id] = right->flags;
@@ -237,8 +239,8 @@ static CUresult for_rights(size_t first, size_t mapping_count,
     for (size_t i = first; i < first + mapping_count; i++) {
         struct address_range *range = address_live.slots[i].range;
         for (size_t j = 0; j < right_count; j++) {
-            CUresult code = is_grant ? grant(range, &rights[j])
-                                     : check_right(range, &rights[j]);
+            CUresult code = is_grant ? map_grant(range, &rights[j])
+                                     : map_check_right(range, &rights[j]);
             if (code != CUDA_SUCCESS)
                 return code;
         }

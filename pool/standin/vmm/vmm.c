@@ -33,7 +33,7 @@ static size_t physical_count;
 static size_t physical_capacity;
 static CUmemGenericAllocationHandle next_handle = 1;
 
-static size_t index_of(CUmemGenericAllocationHandle handle)
+static size_t vmm_index_of(CUmemGenericAllocationHandle handle)
 {
     size_t low = 0;
     size_t high = physical_count;
@@ -49,7 +49,7 @@ static size_t index_of(CUmemGenericAllocationHandle handle)
 
 struct physical *physical_find(CUmemGenericAllocationHandle handle)
 {
-    size_t index = index_of(handle);
+    size_t index = vmm_index_of(handle);
     if (index == physical_count || physicals[index]->handle != handle ||
         physicals[index]->handle_count == 0)
         return NULL;
@@ -73,7 +73,7 @@ size_t physical_live(void)
     return count;
 }
 
-static bool make_room(void)
+static bool vmm_make_room(void)
 {
     if (physical_count < physical_capacity)
         return true;
@@ -89,10 +89,10 @@ static bool make_room(void)
 
 /* Notes a copy of `physical` under a fresh handle with one reference. NULL
  * when host memory ran out. */
-static struct physical *note(const struct physical *physical)
+static struct physical *vmm_note(const struct physical *physical)
 {
     struct physical *copy = malloc(sizeof(*copy));
-    if (!copy || !make_room()) {
+    if (!copy || !vmm_make_room()) {
         free(copy);
         return NULL;
     }
@@ -121,14 +121,14 @@ void physical_drop_unused(struct physical *physical)
     if (physical->handle_count || physical->mapping_count)
         return;
     free_memory(physical);
-    size_t index = index_of(physical->handle);
+    size_t index = vmm_index_of(physical->handle);
     memmove(&physicals[index], &physicals[index + 1],
             (physical_count - index - 1) * sizeof(struct physical *));
     physical_count--;
     free(physical);
 }
 
-static CUresult check_location(const CUmemAllocationProp *properties)
+static CUresult vmm_check_location(const CUmemAllocationProp *properties)
 {
     switch (properties->location.type) {
     case CU_MEM_LOCATION_TYPE_DEVICE:
@@ -153,7 +153,7 @@ static CUresult check_properties(const CUmemAllocationProp *properties)
     unsigned wanted = (unsigned)properties->requestedHandleTypes;
     if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || (wanted & foreign))
         return CUDA_ERROR_INVALID_VALUE;
-    CUresult code = check_location(properties);
+    CUresult code = vmm_check_location(properties);
     if (code == CUDA_SUCCESS && (wanted & CU_MEM_HANDLE_TYPE_FABRIC))
         return CUDA_ERROR_NOT_PERMITTED; /* there is no fabric here */
     return code;
@@ -234,7 +234,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t size_bytes,
     code = make_memory(&physical);
     if (code != CUDA_SUCCESS)
         return standin_leave(code);
-    const struct physical *made = note(&physical);
+    const struct physical *made = vmm_note(&physical);
     if (!made) {
         free_memory(&physical);
         return standin_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -352,7 +352,7 @@ static CUresult import_file(int fd, const struct stat *status,
     physical.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (physical.fd < 0)
         return CUDA_ERROR_OPERATING_SYSTEM;
-    const struct physical *made = note(&physical);
+    const struct physical *made = vmm_note(&physical);
     if (!made) {
         close(physical.fd);
         return CUDA_ERROR_OUT_OF_MEMORY;
