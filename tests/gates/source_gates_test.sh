@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Shows that check_sources.sh, check_format.sh, check_readmes.py,
-# check_atomics.py, check_imports.py and check_tidy_globs.sh find what they are
-# there to find: each rule is broken once, in a tree of its own.
+# check_atomics.py, check_imports.py, check_names.py and check_tidy_globs.sh find
+# what they are there to find: each rule is broken once, in a tree of its own.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -280,6 +280,29 @@ expect_circle "three modules" "package.b.one -> package.c -> package.b.two" \
 expect_circle "a relative import" "relative import" b/two.py 'from . import one'
 expect_refusal "imports: an empty package" "no Python" \
     "$gates/check_imports.py" "$TEST_TMPDIR/empty"
+
+clean_tree
+echo 'static int look(void)' >"$tree/pool/a.c"
+echo 'static int *a_look(void)' >"$tree/pool/b.c"
+expect_ok "names: files with names of their own pass" \
+    "$gates/check_names.py" "$tree"
+echo 'static bool look(int what)' >"$tree/pool/b.c"
+expect_refusal "names: a static function of two files" \
+    "pool/a.c and pool/b.c have a static look()" "$gates/check_names.py" "$tree"
+clean_tree
+mkdir "$tree/docs"
+touch "$tree"/pool/{1..23}.h "$tree"/docs/{1..28}.md
+expect_refusal "names: a folder that was large, and is larger" \
+    "docs has 28 files, more than 27" "$gates/check_names.py" "$tree"
+rm "$tree"/docs/*
+touch "$tree"/docs/{1..26}.md
+expect_refusal "names: one that has become smaller" \
+    "docs has 26 files: 27 is too many" "$gates/check_names.py" "$tree"
+rm -r "$tree/docs"
+expect_ok "names: a folder of 25 files passes" "$gates/check_names.py" "$tree"
+touch "$tree/pool/24.h"
+expect_refusal "names: a folder of 26" "pool has 26 files, more than 25" \
+    "$gates/check_names.py" "$tree"
 
 expect_ok "tidy: every glob of ours matches" \
     "$gates/check_tidy_globs.sh" "$repository_clang_tidy"

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Names that a search or a profile can tell apart, and folders that one can read.
+
+    check_names.py ROOT
+
+1. No two source files of pool, numa and emm have a static function of one name.
+2. No folder has more than 25 files, BUILD and README.md counted, but for those
+   below, which may only become fewer. Data is not counted.
+
+Exits with 1, and says where, if one is broken.
+"""
+
+import collections
+import os
+import re
+import sys
+
+STATIC = re.compile(
+    r"^static (?:inline )?(?:BINADE_\w+ )?[\w ]+?[\s*]+(\w+)\(", re.MULTILINE)
+MOST_FILES = 25
+LARGER = {
+    "bench/server": 30,
+    "docs": 27,
+    "docs/adr": 26,
+    "pool/buddy": 28,
+    "pool/cache": 38,
+    "tests/bench": 32,
+    "tests/buddy": 38,
+    "tests/conformance": 44,
+    "tests/emm": 45,
+    "tests/models": 30,
+    "tests/pool": 45,
+    "tests/support": 30,
+}
+DATA = ("bench/results", "bench/traces", "corpus")
+
+
+def files_of(root):
+    """Paths from the root, of what the repository has or could have."""
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders
+                      if not name.startswith((".", "bazel-", "__"))]
+        for name in names:
+            if not name.startswith("."):
+                yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def shared_names(root, files):
+    where = collections.defaultdict(list)
+    for file in sorted(files):
+        if file.startswith(("pool/", "numa/", "emm/")) and file.endswith(".c"):
+            with open(os.path.join(root, file), encoding="utf-8") as source:
+                for name in set(STATIC.findall(source.read())):
+                    where[name].append(file)
+    return [f"{' and '.join(found)} have a static {name}()"
+            for name, found in sorted(where.items()) if len(found) > 1]
+
+
+def large_folders(files):
+    count = collections.Counter(
+        os.path.dirname(file) for file in files
+        if os.path.dirname(file) and not any(part in file for part in DATA))
+    wrong = []
+    for folder, number in sorted(count.items()):
+        most = LARGER.get(folder, MOST_FILES)
+        if number > most:
+            wrong.append(f"{folder} has {number} files, more than {most}")
+        elif folder in LARGER and number < most:
+            wrong.append(f"{folder} has {number} files: {most} is too many "
+                         "in check_names.py")
+    return wrong
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        print("usage: check_names.py ROOT", file=sys.stderr)
+        return 2
+    files = list(files_of(arguments[0]))
+    wrong = shared_names(arguments[0], files) + large_folders(files)
+    for line in wrong:
+        print(f"names: {line}", file=sys.stderr)
+    if wrong:
+        return 1
+    print(f"names: {len(files)} files, no rule broken")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
