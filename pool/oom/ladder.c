@@ -311,11 +311,12 @@ climb_up(struct binadei_call *call, const struct binadei_request *request,
     atomic_fetch_add_explicit(climber_count, 1, memory_order_relaxed);
     if (!binadei_climb_is_found(&climb, BINADE_OOM_FINISHED_BATCHES,
                                 finished_batches) &&
-        !is_grown(&climb))
+        !is_grown(&climb)) {
         status =
             ladder_is_exhausted(climb.refusal) || climb.refusal == BINADE_E_BUSY
                 ? climb_on(&climb)
                 : climb.refusal;
+    }
     /* IN.release: the operation that this one is inside of began before. */
     atomic_fetch_sub_explicit(climber_count, 1, memory_order_release);
     if (status == BINADE_OK)
