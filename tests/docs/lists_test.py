@@ -26,7 +26,7 @@ def keys():
     options = (CHECKOUT / "pool/config/options.c").read_text()
     hosts = (CHECKOUT / "numa/arena/conf.c").read_text()
     found = re.findall(r'\.key = "(\w+)"', options)
-    found += re.findall(r'{"(host_\w+)", set_', hosts)
+    found += re.findall(r'{"(host_\w+)", (?:conf_)?set_', hosts)
     assert len(found) > 20
     return [*found, "record", "expose"]
 
