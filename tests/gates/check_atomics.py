@@ -28,8 +28,9 @@ import collections
 import os
 import pathlib
 import re
-import subprocess
 import sys
+
+from tree_files import files_of
 
 FOLDERS = ("pool", "numa", "emm")
 # Its functions are the operations: the comment is where they are called.
@@ -582,18 +583,6 @@ class Tree:
         elif not any(edge in EDGE.findall(" ".join(site.comments))
                      for site in near):
             yield f"{place}: no operation of {name} names the edge"
-
-
-def files_of(root):
-    """All that git does not ignore, or all where there is no git."""
-    done = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others",
-         "--exclude-standard"], capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return sorted(name for name in set(done.stdout.split("\0"))
-                      if name and (root / name).is_file())
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*")
-                  if path.is_file())
 
 
 def main():

@@ -13,8 +13,11 @@ Exits with 1, and says where, if one is broken.
 
 import collections
 import os
+import pathlib
 import re
 import sys
+
+from tree_files import files_of
 
 STATIC = re.compile(
     r"^static (?:inline )?(?:BINADE_\w+ )?[\w ]+?[\s*]+(\w+)\(", re.MULTILINE)
@@ -35,23 +38,12 @@ LARGER = {
 DATA = ("bench/results", "bench/traces", "corpus", "docs/adr")
 
 
-def files_of(root):
-    """Paths from the root, of what the repository has or could have."""
-    for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders
-                      if not name.startswith((".", "bazel-", "__"))]
-        for name in names:
-            if not name.startswith("."):
-                yield os.path.relpath(os.path.join(folder, name), root)
-
-
 def shared_names(root, files):
     where = collections.defaultdict(list)
-    for file in sorted(files):
+    for file in files:
         if file.startswith(("pool/", "numa/", "emm/")) and file.endswith(".c"):
-            with open(os.path.join(root, file), encoding="utf-8") as source:
-                for name in set(STATIC.findall(source.read())):
-                    where[name].append(file)
+            for name in set(STATIC.findall((root / file).read_text())):
+                where[name].append(file)
     return [f"{' and '.join(found)} have a static {name}()"
             for name, found in sorted(where.items()) if len(found) > 1]
 
@@ -75,8 +67,10 @@ def main(arguments):
     if len(arguments) != 1:
         print("usage: check_names.py ROOT", file=sys.stderr)
         return 2
-    files = list(files_of(arguments[0]))
-    wrong = shared_names(arguments[0], files) + large_folders(files)
+    root = pathlib.Path(arguments[0])
+    files = [file for file in files_of(root)
+             if not os.path.basename(file).startswith(".")]
+    wrong = shared_names(root, files) + large_folders(files)
     for line in wrong:
         print(f"names: {line}", file=sys.stderr)
     if wrong:

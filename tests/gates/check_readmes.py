@@ -11,8 +11,9 @@ fails if anything is.
 import fnmatch
 import pathlib
 import re
-import subprocess
 import sys
+
+from tree_files import files_of
 
 SCREEN_LINES = 60
 CODE = re.compile(r"\.(c|h|inc|cc|py|sh|bzl|pml)$")
@@ -20,18 +21,6 @@ CODE = re.compile(r"\.(c|h|inc|cc|py|sh|bzl|pml)$")
 PLAIN = {"BUILD", "README.md", "__init__.py", "py.typed"}
 # Headers and rules of other projects.
 LEFT_OUT = re.compile(r"^third_party(/|$)")
-
-
-def files_of(root):
-    """All that git does not ignore, or all where there is no git."""
-    done = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z", "--cached", "--others",
-         "--exclude-standard"], capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return sorted(name for name in set(done.stdout.split("\0"))
-                      if name and (root / name).is_file())
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*")
-                  if path.is_file())
 
 
 def patterns_of(text):
