@@ -3,7 +3,8 @@
  *
  * What the parts have in common on the device: arenas, buffers of either kind,
  * and the proof that bytes went there and came back. Streams and the context
- * are bench/base/device.h's. After a failure binade_last_error_message() says what.
+ * are bench/base/device.h's. After a failure binade_last_error_message() says
+ * what.
  */
 #ifndef BINADE_BENCH_HOST_RIG_H_
 #define BINADE_BENCH_HOST_RIG_H_

@@ -4,9 +4,9 @@
  * The demo: an inference server in one process. Worker threads, each with a
  * stream of its own, stage a request's input in through pinned memory next to
  * the device, run a model's tensors through device memory and copy the response
- * out the same way, where it is checked byte for byte. The same requests are served with Binade, with the pool that anybody would write
- * first, and with the driver's own allocation, by turns; at the end they are
- * compared.
+ * out the same way, where it is checked byte for byte. The same requests are
+ * served with Binade, with the pool that anybody would write first, and with
+ * the driver's own allocation, by turns; at the end they are compared.
  *
  * It asks for the stand-in by default, so that it runs on any machine; no other
  * program gets the stand-in without asking for it.

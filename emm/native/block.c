@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Life of a Block or HostBlock: memory that is freed with the last reference to it, in C,
- * whichever thread that is. They keep their pool, but not open: what close()
- * took away is dead.
+ * Life of a Block or HostBlock: memory that is freed with the last reference to
+ * it, in C, whichever thread that is. They keep their pool, but not open: what
+ * close() took away is dead.
  */
 #include "emm/native/native.h"
 

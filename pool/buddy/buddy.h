@@ -3,7 +3,8 @@
  *
  * The buddy: which parts of the pool's offset space are free. Offsets only; no
  * pointer is dereferenced and CUDA is not known here. docs/internals/buddy.md
- * explains the protocol; invariants.md beside it numbers what the verifier checks.
+ * explains the protocol; invariants.md beside it numbers what the verifier
+ * checks.
  *
  * All memory goes back through one function, binadei_buddy_give(), which is
  * also the undo of a claim that turned out too large: claim whole, give back

@@ -58,8 +58,8 @@ struct binadei_page_words {
 struct binadei_page_words binadei_page_words_of(const struct binadei_kind *kind,
                                                 binadei_page page);
 
-/* What is free in any of the maps, of pages of the group, of chunks of the page, or
- * chunks that may have grains. relaxed, here and below: advice. */
+/* What is free in any of the maps, of pages of the group, of chunks of the
+ * page, or chunks that may have grains. relaxed, here and below: advice. */
 static inline uint64_t
 binadei_page_words_any(const struct binadei_page_words *words,
                        const binadei_atomic_word *const level[BINADEI_AGES])
@@ -111,9 +111,9 @@ bool binadei_index_find(const struct binadei_kind *kind,
 bool binadei_index_take(const struct binadei_kind *kind,
                         const struct binadei_index_at *at);
 
-/* Where the free run ends that begins at grain `at`, and where the one begins that
- * ends before it: from page to page, no further than BINADEI_INDEX_MOST grains or a
- * little more. */
+/* Where the free run ends that begins at grain `at`, and where the one begins
+ * that ends before it: from page to page, no further than BINADEI_INDEX_MOST
+ * grains or a little more. */
 uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at);
 uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at);
 

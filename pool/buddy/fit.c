@@ -30,8 +30,8 @@ struct scan {
     struct binadei_run best;
 };
 
-/* Whether the best so far leaves so little over that no better one is worth a look:
- * above a page only where it leaves nothing. */
+/* Whether the best so far leaves so little over that no better one is worth a
+ * look: above a page only where it leaves nothing. */
 static bool is_tight(const struct scan *scan)
 {
     uint64_t needed = scan->want.grains;
@@ -90,9 +90,9 @@ static uint64_t pages_in_use(const struct scan *scan)
                                      : BINADEI_WORD_FULL;
 }
 
-/* Of open pages, those beside one that is whole, or may be of two maps together,
- * and the group's ends: a run of two pages and more has a whole one, so a page that
- * is cut can only be its begin or its end. */
+/* Of open pages, those beside one that is whole, or may be of two maps
+ * together, and the group's ends: a run of two pages and more has a whole one,
+ * so a page that is cut can only be its begin or its end. */
 static uint64_t beside_whole(uint64_t whole, const uint64_t open[MAPS])
 {
     const uint64_t ends = UINT64_C(1) << (BINADEI_WORD_BITS - 1) | 1;

@@ -8,8 +8,8 @@
  */
 #include "pool/buddy/extent.h"
 
-/* Pages with runs that a search looks at before it gives up, and in the first bin,
- * where they may be too short; and those that have a fit. */
+/* Pages with runs that a search looks at before it gives up, and in the first
+ * bin, where they may be too short; and those that have a fit. */
 #define VISITS 36U
 #define FIRST_VISITS 12U
 #define FITS 4U
@@ -113,8 +113,9 @@ static void note_best(const struct visit *visit)
         binadei_index_note(visit->kind, visit->best.start, visit->best.grains);
 }
 
-/* The best fit of a visit. Where a part of it has gone meanwhile, whoever took that
- * has noted what is left, and so does the claim with what it gives back. */
+/* The best fit of a visit. Where a part of it has gone meanwhile, whoever took
+ * that has noted what is left, and so does the claim with what it gives back.
+ */
 static bool good_fit_claim(const struct visit *visit, binadei_grain *out)
 {
     const struct binadei_view view = {.buddy = visit->kind->buddy,

@@ -144,8 +144,8 @@ static enum filling map_fill(binadei_atomic_word *word, uint64_t mask,
     return after ? SET : RETIRED;
 }
 
-/* Sets chunks of one page, if any, or the page; false: a part was set already, and
- * nothing has changed. */
+/* Sets chunks of one page, if any, or the page; false: a part was set already,
+ * and nothing has changed. */
 static bool give_chunks(struct binadei_map_group *map, unsigned page_bit,
                         uint64_t mask)
 {
@@ -275,9 +275,9 @@ struct move {
     void (*grains)(struct move *move, binadei_chunk chunk, uint64_t mask);
 };
 
-/* MH: after the clearing of the hint, by order of seq_cst: a word that is 0 here
- * gets its hint again by who sets a bit of it. MW, both ends, in the exchange: what
- * earlier givers released goes on with the bits. */
+/* MH: after the clearing of the hint, by order of seq_cst: a word that is 0
+ * here gets its hint again by who sets a bit of it. MW, both ends, in the
+ * exchange: what earlier givers released goes on with the bits. */
 static uint64_t take_word(struct move *move, binadei_atomic_word *word,
                           uint64_t unit_grains)
 {
@@ -361,7 +361,8 @@ static void add_aged(struct move *move, uint64_t mask, uint64_t unit_grains)
 }
 
 /* What the ageing map gets has its words there already: they are of the same
- * memory as the fresh map's. Only this sets bits of it. MW, MH: as in map_fill(). */
+ * memory as the fresh map's. Only this sets bits of it. MW, MH: as in
+ * map_fill(). */
 static void age_pages(struct move *move, uint32_t group, uint64_t mask)
 {
     struct binadei_maps_group *maps = binadei_maps_group_at(move->maps, group);

@@ -91,10 +91,11 @@ uint32_t binadei_maps_take(struct binadei_maps *maps,
 
 /* Takes one interval of any length that starts at a multiple of `alignment`
  * grains (a power of two up to a page): best fit, lowest first, put together
- * from all maps of the view, and beginning and ending at any grain. Up to a page,
- * a fit that leaves at most a sixteenth over is as good as the best; where the view
- * says so, a good fit is, of the stream's own maps alone or of what is done.
- * `is_thorough`: every word is looked at, whatever the hints say. */
+ * from all maps of the view, and beginning and ending at any grain. Up to a
+ * page, a fit that leaves at most a sixteenth over is as good as the best;
+ * where the view says so, a good fit is, of the stream's own maps alone or of
+ * what is done. `is_thorough`: every word is looked at, whatever the hints say.
+ */
 bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
                        uint32_t alignment, bool is_thorough,
                        binadei_grain *out);

@@ -59,9 +59,10 @@ struct binadei_buddy {
     binadei_atomic_word page_limit;
 
     /* Edge BW: give (acq_rel) -> take (acquire), on every word of the three
-     * levels. Edge BS: the change of a word, and the second look at it. A bit set = a unit free. A chunk or page word is 0 while its unit
-     * is free or taken whole in the level above, and never all ones, except
-     * where hysteresis leaves a searcher's own word open. */
+     * levels. Edge BS: the change of a word, and the second look at it. A bit
+     * set = a unit free. A chunk or page word is 0 while its unit is free or
+     * taken whole in the level above, and never all ones, except where
+     * hysteresis leaves a searcher's own word open. */
     binadei_atomic_word *chunk_words; /* grains of each chunk */
 
     /* Edge BS, in summaries: raise (look at the bit) and lower (clearing, then a
@@ -124,8 +125,8 @@ static inline unsigned binadei_plane_for(unsigned length)
     return length >= 32 ? 2U : length >= 8 ? 1U : 0U;
 }
 
-/* The planes whose thresholds `word` reaches, a bit each. Without branches: which of them it
- * is cannot be predicted. */
+/* The planes whose thresholds `word` reaches, a bit each. Without branches:
+ * which of them it is cannot be predicted. */
 static inline unsigned binadei_planes_of(uint64_t word)
 {
     uint64_t runs8 = word & word >> 1;

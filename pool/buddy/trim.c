@@ -10,8 +10,8 @@
 static bool close_word(binadei_atomic_word *word)
 {
     uint64_t full = BINADEI_WORD_FULL;
-    /* relaxed: a first look. A weak swap that fails by itself is tried again while
-     * the word is full. */
+    /* relaxed: a first look. A weak swap that fails by itself is tried again
+     * while the word is full. */
     while (binadei_load_relaxed(word) == BINADEI_WORD_FULL) {
         /* BW, both ends: as in a give. */
         if (binadei_cas_acq_rel(word, &full, 0)) {

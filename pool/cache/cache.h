@@ -88,9 +88,10 @@ binadei_look_for_capture(const struct binadei_call *call, binade_stream stream,
 BINADE_MUST_USE binade_status binadei_call_begin(struct binade_pool *pool,
                                                  binade_stream stream,
                                                  struct binadei_call *out);
-/* A call for DONE goes on as one for the stream that a note stands for, which is
- * not retired before the call's end, or for ANY: where that stream was retired, or
- * is another thread's own. BINADE_OK, or BINADE_E_NO_HOST_MEMORY. */
+/* A call for DONE goes on as one for the stream that a note stands for, which
+ * is not retired before the call's end, or for ANY: where that stream was
+ * retired, or is another thread's own. BINADE_OK, or BINADE_E_NO_HOST_MEMORY.
+ */
 BINADE_MUST_USE binade_status binadei_call_turn(struct binadei_call *call,
                                                 uint32_t note);
 /* Then: whether the stream captures. BINADE_OK, or what the driver said. */
@@ -165,7 +166,8 @@ bool binadei_reclaim_idle(struct binadei_call *call);
  * again and again, and those who do not shall have hits. */
 bool binadei_reclaim_idle_at_times(struct binadei_call *call);
 /* Where the caller's caches had no room for others': those of threads that rest
- * become orphans. At a call that may wait: it waits for threads that come or go. */
+ * become orphans. At a call that may wait: it waits for threads that come or
+ * go. */
 void binadei_reclaim_resting(struct binadei_call *call);
 /* Lets the caller's stream wait for another's work, and takes a block of it. */
 bool binadei_hand_over(struct binadei_call *call,
@@ -174,8 +176,9 @@ bool binadei_hand_over(struct binadei_call *call,
 /* At a call that may wait: what its stream freed becomes everybody's after an
  * event, if somebody asked for that. */
 void binadei_reclaim_own_stream(struct binadei_call *call);
-/* Before a capture on the call's stream: what the stream freed, and nobody has in
- * another thread, becomes everybody's after an event, while one can be recorded. */
+/* Before a capture on the call's stream: what the stream freed, and nobody has
+ * in another thread, becomes everybody's after an event, while one can be
+ * recorded. */
 void binadei_reclaim_before_capture(struct binadei_call *call);
 /* A stream that is asked whether it is idle, before an allocation fails. */
 bool binadei_reclaim_idle_streams(struct binadei_call *call);

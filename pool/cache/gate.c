@@ -39,8 +39,8 @@ static bool is_used_by(const struct binadei_member *member)
 {
     const struct binade_pool *pool = member->engine->pool;
     /* IN.seq_cst: after the pool was marked; who begins later sees the mark.
-     * OU.acquire: who is out of a callback has begun an operation before, which the
-     * next sum of them shows. */
+     * OU.acquire: who is out of a callback has begun an operation before, which
+     * the next sum of them shows. */
     return atomic_load_explicit(&member->operation, memory_order_seq_cst) % 2 ||
            atomic_load_explicit(&member->is_calling_back,
                                 memory_order_acquire) ||

@@ -36,8 +36,8 @@ static inline void binadei_operation_begin(struct binadei_member *member)
         atomic_load_explicit(&member->operation, memory_order_relaxed);
     if (before % 2)
         return;
-    /* IN.seq_cst, and so is the look at the gate that follows in who takes: one of
-     * the two sees the other. */
+    /* IN.seq_cst, and so is the look at the gate that follows in who takes: one
+     * of the two sees the other. */
     (void)atomic_exchange_explicit(&member->operation, before + 1,
                                    memory_order_seq_cst);
     /* IN.seq_cst: as for the gate. */

@@ -164,8 +164,8 @@ static inline void binadei_history_end_note(struct binadei_history_ring *ring)
     binadei_store_release(&ring->pending, 0);
 }
 
-/* Inside, of the calling thread's own member, between the two above. HE.release of
- * the entry's five words: who sees one of them sees the 0 before them. */
+/* Inside, of the calling thread's own member, between the two above. HE.release
+ * of the entry's five words: who sees one of them sees the 0 before them. */
 static inline void binadei_history_write(struct binadei_history_ring *ring,
                                          const struct binadei_note *note)
 {

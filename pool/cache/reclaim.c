@@ -43,22 +43,22 @@ static bool count_given(struct binadei_call *call, uint64_t grains)
     return grains != 0;
 }
 
-static bool poll(struct binadei_call *call)
+static bool drain_done(struct binadei_call *call,
+                       const struct binadei_stream_user *user)
 {
-    const struct binadei_stream_user user = binadei_call_user(call);
-    return count_given(call, binadei_epochs_poll(&user));
+    return count_given(call, binadei_epochs_poll(user));
 }
 
 bool binadei_reclaim_done(struct binadei_call *call)
 {
     const struct binadei_stream_user user = binadei_call_user(call);
-    bool is_any = poll(call);
+    bool is_any = drain_done(call, &user);
     if (!is_worth_closing(call) || !binadei_epochs_close_all(&user))
         return is_any;
-    bool is_more = poll(call);
+    bool is_more = drain_done(call, &user);
     if (!is_any && !is_more) {
         binadei_nap(RECORD_NS);
-        is_more = poll(call);
+        is_more = drain_done(call, &user);
     }
     return is_any || is_more;
 }

@@ -73,7 +73,8 @@ struct binadei_cache {
     struct binadei_slot *slot;
     struct binadei_cache *next; /* the member's; the registry's lock */
     struct binadei_cache *next_in_bucket; /* the member's owner's */
-    /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each. Most have not. */
+    /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each.
+     * Most have not. */
     _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
     /* What counts of blocks by the longest of their class do not tell: all bytes
      * of runs, whose counts tell none, and what short blocks are short of, which
@@ -191,16 +192,18 @@ struct binadei_engine {
 
     /* Edge SP: put (release) -> take (acquire), whole. */
     _Atomic(struct binadei_bundle *) spare_bundles;
-    /* Edge: none; relaxed, see bounds.h. Of the two bounds above. Misses only read
-     * it, so it is not on a line with what they change. */
+    /* Edge: none; relaxed, see bounds.h. Of the two bounds above. Misses only
+     * read it, so it is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
     atomic_uint grown_steps; /* of threads' share, until it is whole again */
 
     /* Edge IN: odd while somebody takes the last look; see gate.h. */
     _Atomic uint64_t gate;
-    /* Edge: none; relaxed, advice: when it may be closed again; see last_look.c. */
+    /* Edge: none; relaxed, advice: when it may be closed again; see
+     * last_look.c. */
     _Atomic uint64_t next_look_ns;
-    /* Edge: none; relaxed, advice: when who waits may take others' caches again. */
+    /* Edge: none; relaxed, advice: when who waits may take others' caches
+     * again. */
     _Atomic uint64_t next_idle_ns;
     /* Edge: none; relaxed, advice: when one may look again for threads that
      * rest. */
@@ -233,8 +236,9 @@ struct binadei_engine {
 
     struct binadei_history *history; /* constant; NULL: none is kept */
 
-    /* What misses change. Edge: none; relaxed, bounds: bytes granted to members, and misses
-     * since the last climb, each as far as members have told. */
+    /* What misses change. Edge: none; relaxed, bounds: bytes granted to
+     * members, and misses since the last climb, each as far as members have
+     * told. */
     alignas(64) _Atomic uint64_t granted_bytes;
     atomic_uint calm_misses;
 };

@@ -94,8 +94,8 @@ bool binadei_stop(struct binadei_call *call)
 void binadei_go_on(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
-    /* AT.release: what was read was read before hits write again. Who sees it
-     * late has a call more that is no hit. */
+    /* AT.release: what was read was read before hits write again. A thread that
+     * sees it late makes one call more that is no hit. */
     atomic_fetch_and_explicit(&call->pool->attention,
                               ~BINADEI_ATTENTION_STOPPED, memory_order_release);
     /* IN.seq_cst: even again; who waits for it sees that the reading is over. */

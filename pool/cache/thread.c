@@ -159,8 +159,8 @@ binade_status binadei_thread_enter(struct binadei_thread **out)
 bool binadei_thread_is_claimed(struct binadei_thread *thread)
 {
     uint32_t claim = binadei_thread_claim(thread);
-    /* Who asks has no barrier for all threads, so each goes inside once more and
-     * looks again. */
+    /* The thread that asks has no barrier for all others, so each goes inside
+     * once more and looks again. */
     if (claim & BINADEI_CLAIM_FENCED) {
         /* CL.seq_cst, both: of the owner and who asks, one sees the other. */
         (void)atomic_exchange_explicit(&thread->is_inside, 1,

@@ -50,10 +50,10 @@ struct binadei_thread {
     /* The route found last, or NULL. */
     struct binadei_route *last;
     /* Not 0 while a call of this thread is inside: 1 in a hit and at the
-     * beginning of other calls, BINADEI_INSIDE_CALL in these. Then a signal handler that
-     * interrupts it is refused, and nobody takes its caches. Edge OU: leave
-     * (release) -> who takes them (acquire). Edge CL: the setting -> the look
-     * of who takes them, over its barrier. */
+     * beginning of other calls, BINADEI_INSIDE_CALL in these. Then a signal
+     * handler that interrupts it is refused, and nobody takes its caches. Edge
+     * OU: leave (release) -> who takes them (acquire). Edge CL: the setting ->
+     * the look of who takes them, over its barrier. */
     atomic_uint is_inside;
     /* Edge CL: the asking (sequentially consistent, then a barrier in all
      * threads) -> the look inside. */

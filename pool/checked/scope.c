@@ -2,10 +2,11 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Capture scopes in a checked pool. Which blocks scopes keep, and which of them
- * serve again, is for pool/graph/scope_blocks.c; here is what becomes of the record.
- * What a scope keeps gets no pattern before its release: a graph may write it
- * whenever it runs, rightly. A block that serves again in its capture does so
- * with the very bounds that it has, which nodes from before may rely on.
+ * serve again, is for pool/graph/scope_blocks.c; here is what becomes of the
+ * record. What a scope keeps gets no pattern before its release: a graph may
+ * write it whenever it runs, rightly. A block that serves again in its capture
+ * does so with the very bounds that it has, which nodes from before may rely
+ * on.
  */
 #include <stdlib.h>
 

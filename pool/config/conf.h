@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The text of BINADE_CONF, "key:value,key:value", taken apart. Which keys there
- * are and what they take is pool/config/options.c's. Nothing is copied: the words lie
- * in the text.
+ * are and what they take is pool/config/options.c's. Nothing is copied: the
+ * words lie in the text.
  */
 #ifndef BINADE_POOL_CONFIG_CONF_H_
 #define BINADE_POOL_CONFIG_CONF_H_

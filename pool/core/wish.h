@@ -17,8 +17,8 @@ struct binadei_wish {
     size_t alignment_bytes;
     bool may_wait; /* as not for binade_try_alloc() */
     bool is_exact; /* never longer than its size makes it, whatever is cached */
-    /* Who was charged for it, for pools that know their blocks by records:
-     * others' blocks bear a tag. NULL: nobody. */
+    /* The tenant that was charged for it, in pools that know their blocks by
+     * records; in others a block bears a tag. NULL: none. */
     struct binadei_tenant *tenant;
 };
 

@@ -9,8 +9,8 @@
 
 #include "pool/driver/driver_table.h"
 
-/* Edge DO: binadei_driver_publish (release) -> binadei_driver_opened (acquire). NULL until a
- * driver is open, written once, never freed. */
+/* Edge DO: binadei_driver_publish (release) -> binadei_driver_opened (acquire).
+ * NULL until a driver is open, written once, never freed. */
 static _Atomic(const struct binadei_driver *) opened;
 
 const struct binadei_driver *binadei_driver_opened(void)

@@ -32,8 +32,9 @@ enum binadei_private_side {
 struct binadei_private {
     pthread_mutex_t lock;
     uint32_t place; /* constant */
-    /* In a pool that is checked or passes all through an arena is an account: it
-     * has no memory, and what it has live is what the sums below say. Constant. */
+    /* In a pool that is checked or passes all through an arena is an account:
+     * it has no memory, and what it has live is what the sums below say.
+     * Constant. */
     bool is_account;
     /* All else is under the lock. */
     binade_private number; /* 0: the place is free */
@@ -49,11 +50,11 @@ struct binadei_private {
     struct binadei_half halves[BINADEI_PRIVATE_SIDES];
 };
 
-/* Edge: none; relaxed: who frees a block has its address from the allocation, and
- * so sees whose its page was then; the lock tells whether it still is. Whose a page
- * of the offset space is: 0, or the place and the side. Written under the arena's
- * lock; whose free pages went to the pool clears by a swap, since another arena may
- * have them. */
+/* Edge: none; relaxed: who frees a block has its address from the allocation,
+ * and so sees whose its page was then; the lock tells whether it still is.
+ * Whose a page of the offset space is: 0, or the place and the side. Written
+ * under the arena's lock; whose free pages went to the pool clears by a swap,
+ * since another arena may have them. */
 typedef _Atomic uint32_t binadei_private_owner;
 
 struct binadei_privates {

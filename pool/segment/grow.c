@@ -155,9 +155,9 @@ static uint64_t pages_within_limit(const struct binadei_segments *segments)
 /* Of a segment that grows with the pool, a request has at most this part. */
 #define OWN_SEGMENT_PART 8U
 
-/* As much as is reserved, or twice what is needed if that is more, up to PyTorch's
- * step: a pool of a few MiB is not to be three times as large for a request of
- * one (docs/adr/0025-index-of-runs.md). */
+/* As much as is reserved, or twice what is needed if that is more, up to
+ * PyTorch's step: a pool of a few MiB is not to be three times as large for a
+ * request of one (docs/adr/0025-index-of-runs.md). */
 static uint64_t shared_pages(const struct binadei_segments *segments,
                              const struct aim *aim)
 {

@@ -213,8 +213,8 @@ static struct binadei_slot *open_slot(struct binadei_streams *streams,
         slot->note += BINADEI_SLOTS_MAX;
         slot_identify(slot, who);
     }
-    /* relaxed, here and below: who uses the slot now finds it under the lock that is
-     * held. */
+    /* relaxed, here and below: who uses the slot now finds it under the lock
+     * that is held. */
     *out_left = atomic_exchange_explicit(&slot->final_event, NULL,
                                          memory_order_relaxed);
     /* relaxed: as above. */

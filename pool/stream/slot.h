@@ -66,8 +66,8 @@ static inline uint64_t binadei_slot_grains(const struct binadei_slot *slot)
            binadei_maps_grains(slot->maps, BINADEI_AGEING);
 }
 
-/* A stream that can be asked by its handle, and recorded on without a barrier. The
- * epoch's role is held, or the slot has a user. */
+/* A stream that can be asked by its handle, and recorded on without a barrier.
+ * The epoch's role is held, or the slot has a user. */
 static inline bool
 binadei_slot_is_of_created_stream(const struct binadei_slot *slot)
 {

@@ -145,8 +145,8 @@ struct binadei_streams;
 struct binadei_stream_hooks {
     /* ANY's memory was drained; the role of its slot is held. */
     void (*any_drained)(struct binadei_streams *streams);
-    /* Before the first capture guard of the process is held, and under the lock of
-     * guard.c: binadei_epochs_close_before_guard(). */
+    /* Before the first capture guard of the process is held, and under the lock
+     * of guard.c: binadei_epochs_close_before_guard(). */
     void (*close)(struct binadei_streams *streams);
     /* The first capture guard of the process begins, or the last has ended;
      * under the lock of guard.c. */
@@ -218,7 +218,7 @@ static inline void binadei_role_release(atomic_bool *is_taken)
     atomic_store_explicit(is_taken, false, memory_order_release);
 }
 
-/* Who asks: a thread, within a call that names a stream. */
+/* A thread that asks, within a call that names a stream. */
 struct binadei_stream_user {
     struct binadei_streams *streams;
     binadei_counter *counts;   /* by enum binadei_stream_count */

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Lets tests in C++ ask numa/topology/topology.h and numa/topology/policy.h, whose headers are C
- * only; sets of nodes are texts, "0-3,6" or "none". Calls and reads; asserts
- * nothing.
+ * Lets tests in C++ ask numa/topology/topology.h and numa/topology/policy.h,
+ * whose headers are C only; sets of nodes are texts, "0-3,6" or "none". Calls
+ * and reads; asserts nothing.
  */
 #ifndef BINADE_TESTS_SUPPORT_NUMA_PROBE_H_
 #define BINADE_TESTS_SUPPORT_NUMA_PROBE_H_

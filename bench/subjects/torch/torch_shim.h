@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What the subject `torch` finds in a library that bench/subjects/torch/build_torch_shim.sh
- * makes on a machine with PyTorch. C on both sides: nothing of PyTorch is
- * needed to build the benchmarks.
+ * What the subject `torch` finds in a library that
+ * bench/subjects/torch/build_torch_shim.sh makes on a machine with PyTorch. C
+ * on both sides: nothing of PyTorch is needed to build the benchmarks.
  */
 #ifndef BINADE_BENCH_SUBJECTS_TORCH_TORCH_SHIM_H_
 #define BINADE_BENCH_SUBJECTS_TORCH_TORCH_SHIM_H_

@@ -22,8 +22,8 @@ static pthread_cond_t changed;
 /* Edge SI: mark_initialised (release) -> standin_enter (acquire): whoever sees
  * the flag sees the devices that cuInit made. */
 static atomic_bool is_initialised;
-/* Edge: none; relaxed: nothing is published through them, they only ever go up. Set
- * in a forked child by its only thread, and at exit; read by any thread. */
+/* Edge: none; relaxed: nothing is published through them, they only ever go up.
+ * Set in a forked child by its only thread, and at exit; read by any thread. */
 static atomic_bool is_forked;
 static atomic_bool is_torn_down;
 

@@ -38,9 +38,9 @@ struct plan {
 
 static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct plan plan; /* under plan_lock */
-/* Edge: none; relaxed: a hint that lets calls skip the lock; a caller that must see
- * a new plan has called fault_set_plan itself or was synchronised by its own
- * means. */
+/* Edge: none; relaxed: a hint that lets calls skip the lock; a caller that must
+ * see a new plan has called fault_set_plan itself or was synchronised by its
+ * own means. */
 static atomic_bool has_rules;
 
 static _Thread_local char error_text[256];
