@@ -12,14 +12,14 @@
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
 
-bool binadei_operations_are_over(struct binadei_engine *engine,
+/* How many operations there were in all, so far; registry's lock. */
+static uint64_t count_operations(const struct binadei_engine *engine,
                                  const struct binadei_member *except,
-                                 uint64_t *out_sum)
+                                 bool *out_are_over)
 {
     bool are_over = true;
-    binadei_registry_lock();
     uint64_t sum = engine->gone_operations;
-    for (struct binadei_member *member = engine->members; member;
+    for (const struct binadei_member *member = engine->members; member;
          member = member->of_pool) {
         if (member == except)
             continue;
@@ -30,8 +30,19 @@ bool binadei_operations_are_over(struct binadei_engine *engine,
         are_over = are_over && operation % 2 == 0;
         sum += operation;
     }
+    *out_are_over = are_over;
+    return sum;
+}
+
+bool binadei_operations_are_over(struct binadei_engine *engine,
+                                 const struct binadei_member *except,
+                                 uint64_t *out_sum)
+{
+    bool are_over;
+    binadei_registry_lock();
+    *out_sum = count_operations(engine, except, &are_over) +
+               engine->abandoned_members;
     binadei_registry_unlock();
-    *out_sum = sum;
     return are_over;
 }
 
@@ -47,12 +58,22 @@ static bool is_used_by(const struct binadei_member *member)
            (member->thread && binadei_thread_serving(member->thread) == pool);
 }
 
+/* Threads that end meanwhile are no calls. */
+static bool calls_are_over(struct binadei_engine *engine, uint64_t *out_sum)
+{
+    bool are_over;
+    binadei_registry_lock();
+    *out_sum = count_operations(engine, NULL, &are_over);
+    binadei_registry_unlock();
+    return are_over;
+}
+
 bool binadei_engine_is_used(struct binadei_engine *engine)
 {
     uint64_t before;
     uint64_t after;
     bool is_used =
-        !binadei_operations_are_over(engine, NULL, &before) ||
+        !calls_are_over(engine, &before) ||
         /* IN.acquire: who climbs no more began an operation before. */
         atomic_load_explicit(&engine->climber_count, memory_order_acquire) ||
         binadei_segments_are_growing(engine->segments);
@@ -63,8 +84,7 @@ bool binadei_engine_is_used(struct binadei_engine *engine)
     binadei_registry_unlock();
     /* A thread that was outside of an operation for a while, on its way out of
      * memory, is seen there, or has begun one since. */
-    return is_used || !binadei_operations_are_over(engine, NULL, &after) ||
-           before != after;
+    return is_used || !calls_are_over(engine, &after) || before != after;
 }
 
 /* Patiently: who stops the pool reads what these operations would change. */

@@ -330,7 +330,7 @@ void binadei_members_abandon(struct binadei_thread *thread)
         thread->members = member->of_thread;
         member->thread = NULL;
         /* IN: a last look sees that something came to the orphans. */
-        member->engine->gone_operations += 2;
+        member->engine->abandoned_members++;
         binadei_orphan_push(member);
         BINADEI_STEP("locked.orphan");
     }

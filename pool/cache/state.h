@@ -215,7 +215,9 @@ struct binadei_engine {
     /* Edge IN: odd while the pool is stopped; see stop.h. */
     _Atomic uint64_t stop;
     pthread_mutex_t stop_lock; /* who stops it has it */
-    uint64_t gone_operations;  /* of members that are gone; registry's lock */
+    /* Of members that are gone, and of threads that ended; registry's lock. */
+    uint64_t gone_operations;
+    uint64_t abandoned_members;
 
     /* Edge TG: binadei_engine_make_tags (release) -> binadei_tags (acquire). NULL
      * until the pool has a tenant; then unchanged to the end. */

@@ -4,6 +4,7 @@
 // are seen under way have it refused, and calls that come later are told.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <future>
 #include <thread>
@@ -141,6 +142,32 @@ TEST_F(Destroy, OfAPoolThatOthersUsedTellsTheirLaterCalls)
     is_gone.set_value();
     for (std::thread &thread : threads)
         thread.join();
+}
+
+// Whoever waited for its threads' last calls may destroy the pool, although the
+// threads themselves, as Python's after join(), have not ended yet.
+TEST_F(Destroy, BesideThreadsThatEndSucceeds)
+{
+    constexpr size_t kThreads = 4;
+    for (int round = 0; round < 500; round++) {
+        std::atomic<size_t> over_count{0};
+        std::vector<std::thread> threads;
+        binade_pool *pool = nullptr;
+        ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+        for (size_t i = 0; i < kThreads; i++)
+            threads.emplace_back([&] {
+                binade_devptr block = 0;
+                EXPECT_EQ(BINADE_OK,
+                          binade_alloc(pool, 4 * kKiB, kStream, &block));
+                EXPECT_EQ(BINADE_OK, binade_free(pool, block, kStream));
+                over_count++;
+            });
+        while (over_count < kThreads)
+            std::this_thread::yield();
+        EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr)) << round;
+        for (std::thread &thread : threads)
+            thread.join();
+    }
 }
 
 } // namespace
