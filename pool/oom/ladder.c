@@ -162,14 +162,25 @@ static enum binadei_verdict last_looks(struct binadei_climb *climb)
     return verdict;
 }
 
-/* What was seen last in other threads' caches, or freed and on no queue yet,
- * comes to light when those threads make their next call. If they do not soon,
- * they are idle. */
+static bool is_enough(const struct binadei_climb *climb, uint64_t bytes)
+{
+    return bytes >= climb->request->size.grains * BINADEI_GRAIN_BYTES;
+}
+
+/* What was freed since events were asked for last, as the look saw it: they
+ * were over, and yet there is work to wait for again. */
+static bool may_wait_again(const struct binadei_climb *climb)
+{
+    return is_enough(climb, climb->report.retiring_bytes) &&
+           binadei_now_ns() < climb->wait_end_ns;
+}
+
+/* What was seen last in other threads' caches comes to light when those threads
+ * make their next call. If they do not soon, they are idle. */
 static bool may_others_give(const struct binadei_climb *climb)
 {
-    const binade_oom_report *report = &climb->report;
-    return report->cached_others_bytes + report->retiring_bytes >=
-               climb->request->size.grains * BINADEI_GRAIN_BYTES &&
+    return is_enough(climb, climb->report.cached_others_bytes +
+                                climb->report.retiring_bytes) &&
            binadei_now_ns() < climb->others_end_ns;
 }
 
@@ -185,7 +196,8 @@ static bool wait_and_look(struct binadei_climb *climb)
         if (binadei_climb_is_found(climb, BINADE_OOM_WAIT, wait_for_events) ||
             binadei_climb_is_found(climb, BINADE_OOM_LAST_LOOK, last_looks))
             return true;
-        if (!may_wait_on(climb) && !may_others_give(climb))
+        if (!may_wait_on(climb) && !may_wait_again(climb) &&
+            !may_others_give(climb))
             return false;
         /* Each look holds others up. */
         binadei_call_nap(climb->call, &nap_ns, LOOK_NAP_MOST_NS);
