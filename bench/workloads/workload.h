@@ -76,7 +76,7 @@ struct workload {
 /* NULL ends them. */
 extern const struct workload *const workloads[];
 
-const struct workload *workload_named(const char *name);
+const struct workload *workload_named(const char *name, size_t length);
 
 #define WORKLOAD_DECLARE(name) extern const struct workload workload_##name;
 WORKLOADS(WORKLOAD_DECLARE)
