@@ -59,8 +59,9 @@ void plan_fini(struct plan *plan)
 bool plan_applies(const struct plan_cell *cell, const struct subject *subject)
 {
     const struct workload *workload = cell->workload;
-    uint64_t blocks = workload->blocks(cell->size_bytes, cell->thread_count) *
-                      cell->thread_count;
+    uint64_t blocks =
+        workload_blocks(workload, cell->size_bytes, cell->thread_count) *
+        cell->thread_count;
     return (subject->has_streams || workload->stream_count == 0) &&
            (cell->thread_count % 2 == 0 || !workload->needs_pairs) &&
            (subject->blocks_max == 0 || blocks <= subject->blocks_max);

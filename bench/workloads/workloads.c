@@ -17,3 +17,10 @@ const struct workload *workload_named(const char *name, size_t length)
             return workloads[i];
     return NULL;
 }
+
+uint64_t workload_blocks(const struct workload *workload, size_t size_bytes,
+                         unsigned thread_count)
+{
+    return workload->block_count ? workload->block_count
+                                 : workload->blocks(size_bytes, thread_count);
+}
