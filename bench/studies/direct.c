@@ -18,6 +18,7 @@
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
 #include "bench/base/device.h"
+#include "bench/base/numbers.h"
 
 #define MIMALLOC "libmimalloc.so.2"
 #define REPEATS 9
@@ -94,13 +95,6 @@ static bool loop_mimalloc(void)
     return true;
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static bool measure(const char *subject, bool (*loop)(void))
 {
     double ns[REPEATS];
@@ -112,7 +106,7 @@ static bool measure(const char *subject, bool (*loop)(void))
             return false;
         ns[i] = (double)(clock_now_ns() - begun_ns) / PAIRS;
     }
-    qsort(ns, REPEATS, sizeof(ns[0]), compare);
+    numbers_sort(ns, REPEATS);
     return printf("{\"workload\":\"direct_pair\",\"subject\":\"%s\","
                   "\"size_bytes\":%" PRIu64 ",\"ns_per_op_median\":%.2f,"
                   "\"ns_per_op_least\":%.2f,\"ns_per_op_most\":%.2f}\n",

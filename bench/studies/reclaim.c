@@ -28,6 +28,7 @@
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
 #include "bench/base/device.h"
+#include "bench/base/numbers.h"
 
 #define THREADS_MAX 256U
 #define BLOCKS_MAX 1024U
@@ -114,16 +115,9 @@ static bool take_back(double *out_ns)
     return stats(&after) && !after.cached_bytes;
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static void print(void)
 {
-    qsort(bench.round_ns, ROUNDS, sizeof(bench.round_ns[0]), compare);
+    numbers_sort(bench.round_ns, ROUNDS);
     double median = bench.round_ns[ROUNDS / 2];
     (void)printf("{\"program\": \"reclaim\", \"threads\": %u, \"blocks\": %u, "
                  "\"membarrier\": %s, \"rounds\": %d, \"ns_median\": %.0f, "

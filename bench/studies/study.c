@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "bench/base/json.h"
 #include "bench/base/machine.h"
 #include "bench/replay/circumstances.h"
 #include "bench/replay/json.h"
@@ -86,7 +87,7 @@ void study_number(const struct study_bout *bout, const char *key,
                   uint64_t number)
 {
     (void)fprintf(bout->study->rows, ",\"%s\":", key);
-    replay_json_bytes(bout->study->rows, number);
+    json_number(bout->study->rows, number);
 }
 
 void study_real(const struct study_bout *bout, const char *key, double number)
