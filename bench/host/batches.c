@@ -3,7 +3,6 @@
  */
 #include "bench/host/batches.h"
 
-
 #include "bench/base/clock.h"
 #include "bench/base/numbers.h"
 

@@ -19,6 +19,14 @@
 #define STUDY_LIMIT_STEP_BYTES (UINT64_C(2) << 20)
 #define STUDY_REPEATS_MAX 100U
 
+/* What their help says of options that all of them have. */
+#define STUDY_HELP                                                             \
+    "  --driver=D       auto, cuda, standin or a path with a / in it "         \
+    "(default:\n"                                                              \
+    "                   what BINADE_DRIVER says)\n"                            \
+    "  --json=FILE      write there instead of to standard output\n"           \
+    "  --commit=ID      of what is measured (default: what git says)\n"
+
 /* A part of a program, with one subject and one lag, once. */
 struct study_bout {
     struct study *study;
