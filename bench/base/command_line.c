@@ -110,12 +110,13 @@ static void make_table(const struct command_option *options,
                        struct option out[COMMAND_OPTIONS_MAX + 1])
 {
     size_t count = 0;
-    for (; options[count].name && count < COMMAND_OPTIONS_MAX; count++)
+    for (; options[count].name && count < COMMAND_OPTIONS_MAX; count++) {
+        bool has_value = takes_value(&options[count]);
         out[count] = (struct option){.name = options[count].name,
-                                     .has_arg = takes_value(&options[count])
-                                                    ? required_argument
-                                                    : no_argument,
+                                     .has_arg = has_value ? required_argument
+                                                          : no_argument,
                                      .val = FIRST_VALUE + (int)count};
+    }
     out[count] = (struct option){0};
 }
 

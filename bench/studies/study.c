@@ -146,6 +146,18 @@ const char *study_start_subject(const struct subject *subject,
                                                      : subject->start(setup);
 }
 
+static bool run_wanted_parts(struct study_bout *bout)
+{
+    const struct study *study = bout->study;
+    bool is_well = true;
+    for (uint32_t i = 0; study->parts[i].name && is_well; i++) {
+        bout->part = study->parts[i].name;
+        if (!study->wanted || study->wanted >> i & 1U)
+            is_well = study->parts[i].run(bout);
+    }
+    return is_well;
+}
+
 static bool run_subject(struct study *study, const struct subject *named,
                         const struct lag_plan *lag)
 {
@@ -156,11 +168,7 @@ static bool run_subject(struct study *study, const struct subject *named,
     const char *why = study->refusal ? study->refusal(named) : NULL;
     bool is_well = why ? study_refuse(&bout, why) : true;
     for (; is_well && bout.repeat < study->repeats; bout.repeat++)
-        for (uint32_t i = 0; study->parts[i].name && is_well; i++)
-            if (!study->wanted || study->wanted >> i & 1U) {
-                bout.part = study->parts[i].name;
-                is_well = study->parts[i].run(&bout);
-            }
+        is_well = run_wanted_parts(&bout);
     return is_well;
 }
 
