@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/base/command_line.h"
 #include "bench/base/machine.h"
 #include "bench/base/spawn.h"
 #include "bench/harness/child.h"
@@ -37,33 +38,14 @@ struct sink {
     struct machine machine;
 };
 
-/* Opened before anything is measured: minutes later is too late to hear that
- * there is no such folder. `bazel run` starts us in a folder of its own and
- * says which was the user's. */
-static FILE *open_output(const char *path, const char *suffix)
-{
-    const char *folder = getenv("BUILD_WORKING_DIRECTORY");
-    char name[PATH_MAX];
-    if (*path == '/' || !folder)
-        (void)snprintf(name, sizeof(name), "%s%s", path, suffix);
-    else
-        (void)snprintf(name, sizeof(name), "%s/%s%s", folder, path, suffix);
-    FILE *file = fopen(name, "we");
-    if (!file) {
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-        const char *why = strerror(errno);
-        (void)fprintf(stderr, "bench: --json=%s: %s\n", path, why);
-    }
-    return file;
-}
-
 static bool sink_open(struct sink *sink, const struct options *options)
 {
     *sink = (struct sink){.file = stdout};
     if (options->json_path) {
-        sink->file = open_output(options->json_path, "");
+        sink->file = command_line_create("bench", options->json_path, "");
         if (sink->file)
-            sink->raw = open_output(options->json_path, RAW_SUFFIX);
+            sink->raw =
+                command_line_create("bench", options->json_path, RAW_SUFFIX);
         if (!sink->raw)
             return false;
     }
@@ -140,8 +122,7 @@ int main(int argc, char **argv)
         options_print_list();
         return EXIT_OK;
     }
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    if (options.driver && setenv("BINADE_DRIVER", options.driver, 1) != 0)
+    if (!command_line_use_driver(options.driver))
         return EXIT_FAILED;
     if (options.child)
         return child_run(&options);

@@ -27,9 +27,9 @@ struct options {
     uint32_t workload_count;
     const struct subject *subjects[OPTIONS_LIST_MAX];
     uint32_t subject_count;
-    uint32_t threads[OPTIONS_LIST_MAX];
+    uint64_t threads[OPTIONS_LIST_MAX];
     uint32_t threads_count;
-    size_t sizes_bytes[OPTIONS_LIST_MAX];
+    uint64_t sizes_bytes[OPTIONS_LIST_MAX];
     uint32_t size_count;
     uint32_t repeats;  /* processes a subject */
     uint32_t budget_s; /* of the whole matrix */

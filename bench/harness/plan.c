@@ -9,12 +9,14 @@ static void add_sizes(struct plan *plan, const struct workload *workload,
                       unsigned thread_count, const struct options *options)
 {
     bool has_own = workload->sizes_bytes[0] != 0;
-    const size_t *sizes =
-        has_own ? workload->sizes_bytes : options->sizes_bytes;
     uint32_t count = has_own ? WORKLOAD_SIZES_MAX : options->size_count;
-    for (uint32_t i = 0; i < count && sizes[i]; i++)
-        plan->cells[plan->cell_count++] =
-            (struct plan_cell){workload, sizes[i], thread_count};
+    for (uint32_t i = 0; i < count; i++) {
+        size_t size_bytes =
+            has_own ? workload->sizes_bytes[i] : options->sizes_bytes[i];
+        if (size_bytes)
+            plan->cells[plan->cell_count++] =
+                (struct plan_cell){workload, size_bytes, thread_count};
+    }
 }
 
 static void count_seats(struct plan *plan)
@@ -43,8 +45,8 @@ bool plan_init(struct plan *plan, const struct options *options)
         return false;
     for (uint32_t w = 0; w < options->workload_count; w++)
         for (uint32_t t = 0; t < options->threads_count; t++)
-            add_sizes(plan, options->workloads[w], options->threads[t],
-                      options);
+            add_sizes(plan, options->workloads[w],
+                      (unsigned)options->threads[t], options);
     count_seats(plan);
     return true;
 }
@@ -57,8 +59,9 @@ void plan_fini(struct plan *plan)
 bool plan_applies(const struct plan_cell *cell, const struct subject *subject)
 {
     const struct workload *workload = cell->workload;
-    uint64_t blocks = workload->blocks(cell->size_bytes, cell->thread_count) *
-                      cell->thread_count;
+    uint64_t blocks =
+        workload_blocks(workload, cell->size_bytes, cell->thread_count) *
+        cell->thread_count;
     return (subject->has_streams || workload->stream_count == 0) &&
            (cell->thread_count % 2 == 0 || !workload->needs_pairs) &&
            (subject->blocks_max == 0 || blocks <= subject->blocks_max);

@@ -8,6 +8,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "bench/base/json.h"
+#include "bench/base/numbers.h"
+
 /* The numbers of a measurement that are given as the median over processes. */
 static const struct {
     const char *key;
@@ -29,42 +32,13 @@ static double number_of(const struct measurement *measurement,
     return *(const double *)((const char *)measurement + offset_bytes);
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* One number of every process, in order. */
 static void sorted(const struct finding *finding, size_t offset_bytes,
                    double *out)
 {
     for (uint32_t i = 0; i < finding->count; i++)
         out[i] = number_of(&finding->of_process[i], offset_bytes);
-    qsort(out, finding->count, sizeof(*out), compare);
-}
-
-static double middle(const double *values, uint32_t count)
-{
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
-static void write_text(FILE *file, const char *key, const char *text)
-{
-    (void)fprintf(file, ",\"%s\":\"", key);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            (void)fputc('\\', file);
-        if ((unsigned char)*text >= ' ')
-            (void)fputc(*text, file);
-    }
-    (void)fputc('"', file);
-}
-
-static void write_flag(FILE *file, const char *key, bool is_set)
-{
-    (void)fprintf(file, ",\"%s\":%s", key, is_set ? "true" : "false");
+    numbers_sort(out, finding->count);
 }
 
 /* `value` NAN: there is none. */
@@ -83,7 +57,7 @@ static double median(const struct finding *finding, size_t offset_bytes,
     if (finding->count == 0)
         return NAN;
     sorted(finding, offset_bytes, scratch);
-    return middle(scratch, finding->count);
+    return numbers_median(scratch, finding->count);
 }
 
 static void write_numbers(FILE *file, const struct finding *finding,
@@ -121,8 +95,8 @@ static void write_quality(FILE *file, const struct finding *finding)
                   ",\"preempted_repetitions_discarded\":%" PRIu64
                   ",\"cell_us\":%" PRIu64,
                   finding->count, ops, discarded, cell_us);
-    write_flag(file, "clean", is_clean);
-    write_flag(file, "pinned", is_pinned);
+    json_flag_field(file, "clean", is_clean);
+    json_flag_field(file, "pinned", is_pinned);
 }
 
 static void write_circumstances(FILE *file, const struct matrix *matrix,
@@ -130,14 +104,14 @@ static void write_circumstances(FILE *file, const struct matrix *matrix,
                                 const struct matrix_subject *entry)
 {
     (void)fprintf(file, ",\"seed\":%" PRIu64, matrix->options->seed);
-    write_text(file, "lag", matrix->options->lag.text);
-    write_flag(file, "host_memory", entry->subject->has_host_memory);
-    write_text(file, "driver", *entry->driver ? entry->driver : "unknown");
-    write_flag(file, "is_standin", entry->is_standin);
-    write_flag(file, "simulated_costs", entry->is_simulated);
-    write_text(file, "cpu", machine->cpu);
+    json_text_field(file, "lag", matrix->options->lag.text);
+    json_flag_field(file, "host_memory", entry->subject->has_host_memory);
+    json_text_field(file, "driver", *entry->driver ? entry->driver : "unknown");
+    json_flag_field(file, "is_standin", entry->is_standin);
+    json_flag_field(file, "simulated_costs", entry->is_simulated);
+    json_text_field(file, "cpu", machine->cpu);
     (void)fprintf(file, ",\"processors\":%ld", machine->processor_count);
-    write_text(file, "commit", machine->commit);
+    json_text_field(file, "commit", machine->commit);
 }
 
 /* The beginning of an object, without its end. */
@@ -155,7 +129,7 @@ static void write_row(FILE *file, const struct matrix *matrix,
     write_numbers(file, finding, scratch);
     write_quality(file, finding);
     if (*finding->why)
-        write_text(file, "failure", finding->why);
+        json_text_field(file, "failure", finding->why);
     else
         (void)fputs(",\"failure\":null", file);
     write_circumstances(file, matrix, machine, entry);

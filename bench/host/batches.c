@@ -3,9 +3,8 @@
  */
 #include "bench/host/batches.h"
 
-#include <stdlib.h>
-
 #include "bench/base/clock.h"
+#include "bench/base/numbers.h"
 
 #define BATCHES_MIN 5U
 /* Batches that the time of a cell is for. */
@@ -18,22 +17,15 @@ void host_sample_add(struct host_sample *sample, double value)
         sample->values[sample->count++] = value;
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 struct host_spread host_sample_spread(struct host_sample *sample)
 {
     unsigned count = sample->count;
     const double *values = sample->values;
     if (count == 0)
         return (struct host_spread){0};
-    qsort(sample->values, count, sizeof(*values), compare);
+    numbers_sort(sample->values, count);
     return (struct host_spread){
-        .median = (values[(count - 1) / 2] + values[count / 2]) / 2,
+        .median = numbers_median(values, count),
         .least = values[0],
         .most = values[count - 1],
     };

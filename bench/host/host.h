@@ -29,7 +29,7 @@ struct host_options {
     uint64_t block_mib; /* of the bandwidth and the pipeline */
     uint64_t workers;   /* of the pipeline; 0: one for each processor, <= 16 */
     uint64_t start_mib[HOST_STARTS_MAX]; /* sizes of the arenas that start */
-    unsigned start_count;
+    uint32_t start_count;
 
     /* Of a process that measures. */
     const char *child; /* name of the part, or NULL */
@@ -53,7 +53,7 @@ struct host_part {
 
 extern const struct host_part host_parts[];
 extern const unsigned host_part_count;
-const struct host_part *host_part_find(const char *name);
+const struct host_part *host_part_find(const char *name, size_t length);
 
 void host_about(const struct host_options *options);
 void host_staging(const struct host_options *options);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bench/base/clock.h"
+#include "bench/base/command_line.h"
 #include "bench/base/device.h"
 #include "bench/host/host.h"
 #include "bench/host/row.h"
@@ -39,10 +40,11 @@ const struct host_part host_parts[] = {
 };
 const unsigned host_part_count = sizeof(host_parts) / sizeof(host_parts[0]);
 
-const struct host_part *host_part_find(const char *name)
+const struct host_part *host_part_find(const char *name, size_t length)
 {
     for (unsigned i = 0; i < host_part_count; i++)
-        if (strcmp(host_parts[i].name, name) == 0)
+        if (strlen(host_parts[i].name) == length &&
+            strncmp(host_parts[i].name, name, length) == 0)
             return &host_parts[i];
     return NULL;
 }
@@ -66,7 +68,8 @@ unsigned host_worker_count(const struct host_options *options)
 /* A process that measures. What fails has a row. */
 static int measure(const struct host_options *options)
 {
-    const struct host_part *part = host_part_find(options->child);
+    const struct host_part *part =
+        host_part_find(options->child, strlen(options->child));
     if (!part || !part->measure)
         return 2;
     /* Nobody reads what we print once our parent is gone. */
@@ -93,8 +96,7 @@ int main(int argc, char **argv)
         host_options_help();
         return 0;
     }
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    if (options.driver && setenv("BINADE_DRIVER", options.driver, 1) != 0)
+    if (!command_line_use_driver(options.driver))
         return 1;
     return options.child ? measure(&options) : host_run(&options, argc, argv);
 }

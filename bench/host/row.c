@@ -7,22 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/base/json.h"
+
 /* The end of a row that has neither. Text cannot hold it: its quotes are
  * escaped. */
 #define NO_ERROR "\"error\":null"
 
 static uint64_t process;
-
-static void print_text(const char *text)
-{
-    (void)putchar('"');
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            (void)putchar('\\');
-        (void)putchar((unsigned char)*text < ' ' ? ' ' : *text);
-    }
-    (void)putchar('"');
-}
 
 void host_row_process(uint64_t number)
 {
@@ -33,7 +24,7 @@ void host_row_begin(const char *what, const char *subject)
 {
     (void)printf("{\"what\":\"%s\",\"subject\":", what);
     if (subject)
-        print_text(subject);
+        json_text(stdout, subject, false);
     else
         (void)fputs("null", stdout);
     (void)printf(",\"process\":%" PRIu64, process);
@@ -41,8 +32,7 @@ void host_row_begin(const char *what, const char *subject)
 
 void host_row_text(const char *key, const char *value)
 {
-    (void)printf(",\"%s\":", key);
-    print_text(value);
+    json_text_field(stdout, key, value);
 }
 
 void host_row_count(const char *key, uint64_t value)
@@ -52,7 +42,7 @@ void host_row_count(const char *key, uint64_t value)
 
 void host_row_flag(const char *key, bool value)
 {
-    (void)printf(",\"%s\":%s", key, value ? "true" : "false");
+    json_flag_field(stdout, key, value);
 }
 
 void host_row_number(const char *key, double value)
@@ -75,15 +65,14 @@ void host_row_end(void)
 
 void host_row_fail(const char *why)
 {
-    (void)fputs(",\"skipped\":null,\"error\":", stdout);
-    print_text(*why ? why : "failed without a message");
+    (void)fputs(",\"skipped\":null", stdout);
+    json_text_field(stdout, "error", *why ? why : "failed without a message");
     end();
 }
 
 void host_row_skip(const char *why)
 {
-    (void)fputs(",\"skipped\":", stdout);
-    print_text(why);
+    json_text_field(stdout, "skipped", why);
     (void)fputs("," NO_ERROR, stdout);
     end();
 }

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char lag_accepted[] =
-    "idle, held, or one or more of work:1 to work:100000, fill:1 to fill:100 "
-    "and sync:1 to sync:1000000 with + between them, each at most once; "
-    "a list of these with commas";
-
 const struct lag_plan lag_idle = {.text = "idle"};
 
 /* Digits alone, up to the length. */

@@ -39,7 +39,10 @@ struct lag_plans {
 };
 
 /* What lag_plans_parse() takes, for messages. */
-extern const char lag_accepted[];
+#define LAG_ACCEPTED                                                           \
+    "idle, held, or one or more of work:1 to work:100000, fill:1 to fill:100 " \
+    "and sync:1 to sync:1000000 with + between them, each at most once; "      \
+    "a list of these with commas"
 
 extern const struct lag_plan lag_idle;
 

@@ -163,7 +163,7 @@ static void set_up(struct job *job, const struct replay_options *options)
 {
     job->options = options;
     job->subject =
-        subject_lagging(options->subjects[0], &options->lags.plans[0]);
+        subject_lagging(options->subjects.subjects[0], &options->lags.plans[0]);
     job->smallest_limit_bytes = SUBJECT_UNKNOWN;
     job->setup = (struct subject_setup){
         .thread_count = options->is_concurrent ? job->source.run_threads : 1,

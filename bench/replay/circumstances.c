@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/base/json.h"
 #include "bench/base/machine.h"
 #include "bench/replay/json.h"
 #include "pool/driver/driver_table.h"
@@ -17,11 +18,6 @@ static void write_machine(FILE *file, const struct machine *machine)
     (void)fputs(",\"machine\":{\"cpu\":", file);
     replay_json_text(file, machine->cpu);
     (void)fprintf(file, ",\"processors\":%ld}", machine->processor_count);
-}
-
-static void write_flag(FILE *file, const char *key, bool is_set)
-{
-    (void)fprintf(file, ",\"%s\":%s", key, is_set ? "true" : "false");
 }
 
 static void write_driver(FILE *file, const struct binadei_driver *driver)
@@ -40,10 +36,10 @@ static void write_driver(FILE *file, const struct binadei_driver *driver)
     replay_json_text(file, text);
     (void)fputs(",\"device\":", file);
     replay_json_text(file, device);
-    write_flag(file, "is_standin", driver->is_standin);
-    write_flag(file, "is_simulated",
-               driver->is_standin && cost && *cost &&
-                   strcmp(cost, "none") != 0);
+    json_flag_field(file, "is_standin", driver->is_standin);
+    json_flag_field(file, "is_simulated",
+                    driver->is_standin && cost && *cost &&
+                        strcmp(cost, "none") != 0);
 }
 
 static void write_date(FILE *file)

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/base/command_line.h"
 #include "bench/base/machine.h"
 #include "bench/replay/child.h"
 #include "bench/replay/row.h"
@@ -197,9 +198,9 @@ static void run_children(struct parent *parent)
     const struct replay_options *options = parent->options;
     for (uint32_t repeat = 0; repeat < options->repeats; repeat++)
         for (uint32_t l = 0; l < options->lags.count; l++)
-            for (uint32_t s = 0; s < options->subject_count; s++)
+            for (uint32_t s = 0; s < options->subjects.count; s++)
                 run_child(parent,
-                          &(struct wanted){options->subjects[s],
+                          &(struct wanted){options->subjects.subjects[s],
                                            &options->lags.plans[l], repeat});
 }
 
@@ -226,22 +227,12 @@ static enum replay_exit run_all(const struct replay_options *options,
         .options = options,
         .output = output,
         .wanted = (unsigned)options->path_count * options->repeats *
-                  options->lags.count * options->subject_count,
+                  options->lags.count * options->subjects.count,
     };
     machine_describe(options->commit, &parent.machine);
     for (int i = 0; i < options->path_count; i++)
         run_trace(&parent, options->paths[i]);
     return parent.worst;
-}
-
-/* `bazel run` starts us in a folder of its own and says which the user's is. */
-static bool go_to_user(void)
-{
-    const char *folder = getenv("BUILD_WORKING_DIRECTORY");
-    if (!folder || chdir(folder) == 0)
-        return true;
-    perror(folder);
-    return false;
 }
 
 static int open_output(const char *path)
@@ -256,10 +247,9 @@ static int open_output(const char *path)
 
 static enum replay_exit start(const struct replay_options *options)
 {
-    if (!go_to_user())
+    if (!command_line_go_to_user())
         return REPLAY_EXIT_USAGE;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    if (options->driver && setenv("BINADE_DRIVER", options->driver, 1) != 0)
+    if (!command_line_use_driver(options->driver))
         return REPLAY_EXIT_FAILED;
     int output = open_output(options->json_path);
     return output < 0 ? REPLAY_EXIT_USAGE : run_all(options, output);

@@ -1,14 +1,12 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#define _GNU_SOURCE
 #include "bench/replay/options.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/replay/trace/fields.h"
+#include "bench/base/command_line.h"
 #include "bench/replay/trace/source.h"
 
 #define REPEATS_MAX 1000U
@@ -61,125 +59,22 @@ void replay_options_print_list(void)
                replay_subjects[i]->description);
 }
 
-static int refuse(const char *option, const char *value, const char *accepted)
-{
-    (void)fprintf(stderr, "replay: --%s=%s is not accepted: %s\n", option,
-                  value, accepted);
-    return -1;
-}
-
-static int parse_number(const char *option, const char *text, uint64_t least,
-                        uint64_t most, uint64_t *out)
-{
-    char accepted[64];
-    const char *at = text;
-    if (replay_take_number(&at, out) && !*at && *out >= least && *out <= most)
-        return 0;
-    (void)snprintf(accepted, sizeof(accepted), "%llu to %llu",
-                   (unsigned long long)least, (unsigned long long)most);
-    return refuse(option, text, accepted);
-}
-
-static int parse_count(const char *option, const char *text, uint64_t least,
-                       uint64_t most, uint32_t *out)
-{
-    uint64_t number;
-    if (parse_number(option, text, least, most, &number) != 0)
-        return -1;
-    *out = (uint32_t)number;
-    return 0;
-}
-
-static bool has_subject(const struct replay_options *options,
-                        const struct subject *subject)
-{
-    for (uint32_t i = 0; i < options->subject_count; i++)
-        if (options->subjects[i] == subject)
-            return true;
-    return false;
-}
-
 /* The option may come several times. */
-static int parse_subjects(const char *list, struct replay_options *out)
+static bool read_subjects(const char *list, void *into)
 {
-    for (const char *name = list;; name++) {
-        size_t length = strcspn(name, ",");
-        const struct subject *subject =
-            subject_named(replay_subjects, name, length);
-        if (!subject || has_subject(out, subject))
-            return refuse("subject", list,
-                          "names of --list, each once at most");
-        out->subjects[out->subject_count++] = subject;
-        name += length;
-        if (!*name)
-            return 0;
-    }
+    return command_line_each(list, subject_list_take, into);
 }
 
-static int parse_mode(const char *text, struct replay_options *out)
+static bool read_mode(const char *text, void *into)
 {
-    out->is_concurrent = strcmp(text, "concurrent") == 0;
-    if (out->is_concurrent || strcmp(text, "serial") == 0)
-        return 0;
-    return refuse("mode", text, "serial or concurrent");
+    bool *is_concurrent = into;
+    *is_concurrent = strcmp(text, "concurrent") == 0;
+    return *is_concurrent || strcmp(text, "serial") == 0;
 }
 
-static int parse_lags(const char *list, struct replay_options *out)
+static bool read_lags(const char *list, void *into)
 {
-    return lag_plans_parse(list, &out->lags)
-               ? 0
-               : refuse("lag", list, lag_accepted);
-}
-
-static int parse_text(const char *option, const char *text, const char **out)
-{
-    *out = text;
-    return *text ? 0 : refuse(option, text, "a name is wanted");
-}
-
-static int parse_valued(int letter, const char *value,
-                        struct replay_options *out)
-{
-    switch (letter) {
-    case 's':
-        return parse_subjects(value, out);
-    case 'm':
-        return parse_mode(value, out);
-    case 'g':
-        return parse_lags(value, out);
-    case 't':
-        return parse_count("threads", value, 1, REPLAY_THREADS_MAX,
-                           &out->threads);
-    case 'l':
-        return parse_number("limit", value, 1, UINT64_C(1) << 60,
-                            &out->limit_bytes);
-    case 'n':
-        return parse_count("samples", value, 0, REPLAY_SAMPLES_MAX,
-                           &out->samples);
-    case 'r':
-        return parse_count("repeats", value, 1, REPEATS_MAX, &out->repeats);
-    case 'C':
-        out->is_child = true;
-        return parse_count("child", value, 0, REPEATS_MAX, &out->repeat);
-    case 'd':
-        return parse_text("driver", value, &out->driver);
-    case 'j':
-        return parse_text("json", value, &out->json_path);
-    default:
-        return parse_text("commit", value, &out->commit);
-    }
-}
-
-static int parse_option(int letter, const char *value,
-                        struct replay_options *out)
-{
-    out->is_bisect |= letter == 'b';
-    out->is_map |= letter == 'M';
-    out->is_progress |= letter == 'p';
-    out->is_check |= letter == 'k';
-    out->is_list |= letter == 'L';
-    out->is_help |= letter == 'h';
-    return value ? parse_valued(letter, value, out) : 0;
+    return lag_plans_parse(list, into);
 }
 
 static int check(struct replay_options *out)
@@ -206,51 +101,47 @@ static int check(struct replay_options *out)
 
 static void set_defaults(struct replay_options *out)
 {
-    if (out->subject_count == 0)
-        for (size_t i = 0; replay_subjects[i] && i < REPLAY_SUBJECTS_MAX; i++)
-            out->subjects[out->subject_count++] = replay_subjects[i];
+    if (out->subjects.count == 0)
+        subject_list_take_all(&out->subjects);
     if (out->lags.count == 0)
         out->lags.plans[out->lags.count++] = lag_idle;
 }
 
 int replay_options_parse(int argc, char **argv, struct replay_options *out)
 {
-    static const struct option known[] = {
-        {"subject", required_argument, NULL, 's'},
-        {"mode", required_argument, NULL, 'm'},
-        {"threads", required_argument, NULL, 't'},
-        {"limit", required_argument, NULL, 'l'},
-        {"lag", required_argument, NULL, 'g'},
-        {"samples", required_argument, NULL, 'n'},
-        {"repeats", required_argument, NULL, 'r'},
-        {"driver", required_argument, NULL, 'd'},
-        {"json", required_argument, NULL, 'j'},
-        {"commit", required_argument, NULL, 'c'},
-        {"child", required_argument, NULL, 'C'}, /* of our own: which repeat */
-        {"bisect", no_argument, NULL, 'b'},
-        {"map", no_argument, NULL, 'M'},
-        {"progress", no_argument, NULL, 'p'},
-        {"check", no_argument, NULL, 'k'},
-        {"list", no_argument, NULL, 'L'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    const struct command_option options[] = {
+        {"subject", .read = read_subjects, .into = &out->subjects,
+         .refusal = " is not accepted: names of --list, each once at most"},
+        {"mode", .read = read_mode, .into = &out->is_concurrent,
+         .refusal = " is not accepted: serial or concurrent"},
+        {"threads", 1, REPLAY_THREADS_MAX, .number32 = &out->threads},
+        {"limit", 1, UINT64_C(1) << 60, .number = &out->limit_bytes},
+        {"lag", .read = read_lags, .into = &out->lags,
+         .refusal = " is not accepted: " LAG_ACCEPTED},
+        {"samples", 0, REPLAY_SAMPLES_MAX, .number32 = &out->samples},
+        {"repeats", 1, REPEATS_MAX, .number32 = &out->repeats},
+        {"driver", .text = &out->driver},
+        {"json", .text = &out->json_path},
+        {"commit", .text = &out->commit},
+        {"bisect", .is_given = &out->is_bisect},
+        {"map", .is_given = &out->is_map},
+        {"progress", .is_given = &out->is_progress},
+        {"check", .is_given = &out->is_check},
+        {"list", .is_given = &out->is_list},
+        {"help", .is_given = &out->is_help},
+        /* Of our own: which repeat. */
+        {"child", 0, REPEATS_MAX, .number32 = &out->repeat,
+         .is_given = &out->is_child},
+        {.name = NULL},
     };
-    int letter;
-    *out = (struct replay_options){.repeats = 1};
-    opterr = 0; /* what is wrong is said here, in one manner */
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    while ((letter = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (letter == '?') {
-            (void)fprintf(stderr,
-                          "replay: %s is not accepted; --help says what is\n",
-                          argv[optind - 1]);
-            return -1;
-        }
-        if (parse_option(letter, optarg, out) != 0)
-            return -1;
-    }
-    out->paths = argv + optind;
-    out->path_count = argc - optind;
+    const struct command_line line = {"replay", NULL, options, true};
+    *out = (struct replay_options){.repeats = 1,
+                                   .subjects.table = replay_subjects};
+    int first = command_line_read(&line, argc, argv);
+    if (first < 0)
+        return -1;
+    out->paths = argv + first;
+    out->path_count = argc - first;
     set_defaults(out);
     return check(out);
 }

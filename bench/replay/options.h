@@ -12,7 +12,6 @@
 #include "bench/lag/plan.h"
 #include "bench/subjects/subject.h"
 
-#define REPLAY_SUBJECTS_MAX 64U
 #define REPLAY_SAMPLES_MAX 100000U
 
 enum replay_exit {
@@ -23,8 +22,7 @@ enum replay_exit {
 };
 
 struct replay_options {
-    const struct subject *subjects[REPLAY_SUBJECTS_MAX];
-    uint32_t subject_count;
+    struct subject_list subjects;
     struct lag_plans lags; /* of a child: one */
     char **paths;
     int path_count;

@@ -7,13 +7,14 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "bench/base/json.h"
 #include "bench/replay/circumstances.h"
 #include "bench/replay/json.h"
 
 static void write_number(FILE *file, const char *key, uint64_t number)
 {
     (void)fprintf(file, ",\"%s\":", key);
-    replay_json_bytes(file, number);
+    json_number(file, number);
 }
 
 static void write_trace(FILE *file, const char *path,
@@ -145,7 +146,7 @@ static void write_timeline(FILE *file, const struct replay_footprint *footprint)
         (void)fprintf(file, "%s\"%s\":[", c ? "," : "", names[c]);
         for (uint64_t i = 0; i < footprint->sample_count; i++) {
             (void)fputs(i ? "," : "", file);
-            replay_json_bytes(file, column_of(&footprint->samples[i], c));
+            json_number(file, column_of(&footprint->samples[i], c));
         }
         (void)fputc(']', file);
     }

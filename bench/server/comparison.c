@@ -5,18 +5,71 @@
  * that what the machine does meanwhile hits them alike. The order moves on by
  * one from round to round.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "bench/server/comparison.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include <binade/binade.h>
 
 #include "bench/base/clock.h"
-#include "bench/server/live.h"
 #include "bench/server/phase.h"
 #include "bench/server/server.h"
 
 #define REDRAW_MS 100U
+
+/* How it goes, while it goes: a line for each phase, which moves on a
+ * terminal. */
+struct live {
+    bool is_terminal;
+    const char *subject; /* of the phase under way */
+    unsigned round;
+};
+
+static void live_init(struct live *out)
+{
+    *out = (struct live){.is_terminal = isatty(STDOUT_FILENO)};
+}
+
+static void live_begin(struct live *live, const char *subject, unsigned round)
+{
+    live->subject = subject;
+    live->round = round;
+}
+
+static void live_print(const struct live *live, struct server *server,
+                       uint64_t elapsed_ns)
+{
+    struct server_tally tally = {0};
+    server_phase_tally(server, &tally);
+    printf("round %u/%u   %-12s %7.0f requests/s  p50 %8.3f ms  p99 %8.3f ms",
+           live->round + 1, SERVER_ROUNDS, live->subject,
+           (double)tally.counts.requests / ((double)elapsed_ns / 1e9),
+           histogram_quantile_ns(&tally.latency, 0.50) / 1e6,
+           histogram_quantile_ns(&tally.latency, 0.99) / 1e6);
+    if (tally.counts.wrong_bytes)
+        printf("  WRONG BYTES");
+}
+
+/* To be called now and then; prints nothing where lines cannot move. */
+static void live_update(const struct live *live, struct server *server,
+                        uint64_t elapsed_ns)
+{
+    if (!live->is_terminal)
+        return;
+    live_print(live, server, elapsed_ns);
+    (void)fputs("\033[K\r", stdout);
+    (void)fflush(stdout);
+}
+
+static void live_end(const struct live *live, struct server *server,
+                     uint64_t elapsed_ns)
+{
+    live_print(live, server, elapsed_ns);
+    puts(live->is_terminal ? "\033[K" : "");
+    (void)fflush(stdout);
+}
 
 static void set_phase(struct server *server, const struct server_total *total,
                       unsigned round, uint64_t start_ns)
@@ -36,17 +89,17 @@ static void set_phase(struct server *server, const struct server_total *total,
     }
 }
 
-static void run_phase(struct server *server, struct server_live *live,
+static void run_phase(struct server *server, struct live *live,
                       struct server_total *total, unsigned round)
 {
     uint64_t start_ns = clock_now_ns();
     set_phase(server, total, round, start_ns);
-    server_live_begin(live, total->subject->name, round);
+    live_begin(live, total->subject->name, round);
     server_phase_begin(server);
     while (!server_phase_wait(server, REDRAW_MS))
-        server_live_update(live, server, clock_now_ns() - start_ns);
+        live_update(live, server, clock_now_ns() - start_ns);
     uint64_t taken_ns = server_phase_end_ns(server) - start_ns;
-    server_live_end(live, server, taken_ns);
+    live_end(live, server, taken_ns);
     server_phase_tally(server, &total->tally);
     server_phase_calls(server, &total->calls);
     total->seconds += (double)taken_ns / 1e9;
@@ -59,8 +112,8 @@ static void run_phase(struct server *server, struct server_live *live,
 static void run_rounds(struct server *server, struct server_total *totals)
 {
     unsigned count = server->options->subject_count;
-    struct server_live live;
-    server_live_init(&live);
+    struct live live;
+    live_init(&live);
     for (unsigned round = 0; round < SERVER_ROUNDS; round++)
         for (unsigned i = 0; i < count; i++)
             if (!atomic_load(&server->has_failed))

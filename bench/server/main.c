@@ -12,36 +12,15 @@
  * program gets the stand-in without asking for it.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "bench/base/command_line.h"
 #include "bench/server/comparison.h"
 #include "bench/server/introduction.h"
 #include "bench/server/options.h"
 #include "bench/server/report.h"
 #include "bench/server/request.h"
-
-/* `bazel run` starts us in a folder of its own and says which was the user's.
- * NULL after saying why. */
-static FILE *open_json(const char *path)
-{
-    const char *folder = getenv("BUILD_WORKING_DIRECTORY");
-    char name[PATH_MAX];
-    if (*path == '/' || !folder)
-        (void)snprintf(name, sizeof(name), "%s", path);
-    else
-        (void)snprintf(name, sizeof(name), "%s/%s", folder, path);
-    FILE *file = fopen(name, "we");
-    if (!file) {
-        /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-        const char *why = strerror(errno);
-        (void)fprintf(stderr, "server: --json=%s: %s\n", path, why);
-    }
-    return file;
-}
 
 /* The costs of a real driver are what makes the comparison one; whoever asked
  * for other ones gets those. */
@@ -114,7 +93,8 @@ int main(int argc, char **argv)
     if (choose_driver(options.driver) != 0)
         return SERVER_WRONG;
     /* Opened first: when all is done is too late to hear of a bad name. */
-    if (options.json_path && !(json = open_json(options.json_path)))
+    if (options.json_path &&
+        !(json = command_line_create("server", options.json_path, "")))
         return SERVER_WRONG;
     enum server_exit code = run(&options, json);
     if (json)

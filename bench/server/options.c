@@ -4,12 +4,12 @@
 #define _GNU_SOURCE
 #include "bench/server/options.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "bench/base/command_line.h"
 
 #define DEVICE_MAX 1023U
 #define SECONDS_MAX 3600.0
@@ -49,122 +49,45 @@ void server_options_print_usage(void)
     (void)fputs(epilogue, stdout);
 }
 
-static int refuse(const char *option, const char *value, const char *accepted)
+static bool read_seconds(const char *text, void *into)
 {
-    (void)fprintf(stderr, "server: --%s=%s is not accepted: %s\n", option,
-                  value, accepted);
-    return -1;
-}
-
-static int parse_number(const char *option, const char *text, uint64_t least,
-                        uint64_t most, uint64_t *out)
-{
-    char accepted[64];
-    char *end;
-    errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && !*end && !errno && *out >= least &&
-        *out <= most)
-        return 0;
-    (void)snprintf(accepted, sizeof(accepted), "%llu to %llu",
-                   (unsigned long long)least, (unsigned long long)most);
-    return refuse(option, text, accepted);
-}
-
-static int parse_seconds(const char *text, double *out)
-{
+    double *out = into;
     char *end;
     *out = strtod(text, &end);
     /* The comparison is false for what is not a number, too. */
-    if (end != text && !*end && *out >= 0 && *out <= SECONDS_MAX)
-        return 0;
-    return refuse("seconds", text, "0 to 3600");
+    return end != text && !*end && *out >= 0 && *out <= SECONDS_MAX;
 }
 
-static const struct server_subject *subject_named(const char *name,
-                                                  size_t length)
+static bool take_subject(const char *name, size_t length, void *into)
 {
-    for (size_t i = 0; server_subjects[i]; i++)
-        if (strncmp(server_subjects[i]->name, name, length) == 0 &&
-            !server_subjects[i]->name[length])
-            return server_subjects[i];
-    return NULL;
-}
-
-static bool has_subject(const struct server_options *options,
-                        const struct server_subject *subject)
-{
-    for (unsigned i = 0; i < options->subject_count; i++)
-        if (options->subjects[i] == subject)
-            return true;
-    return false;
+    struct server_options *out = into;
+    const struct server_subject *const *named = server_subjects;
+    while (*named && (strlen((*named)->name) != length ||
+                      strncmp((*named)->name, name, length) != 0))
+        named++;
+    for (unsigned i = 0; i < out->subject_count; i++)
+        if (out->subjects[i] == *named)
+            return false;
+    if (!*named)
+        return false;
+    out->subjects[out->subject_count++] = *named;
+    return true;
 }
 
 /* None is taken twice, so there is room for all. */
-static int parse_subjects(const char *list, struct server_options *out)
+static bool read_subjects(const char *list, void *into)
 {
+    struct server_options *out = into;
     out->subject_count = 0;
-    for (const char *name = list;; name++) {
-        size_t length = strcspn(name, ",");
-        const struct server_subject *subject = subject_named(name, length);
-        if (!subject || has_subject(out, subject))
-            return refuse("subjects", list,
-                          "names of --help, each once at most");
-        out->subjects[out->subject_count++] = subject;
-        name += length;
-        if (!*name)
-            return 0;
-    }
+    return command_line_each(list, take_subject, out);
 }
 
-static int parse_text(const char *option, const char *text, const char **out)
+static bool read_staging(const char *text, void *into)
 {
-    *out = text;
-    return *text ? 0 : refuse(option, text, "a name is wanted");
-}
-
-static int parse_staging(const char *text, enum server_staging_kind *out)
-{
+    enum server_staging_kind *out = into;
     bool is_planted = strcmp(text, "planted") == 0;
-    if (!is_planted && strcmp(text, "arena") != 0)
-        return refuse("staging", text, "arena or planted");
     *out = is_planted ? SERVER_STAGING_PLANTED : SERVER_STAGING_ARENA;
-    return 0;
-}
-
-static int parse_option(int letter, const char *value,
-                        struct server_options *out)
-{
-    uint64_t number = 0;
-    int result = 0;
-    switch (letter) {
-    case 'd':
-        return parse_text("driver", value, &out->driver);
-    case 'j':
-        return parse_text("json", value, &out->json_path);
-    case 's':
-        return parse_seconds(value, &out->seconds);
-    case 'a':
-        return parse_subjects(value, out);
-    case 'g':
-        return parse_staging(value, &out->staging);
-    case 'r':
-        return parse_number("requests", value, 1, REQUESTS_MAX,
-                            &out->request_count);
-    case 'n':
-        return parse_number("seed", value, 0, UINT64_MAX, &out->seed);
-    case 'i':
-        result = parse_number("device", value, 0, DEVICE_MAX, &number);
-        out->device = (int)number;
-        return result;
-    case 't':
-        result = parse_number("threads", value, 1, SERVER_THREADS_MAX, &number);
-        out->thread_count = (unsigned)number;
-        return result;
-    default:
-        out->is_help = true;
-        return 0;
-    }
+    return is_planted || strcmp(text, "arena") == 0;
 }
 
 static void set_defaults(struct server_options *out)
@@ -187,36 +110,26 @@ static void set_defaults(struct server_options *out)
 
 int server_options_parse(int argc, char **argv, struct server_options *out)
 {
-    static const struct option known[] = {
-        {"driver", required_argument, NULL, 'd'},
-        {"device", required_argument, NULL, 'i'},
-        {"threads", required_argument, NULL, 't'},
-        {"seconds", required_argument, NULL, 's'},
-        {"requests", required_argument, NULL, 'r'},
-        {"subjects", required_argument, NULL, 'a'},
-        {"staging", required_argument, NULL, 'g'},
-        {"seed", required_argument, NULL, 'n'},
-        {"json", required_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+    uint32_t device = 0;
+    const struct command_option options[] = {
+        {"driver", .text = &out->driver},
+        {"device", 0, DEVICE_MAX, .number32 = &device},
+        {"threads", 1, SERVER_THREADS_MAX, .number32 = &out->thread_count},
+        {"seconds", .read = read_seconds, .into = &out->seconds,
+         .refusal = " is not accepted: 0 to 3600"},
+        {"requests", 1, REQUESTS_MAX, .number = &out->request_count},
+        {"subjects", .read = read_subjects, .into = out,
+         .refusal = " is not accepted: names of --help, each once at most"},
+        {"staging", .read = read_staging, .into = &out->staging,
+         .refusal = " is not accepted: arena or planted"},
+        {"seed", 0, UINT64_MAX, .number = &out->seed},
+        {"json", .text = &out->json_path},
+        {"help", .is_given = &out->is_help},
+        {.name = NULL},
     };
-    int letter;
+    const struct command_line line = {"server", NULL, options, false};
     set_defaults(out);
-    opterr = 0; /* what is wrong is said here, in one manner */
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    while ((letter = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        if (letter == '?') {
-            (void)fprintf(stderr,
-                          "server: %s is not accepted; --help says what is\n",
-                          argv[optind - 1]);
-            return -1;
-        }
-        if (parse_option(letter, optarg, out) != 0)
-            return -1;
-    }
-    if (optind == argc)
-        return 0;
-    (void)fprintf(stderr, "server: %s is not accepted; --help says what is\n",
-                  argv[optind]);
-    return -1;
+    int result = command_line_read(&line, argc, argv);
+    out->device = (int)device;
+    return result < 0 ? -1 : 0;
 }

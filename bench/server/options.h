@@ -26,7 +26,7 @@ struct server_options {
     const char *json_path;
     const struct server_subject *subjects[SERVER_SUBJECTS_MAX];
     unsigned subject_count;
-    unsigned thread_count;
+    uint32_t thread_count;
     int device;
     enum server_staging_kind staging;
     bool is_help;

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "bench/base/json.h"
 #include "bench/server/introduction.h"
 
 #define BAR_WIDTH 24
@@ -132,18 +133,6 @@ void server_report_print(const struct server_options *options,
     print_notes(options, caps, outcome);
 }
 
-static void write_text(FILE *file, const char *key, const char *text)
-{
-    (void)fprintf(file, ",\"%s\":\"", key);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            (void)fputc('\\', file);
-        if ((unsigned char)*text >= ' ')
-            (void)fputc(*text, file);
-    }
-    (void)fputc('"', file);
-}
-
 static void write_counts(FILE *file, const struct server_counts *counts)
 {
     (void)fprintf(file,
@@ -175,7 +164,7 @@ static void write_times(FILE *file, const struct server_total *total)
 static void write_staging(FILE *file, const struct server_staging_facts *facts)
 {
     const binade_host_stats *stats = &facts->stats;
-    write_text(file, "staging_place", facts->place);
+    json_text_field(file, "staging_place", facts->place);
     (void)fprintf(file,
                   ",\"staging_bytes\":%" PRIu64 ",\"staging_pages\":%" PRIu64
                   ",\"staging_pages_near\":%" PRIu64
@@ -183,7 +172,7 @@ static void write_staging(FILE *file, const struct server_staging_facts *facts)
                   ",\"staging_lost_bytes\":%" PRIu64,
                   stats->pinned_bytes, stats->pages_asked, stats->pages_near,
                   stats->pages_elsewhere, facts->lost_bytes);
-    write_text(file, "staging_page_kind", server_staging_page_kind(stats));
+    json_text_field(file, "staging_page_kind", server_staging_page_kind(stats));
 }
 
 static void write_total(FILE *file, const struct server_options *options,
@@ -198,8 +187,8 @@ static void write_total(FILE *file, const struct server_options *options,
     (void)fprintf(file, ",\"peak_bytes\":%" PRIu64 ",\"lost_bytes\":%" PRIu64,
                   total->peak_bytes, total->lost_bytes);
     write_staging(file, staging);
-    write_text(file, "device", caps->device_name);
-    write_text(file, "driver", caps->library_path);
+    json_text_field(file, "device", caps->device_name);
+    json_text_field(file, "driver", caps->library_path);
     (void)fprintf(file, ",\"is_standin\":%s,\"simulated_costs\":%s}\n",
                   caps->is_standin ? "true" : "false",
                   server_is_simulated(caps) ? "true" : "false");

@@ -10,9 +10,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "bench/server/mailbox.h"
 #include "bench/server/options.h"
 #include "bench/server/staging.h"
 #include "bench/server/subjects/device.h"
@@ -20,6 +20,22 @@
 #include "bench/server/tally.h"
 
 struct server;
+
+#define SERVER_MAILBOX_BLOCKS 64U
+
+struct server_block {
+    CUdeviceptr address; /* 0: none */
+    size_t size_bytes;   /* as asked for */
+    unsigned stream;     /* whose queued work uses it last */
+};
+
+/* Blocks that one thread leaves for another to free, on the stream that used
+ * them. */
+struct server_mailbox {
+    pthread_mutex_t lock;
+    unsigned count;                                    /* under the lock */
+    struct server_block blocks[SERVER_MAILBOX_BLOCKS]; /* under the lock */
+};
 
 /* One thread. What is not said to be under the lock is its own. */
 struct server_worker {

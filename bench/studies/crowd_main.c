@@ -20,7 +20,6 @@
 #define STREAMS_MAX 64U
 #define PAIRS_MAX 100000U
 #define WORK_MAX 10000000U
-#define REPEATS_MAX 100U
 #define TIB (UINT64_C(1) << 40)
 #define CONF_BYTES 4096U
 /* What one thread's may hold by default. */
@@ -41,13 +40,7 @@ static const char help[] =
     "(default\n"
     "                   100000)\n"
     "  --repeats=N      rows, 1 to 100 (default 1)\n"
-    "  --seed=N         of its sizes and places (default 1)\n"
-    "  --driver=D       auto, cuda, standin or a path with a / in it "
-    "(default:\n"
-    "                   what BINADE_DRIVER says)\n"
-    "  --json=FILE      write there instead of to standard output\n"
-    "  --commit=ID      of what is measured (default: what git says)\n"
-    "\n"
+    "  --seed=N         of its sizes and places (default 1)\n" STUDY_HELP "\n"
     "Threads that share all streams allocate and free a block on each, and "
     "rest\n"
     "until all end together. Prints a JSON object for each row:\n"
@@ -73,52 +66,56 @@ static struct {
     uint32_t streams;
     uint32_t pairs;
     uint32_t work_pairs;
-    uint32_t repeats;
-} options = {.size_bytes = (uint64_t)64 << 10,
-             .threads = 4096,
-             .streams = 8,
-             .pairs = 1,
-             .work_pairs = 100000,
-             .repeats = 1};
+} crowd = {.size_bytes = (uint64_t)64 << 10,
+           .threads = 4096,
+           .streams = 8,
+           .pairs = 1,
+           .work_pairs = 100000};
 
 /* What all caches may hold is no less than what one thread's may. Behind what
  * the user says already: a key that is there twice is refused when the pool is
  * made. */
-static bool parse_cache(const char *text)
+static bool read_cache(const char *text, void *into)
 {
+    (void)into;
     char conf[CONF_BYTES];
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
     const char *before = getenv("BINADE_CONF");
-    uint64_t bytes;
-    if (options.cache_bytes || !study_parse_number(text, 1, TIB, &bytes))
+    if (crowd.cache_bytes ||
+        !command_line_number(text, 1, TIB, &crowd.cache_bytes))
         return false;
-    options.cache_bytes = bytes;
-    if (bytes > THREAD_CACHE_BYTES)
-        bytes = THREAD_CACHE_BYTES;
+    uint64_t bytes = crowd.cache_bytes < THREAD_CACHE_BYTES
+                         ? crowd.cache_bytes
+                         : THREAD_CACHE_BYTES;
     int length = snprintf(conf, sizeof(conf),
                           "%s%scache:%" PRIu64 ",thread_cache:%" PRIu64,
                           before ? before : "", before && *before ? "," : "",
-                          options.cache_bytes, bytes);
+                          crowd.cache_bytes, bytes);
     return length < (int)sizeof(conf) &&
            /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
            setenv("BINADE_CONF", conf, 1) == 0;
 }
 
+static const char *refusal(const struct subject *subject)
+{
+    if (!subject_is_binade(subject->name))
+        return "it is not Binade's, whose caches are what is measured";
+    if (crowd.cache_bytes && strcmp(subject->name, "binade") != 0)
+        return "it has no caches that --cache could bound";
+    return NULL;
+}
+
 static const char *run_once(const struct subject *subject, uint64_t seed,
                             struct crowd_found *out)
 {
-    const struct crowd_job job = {.thread_count = options.threads,
-                                  .stream_count = options.streams,
-                                  .pairs = options.pairs,
-                                  .size_bytes = options.size_bytes,
-                                  .work_pairs = options.work_pairs,
+    const struct crowd_job job = {.thread_count = crowd.threads,
+                                  .stream_count = crowd.streams,
+                                  .pairs = crowd.pairs,
+                                  .size_bytes = crowd.size_bytes,
+                                  .work_pairs = crowd.work_pairs,
                                   .seed = seed};
     const struct subject_setup setup = {.thread_count = job.thread_count,
                                         .stream_count = job.stream_count};
-    if (!subject_is_binade(subject->name))
-        return "it is not Binade's, whose caches are what is measured";
-    if (options.cache_bytes && strcmp(subject->name, "binade") != 0)
-        return "it has no caches that --cache could bound";
     const char *why = subject->start(&setup);
     if (why)
         return why;
@@ -127,85 +124,84 @@ static const char *run_once(const struct subject *subject, uint64_t seed,
     return why;
 }
 
-static void put_work(struct study *study, const char *name,
+static void put_work(const struct study_bout *bout, const char *name,
                      const struct crowd_work *found)
 {
     char key[24];
     (void)snprintf(key, sizeof(key), "%s_ns", name);
-    study_real(study, key, found->mean_ns);
+    study_real(bout, key, found->mean_ns);
     (void)snprintf(key, sizeof(key), "%s_hits", name);
-    study_real(study, key, found->hits);
+    study_real(bout, key, found->hits);
 }
 
-static void print_row(struct study *study, const struct subject *subject,
-                      const struct lag_plan *lag, uint32_t repeat,
+static void print_row(const struct study_bout *bout,
                       const struct crowd_found *found)
 {
     /* Later crowds use host memory that the first one leaves to the process. */
     static bool is_later;
     bool is_first = !is_later;
-    double uses = (double)options.threads * options.streams;
+    double uses = (double)crowd.threads * crowd.streams;
     is_later = true;
-    study_begin_row(study, "crowd", lag);
-    study_number(study, "threads", options.threads);
-    study_number(study, "streams", options.streams);
-    study_number(study, "pairs", options.pairs);
-    study_number(study, "size_bytes", options.size_bytes);
-    study_number(study, "cache_bytes", options.cache_bytes);
-    study_number(study, "work_pairs", options.work_pairs);
-    study_number(study, "repeat", repeat);
-    study_number(study, "pool_threads", found->resting.threads);
-    study_number(study, "cached_bytes", found->resting.cached_bytes);
-    study_number(study, "cached_before_bytes", found->coming.cached_bytes);
-    study_number(study, "retiring_bytes", found->resting.retiring_bytes);
-    study_number(study, "retiring_before_bytes", found->coming.retiring_bytes);
-    study_number(study, "cache_bound_bytes", found->resting.cache_bound_bytes);
-    study_number(study, "reserved_bytes",
-                 found->resting.reserved_bytes_current);
-    study_number(study, "host_bytes",
+    study_begin_row(bout);
+    study_number(bout, "threads", crowd.threads);
+    study_number(bout, "streams", crowd.streams);
+    study_number(bout, "pairs", crowd.pairs);
+    study_number(bout, "size_bytes", crowd.size_bytes);
+    study_number(bout, "cache_bytes", crowd.cache_bytes);
+    study_number(bout, "work_pairs", crowd.work_pairs);
+    study_number(bout, "repeat", bout->repeat);
+    study_number(bout, "pool_threads", found->resting.threads);
+    study_number(bout, "cached_bytes", found->resting.cached_bytes);
+    study_number(bout, "cached_before_bytes", found->coming.cached_bytes);
+    study_number(bout, "retiring_bytes", found->resting.retiring_bytes);
+    study_number(bout, "retiring_before_bytes", found->coming.retiring_bytes);
+    study_number(bout, "cache_bound_bytes", found->resting.cache_bound_bytes);
+    study_number(bout, "reserved_bytes", found->resting.reserved_bytes_current);
+    study_number(bout, "host_bytes",
                  is_first ? found->host_bytes : SUBJECT_UNKNOWN);
-    study_real_or_null(study, "host_bytes_each",
+    study_real_or_null(bout, "host_bytes_each",
                        (double)found->host_bytes / uses, is_first);
-    put_work(study, "before", &found->before);
-    put_work(study, "beside", &found->beside);
-    put_work(study, "after", &found->after);
-    study_number(study, "end_ns", found->end_ns);
-    study_number(study, "failed",
+    put_work(bout, "before", &found->before);
+    put_work(bout, "beside", &found->beside);
+    put_work(bout, "after", &found->after);
+    study_number(bout, "end_ns", found->end_ns);
+    study_number(bout, "failed",
                  found->failed + found->before.failed + found->beside.failed +
                      found->after.failed);
-    study_end_row(study, subject);
+    study_end_row(bout);
 }
 
-static bool run(struct study *study, const struct subject *subject,
-                const struct lag_plan *lag)
+static bool run(const struct study_bout *bout)
 {
-    for (uint32_t i = 0; i < options.repeats; i++) {
-        struct crowd_found found;
-        const char *why = run_once(subject, study->seed, &found);
-        if (why)
-            return study_refuse(study, "crowd", subject, lag, why);
-        print_row(study, subject, lag, i, &found);
-    }
+    struct crowd_found found;
+    const char *why = run_once(bout->subject, bout->study->seed, &found);
+    if (why)
+        return study_refuse(bout, why);
+    print_row(bout, &found);
     return true;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct study_option accepted[] = {
-        {"threads", 1, THREADS_MAX, .count = &options.threads},
-        {"streams", 1, STREAMS_MAX, .count = &options.streams},
-        {"pairs", 1, PAIRS_MAX, .count = &options.pairs},
-        {"size", 1, TIB, .number = &options.size_bytes},
-        {"cache", .parse = parse_cache, .accepted = "1 to 1099511627776, once"},
-        {"work", 1, WORK_MAX, .count = &options.work_pairs},
-        {"repeats", 1, REPEATS_MAX, .count = &options.repeats},
-        {.name = NULL},
-    };
+    static const struct study_part parts[] = {{"crowd", run}, {NULL, NULL}};
     struct study study = {.program = "crowd",
                           .help = help,
-                          .options = accepted,
                           .default_subjects = "binade",
-                          .run = run,
+                          .parts = parts,
+                          .refusal = refusal,
+                          .repeats = 1,
                           .seed = 1};
+    const struct command_option options[] = {
+        {"threads", 1, THREADS_MAX, .number32 = &crowd.threads},
+        {"streams", 1, STREAMS_MAX, .number32 = &crowd.streams},
+        {"pairs", 1, PAIRS_MAX, .number32 = &crowd.pairs},
+        {"size", 1, TIB, .number = &crowd.size_bytes},
+        {"cache", .read = read_cache,
+         .refusal = " is not accepted: 1 to 1099511627776, once"},
+        {"work", 1, WORK_MAX, .number32 = &crowd.work_pairs},
+        {"repeats", 1, STUDY_REPEATS_MAX, .number32 = &study.repeats},
+        {.name = NULL},
+    };
+    study.options = options;
     return study_main(&study, argc, argv);
 }

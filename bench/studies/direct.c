@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,9 @@
 #include <binade/binade.h>
 
 #include "bench/base/clock.h"
+#include "bench/base/command_line.h"
 #include "bench/base/device.h"
+#include "bench/base/numbers.h"
 
 #define MIMALLOC "libmimalloc.so.2"
 #define REPEATS 9
@@ -38,10 +41,10 @@ static const char help[] =
 static struct {
     binade_pool *pool;
     binade_stream stream;
-    size_t size_bytes;
+    uint64_t size_bytes;
     void *(*alloc)(size_t); /* of mimalloc */
     void (*free)(void *);
-} bench;
+} bench = {.size_bytes = 65536};
 
 /* One function a subject, so that the compiler sees the calls in the loop. */
 static bool loop_binade(void)
@@ -92,13 +95,6 @@ static bool loop_mimalloc(void)
     return true;
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static bool measure(const char *subject, bool (*loop)(void))
 {
     double ns[REPEATS];
@@ -110,9 +106,9 @@ static bool measure(const char *subject, bool (*loop)(void))
             return false;
         ns[i] = (double)(clock_now_ns() - begun_ns) / PAIRS;
     }
-    qsort(ns, REPEATS, sizeof(ns[0]), compare);
+    numbers_sort(ns, REPEATS);
     return printf("{\"workload\":\"direct_pair\",\"subject\":\"%s\","
-                  "\"size_bytes\":%zu,\"ns_per_op_median\":%.2f,"
+                  "\"size_bytes\":%" PRIu64 ",\"ns_per_op_median\":%.2f,"
                   "\"ns_per_op_least\":%.2f,\"ns_per_op_most\":%.2f}\n",
                   subject, bench.size_bytes, ns[REPEATS / 2], ns[0],
                   ns[REPEATS - 1]) > 0;
@@ -167,34 +163,21 @@ static int run(void)
     return is_well ? 0 : 1;
 }
 
-static bool parse(int argc, char **argv, const char **out_driver)
-{
-    bench.size_bytes = 65536;
-    for (int i = 1; i < argc; i++) {
-        char *end = NULL;
-        if (strncmp(argv[i], "--driver=", 9) == 0 && argv[i][9])
-            *out_driver = argv[i] + 9;
-        else if (strncmp(argv[i], "--size=", 7) == 0)
-            bench.size_bytes = strtoull(argv[i] + 7, &end, 10);
-        else
-            return false;
-        if (end && (*end || bench.size_bytes == 0))
-            return false;
-    }
-    return true;
-}
-
 int main(int argc, char **argv)
 {
     const char *driver = NULL;
-    if (argc == 2 && strcmp(argv[1], "--help") == 0)
-        return fputs(help, stdout) < 0;
-    if (!parse(argc, argv, &driver)) {
-        (void)fprintf(stderr, "direct: bad argument; --help says what is\n");
+    bool is_help = false;
+    const struct command_option options[] = {
+        {"size", 1, UINT64_MAX, .number = &bench.size_bytes},
+        {"driver", .text = &driver},
+        {"help", .is_given = &is_help},
+        {.name = NULL},
+    };
+    const struct command_line line = {"direct: bad argument", NULL, options,
+                                      false};
+    if (command_line_read(&line, argc, argv) < 0)
         return 2;
-    }
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    if (driver && setenv("BINADE_DRIVER", driver, 1) != 0)
-        return 1;
-    return run();
+    if (is_help)
+        return fputs(help, stdout) < 0;
+    return command_line_use_driver(driver) ? run() : 1;
 }

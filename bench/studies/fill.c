@@ -34,13 +34,7 @@ static const char help[] =
     "  --random=N       also N sizes, 512 B to a third of the limit, equally\n"
     "                   likely on a logarithmic scale, 0 to 100000 (default "
     "0)\n"
-    "  --seed=N         of these (default 1)\n"
-    "  --driver=D       auto, cuda, standin or a path with a / in it "
-    "(default:\n"
-    "                   what BINADE_DRIVER says)\n"
-    "  --json=FILE      write there instead of to standard output\n"
-    "  --commit=ID      of what is measured (default: what git says)\n"
-    "\n"
+    "  --seed=N         of these (default 1)\n" STUDY_HELP "\n"
     "Prints a JSON object for each subject and size: how many blocks there "
     "were\n"
     "when an allocation failed, and which part that is of what would fit if\n"
@@ -68,22 +62,6 @@ static struct {
     uint32_t size_count;
     uint64_t random_count;
 } fill = {.limit_bytes = KIB * MIB};
-
-static bool parse_sizes(const char *list)
-{
-    char item[24];
-    do {
-        size_t length = 0;
-        while (*list && *list != ',' && length < sizeof(item) - 1)
-            item[length++] = *list++;
-        item[length] = '\0';
-        if ((*list && *list != ',') || fill.size_count == SIZES_MAX ||
-            !study_parse_number(item, 1, MIB * MIB,
-                                &fill.sizes[fill.size_count++]))
-            return false;
-    } while (*list++);
-    return true;
-}
 
 static uint64_t rounded(uint64_t size_bytes)
 {
@@ -124,40 +102,38 @@ static const char *fill_one(const struct subject *subject, uint64_t size_bytes,
     return why;
 }
 
-static bool print_one(struct study *study, const struct subject *subject,
-                      const struct lag_plan *lag, uint64_t size_bytes,
+static bool print_one(const struct study_bout *bout, uint64_t size_bytes,
                       bool is_random)
 {
     uint64_t count;
-    const char *why = fill_one(subject, size_bytes, &count);
+    const char *why = fill_one(bout->subject, size_bytes, &count);
     if (why)
-        return study_refuse(study, "fill", subject, lag, why);
+        return study_refuse(bout, why);
     uint64_t most = fill.limit_bytes / rounded(size_bytes);
-    study_begin_row(study, "fill", lag);
-    study_number(study, "limit_bytes", fill.limit_bytes);
-    study_number(study, "size_bytes", size_bytes);
-    (void)fprintf(study->rows, ",\"is_random\":%s",
+    study_begin_row(bout);
+    study_number(bout, "limit_bytes", fill.limit_bytes);
+    study_number(bout, "size_bytes", size_bytes);
+    (void)fprintf(bout->study->rows, ",\"is_random\":%s",
                   is_random ? "true" : "false");
-    study_number(study, "blocks", count);
-    study_number(study, "most_blocks", most);
-    study_end_row(study, subject);
+    study_number(bout, "blocks", count);
+    study_number(bout, "most_blocks", most);
+    study_end_row(bout);
     return true;
 }
 
-static bool run(struct study *study, const struct subject *subject,
-                const struct lag_plan *lag)
+static bool run(const struct study_bout *bout)
 {
-    uint64_t random = random_start(study->seed, 0);
+    uint64_t random = random_start(bout->study->seed, 0);
     double range = (double)(fill.limit_bytes / RANDOM_PART) / GRAIN_BYTES;
     const uint64_t *sizes = fill.size_count ? fill.sizes : default_sizes;
     size_t count = fill.size_count ? fill.size_count : DEFAULT_COUNT;
     for (size_t i = 0; i < count; i++)
-        if (!print_one(study, subject, lag, sizes[i], false))
+        if (!print_one(bout, sizes[i], false))
             return false;
     for (uint64_t i = 0; i < fill.random_count; i++) {
         double size_bytes =
             (double)GRAIN_BYTES * pow(range, random_unit(&random));
-        if (!print_one(study, subject, lag, (uint64_t)size_bytes, true))
+        if (!print_one(bout, (uint64_t)size_bytes, true))
             return false;
     }
     return true;
@@ -165,17 +141,19 @@ static bool run(struct study *study, const struct subject *subject,
 
 int main(int argc, char **argv)
 {
-    static const struct study_option options[] = {
+    static const struct study_part parts[] = {{"fill", run}, {NULL, NULL}};
+    static const struct command_option options[] = {
         {"limit", 2 * MIB, MIB * MIB, .number = &fill.limit_bytes},
-        {"size", .parse = parse_sizes,
-         .accepted = "1 to 1099511627776, 256 of them at most"},
+        {"size", 1, MIB * MIB, .list = fill.sizes,
+         .list_count = &fill.size_count, .list_max = SIZES_MAX},
         {"random", 0, RANDOM_MAX, .number = &fill.random_count},
         {.name = NULL},
     };
     struct study study = {.program = "fill",
                           .help = help,
                           .options = options,
-                          .run = run,
+                          .parts = parts,
+                          .repeats = 1,
                           .seed = 1};
     return study_main(&study, argc, argv);
 }

@@ -10,13 +10,13 @@
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <binade/binade.h>
 
 #include "bench/base/clock.h"
+#include "bench/base/numbers.h"
 #include "pool/driver/driver_table.h"
 
 #define BLOCKS 300U /* over all segments */
@@ -46,17 +46,10 @@ static void must_be(bool condition, const char *what)
     _exit(1);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a;
-    double right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static void report(const char *what, double *ns, unsigned count)
 {
     const struct binadei_driver *driver = binadei_driver_opened();
-    qsort(ns, count, sizeof(*ns), compare);
+    numbers_sort(ns, count);
     (void)printf("{\"call\": \"%s\", \"median_ns\": %.1f, \"least_ns\": %.1f, "
                  "\"most_ns\": %.1f, \"batches\": %u, \"standin\": %s}\n",
                  what, ns[count / 2], ns[0], ns[count - 1], count,

@@ -17,10 +17,7 @@
 #define WARM_PAIRS 2000U
 #define LARGE_BYTES (32 * MIB)
 #define FACTORS_MAX 16U
-#define REPEATS_MAX 100U
 #define PAIRS_MAX 10000000U
-/* A pool has its memory in such pieces. */
-#define LIMIT_STEP_BYTES (2 * MIB)
 
 static const char help[] =
     "usage: limit [OPTION]...\n"
@@ -34,13 +31,7 @@ static const char help[] =
     "  --lag=L[,L]      what the device does meanwhile, as `replay --help` "
     "says\n"
     "  --repeats=N      rows of each, 1 to 100 (default 1)\n"
-    "  --seed=N         of sizes and places (default 1)\n"
-    "  --driver=D       auto, cuda, standin or a path with a / in it "
-    "(default:\n"
-    "                   what BINADE_DRIVER says)\n"
-    "  --json=FILE      write there instead of to standard output\n"
-    "  --commit=ID      of what is measured (default: what git says)\n"
-    "\n"
+    "  --seed=N         of sizes and places (default 1)\n" STUDY_HELP "\n"
     "Each thread has a stream of its own and 64 blocks of 256 B to 2 MiB, "
     "each\n"
     "doubling as likely as another; a pair frees one of them at random and\n"
@@ -64,51 +55,29 @@ static const double default_factors[] = {5.5, 2.7, 1.9, 1.56};
 static struct {
     uint32_t threads;
     uint32_t pairs;
-    uint32_t repeats;
     double factors[FACTORS_MAX];
     uint32_t factor_count;
-    bool has_limits;
-    bool has_first;
-    bool has_pair;
-} limit = {.threads = 16, .pairs = 20000, .repeats = 1};
+} limit = {.threads = 16, .pairs = 20000};
 
-static bool parse_factors(const char *list)
+static bool take_factor(const char *text, size_t length, void *into)
 {
-    for (;; list++) {
-        char *end;
-        if (limit.factor_count == FACTORS_MAX || *list < '0' || *list > '9')
-            return false;
-        double factor = strtod(list, &end);
-        if ((*end && *end != ',') || !(factor > 1) || factor > 1000)
-            return false;
-        limit.factors[limit.factor_count++] = factor;
-        list = end;
-        if (!*list)
-            return true;
-    }
+    char *end;
+    (void)into;
+    if (limit.factor_count == FACTORS_MAX || *text < '0' || *text > '9')
+        return false;
+    double factor = strtod(text, &end);
+    limit.factors[limit.factor_count++] = factor;
+    return end == text + length && factor > 1 && factor <= 1000;
 }
 
-static bool parse_parts(const char *list)
+static bool read_factors(const char *list, void *into)
 {
-    static const struct study_part parts[] = {
-        {"limits", &limit.has_limits},
-        {"first", &limit.has_first},
-        {"pair", &limit.has_pair},
-        {NULL, NULL},
-    };
-    return study_parse_parts(list, parts);
+    return command_line_each(list, take_factor, into);
 }
 
-/* One subject with one lag. */
-struct bout {
-    struct study *study;
-    const struct subject *subject;
-    const struct lag_plan *lag;
-    uint32_t repeat;
-};
-
-static const char *run_job(const struct bout *bout, const struct crew_job *job,
-                           uint64_t limit_bytes, struct crew_found *out)
+static const char *run_job(const struct study_bout *bout,
+                           const struct crew_job *job, uint64_t limit_bytes,
+                           struct crew_found *out)
 {
     const struct subject_setup setup = {.thread_count = job->thread_count,
                                         .stream_count = job->thread_count,
@@ -121,46 +90,29 @@ static const char *run_job(const struct bout *bout, const struct crew_job *job,
     return why;
 }
 
-static void begin_row(const struct bout *bout, const char *part,
-                      const struct crew_job *job)
-{
-    const struct study_part_row row = {part, job->thread_count, job->pairs,
-                                       bout->repeat};
-    study_begin_part(bout->study, "limit", bout->lag, &row);
-}
-
-static void end_row(const struct bout *bout, const struct crew_found *found)
-{
-    study_end_part(bout->study, bout->subject, bout->lag, found->failed);
-}
-
-static bool refuse(const struct bout *bout, const char *why)
-{
-    return study_refuse(bout->study, "limit", bout->subject, bout->lag, why);
-}
-
 /* `live`: of the run in which that was counted. */
-static bool print_limit(const struct bout *bout, const struct crew_job *job,
+static bool print_limit(const struct study_bout *bout,
+                        const struct crew_job *job,
                         const struct crew_found *live, double factor)
 {
     struct crew_found found;
     uint64_t limit_bytes = (uint64_t)(factor * (double)live->mean_live_bytes) /
-                           LIMIT_STEP_BYTES * LIMIT_STEP_BYTES;
+                           STUDY_LIMIT_STEP_BYTES * STUDY_LIMIT_STEP_BYTES;
     const char *why = run_job(bout, job, limit_bytes, &found);
     if (why)
-        return refuse(bout, why);
-    begin_row(bout, "limits", job);
-    study_real(bout->study, "factor", factor);
-    study_number(bout->study, "limit_bytes", limit_bytes);
-    study_number(bout->study, "mean_live_bytes", live->mean_live_bytes);
-    study_number(bout->study, "peak_live_bytes", live->peak_live_bytes);
-    study_real(bout->study, "mean_ns", found.mean_ns);
-    study_real(bout->study, "slowest_ns", found.slowest_ns);
-    end_row(bout, &found);
+        return study_refuse(bout, why);
+    study_begin_part(bout, job->thread_count, job->pairs);
+    study_real(bout, "factor", factor);
+    study_number(bout, "limit_bytes", limit_bytes);
+    study_number(bout, "mean_live_bytes", live->mean_live_bytes);
+    study_number(bout, "peak_live_bytes", live->peak_live_bytes);
+    study_real(bout, "mean_ns", found.mean_ns);
+    study_real(bout, "slowest_ns", found.slowest_ns);
+    study_end_part(bout, found.failed);
     return true;
 }
 
-static bool run_limits(const struct bout *bout)
+static bool run_limits(const struct study_bout *bout)
 {
     struct crew_found live;
     struct crew_job job = {.thread_count = limit.threads,
@@ -171,7 +123,7 @@ static bool run_limits(const struct bout *bout)
                            .counts_live = true};
     const char *why = run_job(bout, &job, 0, &live);
     if (why)
-        return refuse(bout, why);
+        return study_refuse(bout, why);
     job.counts_live = false;
     bool is_well = print_limit(bout, &job, &live, 0);
     const double *factors =
@@ -183,7 +135,7 @@ static bool run_limits(const struct bout *bout)
 }
 
 /* One thread on a new pool, all threads, and one thread again. */
-static const char *run_new_and_warm(const struct bout *bout,
+static const char *run_new_and_warm(const struct study_bout *bout,
                                     const struct crew_job *one,
                                     struct crew_found *out_first,
                                     struct crew_found *out_warm)
@@ -205,7 +157,7 @@ static const char *run_new_and_warm(const struct bout *bout,
     return why;
 }
 
-static bool run_first(const struct bout *bout)
+static bool run_first(const struct study_bout *bout)
 {
     struct crew_found first;
     struct crew_found warm;
@@ -215,15 +167,15 @@ static bool run_first(const struct bout *bout)
                                  .seed = bout->study->seed};
     const char *why = run_new_and_warm(bout, &one, &first, &warm);
     if (why)
-        return refuse(bout, why);
-    begin_row(bout, "first", &one);
-    study_real(bout->study, "first_ns", first.mean_ns);
-    study_real(bout->study, "mean_ns", warm.mean_ns);
-    end_row(bout, &warm);
+        return study_refuse(bout, why);
+    study_begin_part(bout, one.thread_count, one.pairs);
+    study_real(bout, "first_ns", first.mean_ns);
+    study_real(bout, "mean_ns", warm.mean_ns);
+    study_end_part(bout, warm.failed);
     return true;
 }
 
-static bool run_pair(const struct bout *bout, uint32_t threads)
+static bool run_pair_of(const struct study_bout *bout, uint32_t threads)
 {
     struct crew_found found;
     const struct crew_job job = {.thread_count = threads,
@@ -234,55 +186,44 @@ static bool run_pair(const struct bout *bout, uint32_t threads)
                                  .seed = bout->study->seed};
     const char *why = run_job(bout, &job, 0, &found);
     if (why)
-        return refuse(bout, why);
-    begin_row(bout, "pair", &job);
-    study_number(bout->study, "size_bytes", LARGE_BYTES);
-    study_real(bout->study, "mean_ns", found.mean_ns);
-    study_real(bout->study, "slowest_ns", found.slowest_ns);
-    end_row(bout, &found);
+        return study_refuse(bout, why);
+    study_begin_part(bout, job.thread_count, job.pairs);
+    study_number(bout, "size_bytes", LARGE_BYTES);
+    study_real(bout, "mean_ns", found.mean_ns);
+    study_real(bout, "slowest_ns", found.slowest_ns);
+    study_end_part(bout, found.failed);
     return true;
 }
 
-static bool run_once(const struct bout *bout)
+static bool run_pair(const struct study_bout *bout)
 {
-    bool is_all = !limit.has_limits && !limit.has_first && !limit.has_pair;
-    bool is_well = true;
-    if (limit.has_limits || is_all)
-        is_well = run_limits(bout);
-    if (is_well && (limit.has_first || is_all))
-        is_well = run_first(bout);
-    if (is_well && (limit.has_pair || is_all))
-        is_well = run_pair(bout, 1) &&
-                  (limit.threads == 1 || run_pair(bout, limit.threads));
-    return is_well;
-}
-
-static bool run(struct study *study, const struct subject *subject,
-                const struct lag_plan *lag)
-{
-    bool is_well = true;
-    for (uint32_t i = 0; is_well && i < limit.repeats; i++)
-        is_well = run_once(&(struct bout){study, subject, lag, i});
-    return is_well;
+    return run_pair_of(bout, 1) &&
+           (limit.threads == 1 || run_pair_of(bout, limit.threads));
 }
 
 int main(int argc, char **argv)
 {
-    static const struct study_option options[] = {
-        {"part", .parse = parse_parts,
-         .accepted = "limits, first, pair, each once at most"},
-        {"threads", 1, CREW_THREADS_MAX, .count = &limit.threads},
-        {"pairs", 1, PAIRS_MAX, .count = &limit.pairs},
-        {"factors", .parse = parse_factors,
-         .accepted = "numbers above 1 and up to 1000, 16 at most"},
-        {"repeats", 1, REPEATS_MAX, .count = &limit.repeats},
-        {.name = NULL},
-    };
+    static const struct study_part parts[] = {{"limits", run_limits},
+                                              {"first", run_first},
+                                              {"pair", run_pair},
+                                              {NULL, NULL}};
     struct study study = {.program = "limit",
                           .help = help,
-                          .options = options,
                           .has_lag = true,
-                          .run = run,
+                          .parts = parts,
+                          .repeats = 1,
                           .seed = 1};
+    const struct command_option options[] = {
+        {"part", .read = study_read_parts, .into = &study,
+         .refusal = " is not accepted: limits, first, pair, each once at most"},
+        {"threads", 1, CREW_THREADS_MAX, .number32 = &limit.threads},
+        {"pairs", 1, PAIRS_MAX, .number32 = &limit.pairs},
+        {"factors", .read = read_factors,
+         .refusal = " is not accepted: numbers above 1 and up to 1000, 16 at "
+                    "most"},
+        {"repeats", 1, STUDY_REPEATS_MAX, .number32 = &study.repeats},
+        {.name = NULL},
+    };
+    study.options = options;
     return study_main(&study, argc, argv);
 }

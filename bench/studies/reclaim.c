@@ -26,7 +26,9 @@
 #include <binade/binade.h>
 
 #include "bench/base/clock.h"
+#include "bench/base/command_line.h"
 #include "bench/base/device.h"
+#include "bench/base/numbers.h"
 
 #define THREADS_MAX 256U
 #define BLOCKS_MAX 1024U
@@ -52,15 +54,15 @@ static const char help[] =
 
 static struct {
     binade_pool *pool;
-    unsigned thread_count;
-    unsigned block_count;
+    uint32_t thread_count;
+    uint32_t block_count;
     bool has_membarrier;
     atomic_bool has_failed;
     pthread_barrier_t begin;
     pthread_barrier_t filled;
     pthread_t threads[THREADS_MAX];
     double round_ns[ROUNDS];
-} bench = {.thread_count = 16, .block_count = 64, .has_membarrier = true};
+} bench = {.thread_count = 16, .block_count = 64};
 
 /* The cache then has as many as were out at once. */
 static bool fill_cache(void)
@@ -113,16 +115,9 @@ static bool take_back(double *out_ns)
     return stats(&after) && !after.cached_bytes;
 }
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static void print(void)
 {
-    qsort(bench.round_ns, ROUNDS, sizeof(bench.round_ns[0]), compare);
+    numbers_sort(bench.round_ns, ROUNDS);
     double median = bench.round_ns[ROUNDS / 2];
     (void)printf("{\"program\": \"reclaim\", \"threads\": %u, \"blocks\": %u, "
                  "\"membarrier\": %s, \"rounds\": %d, \"ns_median\": %.0f, "
@@ -197,47 +192,25 @@ static int run(void)
     return is_well ? 0 : 1;
 }
 
-static bool parse_number(const char *text, unsigned most, unsigned *out)
-{
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
-    *out = (unsigned)number;
-    return end != text && !*end && number >= 1 && number <= most;
-}
-
-static bool parse(int argc, char **argv, const char **out_driver)
-{
-    for (int i = 1; i < argc; i++) {
-        bool is_known = true;
-        if (strncmp(argv[i], "--threads=", 10) == 0)
-            is_known =
-                parse_number(argv[i] + 10, THREADS_MAX, &bench.thread_count);
-        else if (strncmp(argv[i], "--blocks=", 9) == 0)
-            is_known =
-                parse_number(argv[i] + 9, BLOCKS_MAX, &bench.block_count);
-        else if (strncmp(argv[i], "--driver=", 9) == 0 && argv[i][9])
-            *out_driver = argv[i] + 9;
-        else if (strcmp(argv[i], "--no-membarrier") == 0)
-            bench.has_membarrier = false;
-        else
-            return false;
-        if (!is_known)
-            return false;
-    }
-    return true;
-}
-
 int main(int argc, char **argv)
 {
     const char *driver = NULL;
-    if (argc == 2 && strcmp(argv[1], "--help") == 0)
-        return fputs(help, stdout) < 0;
-    if (!parse(argc, argv, &driver)) {
-        (void)fprintf(stderr, "reclaim: bad argument; --help says what is\n");
+    bool is_help = false;
+    bool has_no_membarrier = false;
+    const struct command_option options[] = {
+        {"threads", 1, THREADS_MAX, .number32 = &bench.thread_count},
+        {"blocks", 1, BLOCKS_MAX, .number32 = &bench.block_count},
+        {"no-membarrier", .is_given = &has_no_membarrier},
+        {"driver", .text = &driver},
+        {"help", .is_given = &is_help},
+        {.name = NULL},
+    };
+    const struct command_line line = {"reclaim: bad argument", NULL, options,
+                                      false};
+    if (command_line_read(&line, argc, argv) < 0)
         return 2;
-    }
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    if (driver && setenv("BINADE_DRIVER", driver, 1) != 0)
-        return 1;
-    return run();
+    if (is_help)
+        return fputs(help, stdout) < 0;
+    bench.has_membarrier = !has_no_membarrier;
+    return command_line_use_driver(driver) ? run() : 1;
 }

@@ -4,11 +4,9 @@
  * What memory a pool spends on top of what it is asked for: per request, in a
  * fresh pool, and on the host. --help says what is printed.
  */
-#define _GNU_SOURCE
 #include "bench/studies/waste.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "bench/base/command_line.h"
 
 static const char help[] =
     "usage: waste [--json=FILE] [--all] [--driver=D]\n"
@@ -41,32 +39,20 @@ static const char help[] =
     "\n"
     "exit status: 0 all well; 1 something failed; 2 bad argument\n";
 
-static const char metadata_option[] = "--metadata=";
-
 static bool parse(int argc, char **argv, struct waste_options *out)
 {
+    const struct command_option options[] = {
+        {"json", .text = &out->json_path},
+        {"driver", .text = &out->driver},
+        {"all", .is_given = &out->is_all},
+        {"help", .is_given = &out->is_help},
+        /* Of our own. */
+        {"metadata", 1, UINT64_MAX, .number = &out->metadata_of_bytes},
+        {.name = NULL},
+    };
+    const struct command_line line = {"waste", NULL, options, false};
     *out = (struct waste_options){0};
-    for (int i = 1; i < argc; i++) {
-        if (strncmp(argv[i], "--json=", 7) == 0 && argv[i][7])
-            out->json_path = argv[i] + 7;
-        else if (strncmp(argv[i], "--driver=", 9) == 0 && argv[i][9])
-            out->driver = argv[i] + 9;
-        else if (strncmp(argv[i], metadata_option,
-                         sizeof(metadata_option) - 1) == 0)
-            out->metadata_of_bytes =
-                strtoull(argv[i] + sizeof(metadata_option) - 1, NULL, 10);
-        else if (strcmp(argv[i], "--all") == 0)
-            out->is_all = true;
-        else if (strcmp(argv[i], "--help") == 0)
-            out->is_help = true;
-        else {
-            (void)fprintf(stderr,
-                          "waste: %s is not accepted; --help says what is\n",
-                          argv[i]);
-            return false;
-        }
-    }
-    return true;
+    return command_line_read(&line, argc, argv) >= 0;
 }
 
 static bool print_all(const struct waste_options *options, FILE *json)
@@ -87,8 +73,7 @@ int main(int argc, char **argv)
         (void)fputs(help, stdout);
         return 0;
     }
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread so far. */
-    if (options.driver && setenv("BINADE_DRIVER", options.driver, 1) != 0)
+    if (!command_line_use_driver(options.driver))
         return 1;
     if (options.metadata_of_bytes)
         return waste_metadata_child(options.metadata_of_bytes) ? 0 : 1;

@@ -116,6 +116,14 @@ struct subject {
     X(cuda_async)                                                              \
     X(torch)
 
+/* Some of a table, each once at most. */
+#define SUBJECTS_MAX 64U
+struct subject_list {
+    const struct subject *const *table;
+    const struct subject *subjects[SUBJECTS_MAX];
+    uint32_t count;
+};
+
 /* NULL ends each. */
 extern const struct subject *const workload_subjects[];
 extern const struct subject *const replay_subjects[];
@@ -123,5 +131,12 @@ extern const struct subject *const replay_subjects[];
 /* One of a list, by a name of so many bytes; NULL: there is none. */
 const struct subject *subject_named(const struct subject *const *list,
                                     const char *name, size_t length);
+
+/* Adds one to a `struct subject_list`. False: it has it, or there is none of
+ * that name. */
+bool subject_list_take(const char *name, size_t length, void *list);
+
+/* Adds all of its table. */
+void subject_list_take_all(struct subject_list *list);
 
 #endif

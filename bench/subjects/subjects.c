@@ -59,3 +59,22 @@ const struct subject *subject_named(const struct subject *const *list,
             return *list;
     return NULL;
 }
+
+bool subject_list_take(const char *name, size_t length, void *list)
+{
+    struct subject_list *into = list;
+    const struct subject *subject = subject_named(into->table, name, length);
+    for (uint32_t i = 0; i < into->count; i++)
+        if (into->subjects[i] == subject)
+            return false;
+    if (!subject || into->count == SUBJECTS_MAX)
+        return false;
+    into->subjects[into->count++] = subject;
+    return true;
+}
+
+void subject_list_take_all(struct subject_list *list)
+{
+    for (size_t i = 0; list->table[i] && list->count < SUBJECTS_MAX; i++)
+        list->subjects[list->count++] = list->table[i];
+}

@@ -31,20 +31,6 @@ static uint64_t scale(size_t size_bytes)
     return at_least_one(size_bytes / CLASSICAL_BLOCK_BYTES);
 }
 
-static uint64_t blocks64(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return 64;
-}
-
-static uint64_t blocks4096(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return 4096;
-}
-
 static uint64_t blocks_scalability(size_t size_bytes, unsigned thread_count)
 {
     (void)thread_count;
@@ -56,35 +42,14 @@ static uint64_t blocks_threadtest(size_t size_bytes, unsigned thread_count)
     return at_least_one(CLASSICAL_OBJECTS / thread_count / scale(size_bytes));
 }
 
-static bool start_count(struct worker *worker, uint64_t count)
+static bool start(struct worker *worker)
 {
+    uint64_t count = worker->block_count;
     struct bulk *bulk = malloc(sizeof(*bulk) + count * sizeof(uint64_t));
     worker->state = bulk;
     if (bulk)
         bulk->count = count;
     return bulk != NULL;
-}
-
-static bool start64(struct worker *worker)
-{
-    return start_count(worker, 64);
-}
-
-static bool start4096(struct worker *worker)
-{
-    return start_count(worker, 4096);
-}
-
-static bool start_scalability(struct worker *worker)
-{
-    return start_count(
-        worker, blocks_scalability(worker->size_bytes, worker->thread_count));
-}
-
-static bool start_threadtest(struct worker *worker)
-{
-    return start_count(
-        worker, blocks_threadtest(worker->size_bytes, worker->thread_count));
 }
 
 static uint32_t batch(struct worker *worker)
@@ -108,8 +73,8 @@ static void finish(struct worker *worker)
 const struct workload workload_burst64 = {
     .name = "burst64",
     .description = "64 blocks of --size, then free them",
-    .blocks = blocks64,
-    .start = start64,
+    .block_count = 64,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };
@@ -117,8 +82,8 @@ const struct workload workload_burst64 = {
 const struct workload workload_burst4096 = {
     .name = "burst4096",
     .description = "4096 blocks of --size, then free them",
-    .blocks = blocks4096,
-    .start = start4096,
+    .block_count = 4096,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };
@@ -127,7 +92,7 @@ const struct workload workload_linux_scalability = {
     .name = "linux-scalability",
     .description = "340 MiB a thread in blocks of --size, then free them",
     .blocks = blocks_scalability,
-    .start = start_scalability,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };
@@ -136,7 +101,7 @@ const struct workload workload_threadtest = {
     .name = "threadtest",
     .description = "200 MiB among all threads, likewise",
     .blocks = blocks_threadtest,
-    .start = start_threadtest,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };

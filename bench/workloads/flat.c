@@ -45,9 +45,9 @@ static uint64_t share_of(uint64_t count, unsigned thread_count)
     return count > thread_count ? count / thread_count : 1;
 }
 
-static bool start_count(struct worker *worker, uint64_t total)
+static bool start(struct worker *worker)
 {
-    uint64_t count = share_of(total, worker->thread_count);
+    uint64_t count = worker->block_count;
     struct flat *flat =
         calloc(1, sizeof(*flat) + count * sizeof(flat->address[0]));
     worker->state = flat;
@@ -102,17 +102,13 @@ static void finish(struct worker *worker)
         (void)size_bytes;                                                      \
         return share_of(total, thread_count);                                  \
     }                                                                          \
-    static bool start##total(struct worker *worker)                            \
-    {                                                                          \
-        return start_count(worker, total);                                     \
-    }                                                                          \
     const struct workload workload_occupancy##total = {                        \
         .name = "occupancy" #total,                                            \
         .description = #total " live blocks of 4 to 64 KiB among all threads", \
         .sizes_bytes = {SIZE_BYTES << ORDER_MAX},                              \
         .is_extra = true,                                                      \
         .blocks = blocks##total,                                               \
-        .start = start##total,                                                 \
+        .start = start,                                                        \
         .batch = batch,                                                        \
         .finish = finish,                                                      \
     };                                                                         \
@@ -122,7 +118,7 @@ static void finish(struct worker *worker)
         .sizes_bytes = {SIZE_BYTES << ORDER_MAX},                              \
         .is_extra = true,                                                      \
         .blocks = blocks##total,                                               \
-        .start = start##total,                                                 \
+        .start = start,                                                        \
         .batch = batch_pair,                                                   \
         .finish = finish,                                                      \
     }

@@ -21,27 +21,6 @@ struct holes {
     uint64_t wall[]; /* what stays between the holes */
 };
 
-static uint64_t blocks4096(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return UINT64_C(2) * 4096;
-}
-
-static uint64_t blocks16384(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return UINT64_C(2) * 16384;
-}
-
-static uint64_t blocks65536(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return UINT64_C(2) * 65536;
-}
-
 /* The blocks that become holes are in `hole` until all are allocated. */
 static bool build(struct worker *worker, struct holes *holes, uint64_t *hole,
                   uint32_t count)
@@ -58,8 +37,9 @@ static bool build(struct worker *worker, struct holes *holes, uint64_t *hole,
     return !worker->is_out_of_memory;
 }
 
-static bool start_count(struct worker *worker, uint32_t count)
+static bool start(struct worker *worker)
 {
+    uint32_t count = (uint32_t)worker->block_count / 2;
     struct holes *holes = malloc(sizeof(*holes) + count * sizeof(uint64_t));
     uint64_t *hole = malloc(count * sizeof(*hole));
     worker->state = holes;
@@ -70,21 +50,6 @@ static bool start_count(struct worker *worker, uint32_t count)
         is_built = build(worker, holes, hole, count);
     free(hole);
     return is_built;
-}
-
-static bool start4096(struct worker *worker)
-{
-    return start_count(worker, 4096);
-}
-
-static bool start16384(struct worker *worker)
-{
-    return start_count(worker, 16384);
-}
-
-static bool start65536(struct worker *worker)
-{
-    return start_count(worker, 65536);
 }
 
 static uint32_t batch(struct worker *worker)
@@ -112,8 +77,8 @@ const struct workload workload_holes4096 = {
     .name = "holes4096",
     .description = "bursts of 2048 into 4096 holes a thread",
     .sizes_bytes = {1024, 16384},
-    .blocks = blocks4096,
-    .start = start4096,
+    .block_count = UINT64_C(2) * 4096,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };
@@ -122,8 +87,8 @@ const struct workload workload_holes16384 = {
     .name = "holes16384",
     .description = "bursts of 2048 into 16384 holes a thread",
     .sizes_bytes = {1024, 16384},
-    .blocks = blocks16384,
-    .start = start16384,
+    .block_count = UINT64_C(2) * 16384,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };
@@ -132,8 +97,8 @@ const struct workload workload_holes65536 = {
     .name = "holes65536",
     .description = "bursts of 2048 into 65536 holes a thread",
     .sizes_bytes = {1024, 16384},
-    .blocks = blocks65536,
-    .start = start65536,
+    .block_count = UINT64_C(2) * 65536,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };

@@ -40,13 +40,6 @@ struct server {
     uint32_t ops; /* of this round */
 };
 
-static uint64_t blocks(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return BLOCK_COUNT;
-}
-
 static void *begin(unsigned thread_count)
 {
     (void)thread_count;
@@ -141,7 +134,7 @@ static void finish(struct worker *worker)
 const struct workload workload_larson = {
     .name = "larson",
     .description = "1000 blocks a thread up to --size, handed on to others",
-    .blocks = blocks,
+    .block_count = BLOCK_COUNT,
     .begin = begin,
     .end = end,
     .start = start,

@@ -28,13 +28,6 @@ struct mixed {
     uint32_t sizes_bytes[SIZE_COUNT]; /* drawn before, as exp2() is slow */
 };
 
-static uint64_t blocks(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return LIVE_COUNT;
-}
-
 static void refill(struct worker *worker, struct block *block,
                    const struct mixed *mixed)
 {
@@ -84,7 +77,7 @@ const struct workload workload_mixed = {
     .name = "mixed",
     .description = "64 live blocks of 256 B to 2 MiB, replaced at random",
     .sizes_bytes = {(size_t)2 << 20},
-    .blocks = blocks,
+    .block_count = LIVE_COUNT,
     .start = start,
     .batch = batch,
     .finish = finish,

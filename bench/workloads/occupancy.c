@@ -19,13 +19,6 @@ struct block {
     size_t size_bytes;
 };
 
-static uint64_t blocks(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return BLOCK_COUNT;
-}
-
 static bool start(struct worker *worker)
 {
     struct block *live = calloc(BLOCK_COUNT, sizeof(*live));
@@ -68,7 +61,7 @@ static void finish(struct worker *worker)
 const struct workload workload_occupancy = {
     .name = "occupancy",
     .description = "31 blocks of --size to 16 times --size, replaced at random",
-    .blocks = blocks,
+    .block_count = BLOCK_COUNT,
     .start = start,
     .batch = batch,
     .finish = finish,

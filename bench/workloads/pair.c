@@ -10,13 +10,6 @@
 
 #define BATCH_OPS 64U
 
-static uint64_t blocks(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return 2;
-}
-
 /* The state is the address of the block that is held. */
 static bool start(struct worker *worker)
 {
@@ -44,7 +37,7 @@ static void finish(struct worker *worker)
 const struct workload workload_pair = {
     .name = "pair",
     .description = "allocate and free one block of --size",
-    .blocks = blocks,
+    .block_count = 2,
     .start = start,
     .batch = batch,
     .finish = finish,

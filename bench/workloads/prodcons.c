@@ -28,13 +28,6 @@ struct ring {
     alignas(128) uint64_t address[RING_BLOCKS];
 };
 
-static uint64_t blocks(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return RING_BLOCKS;
-}
-
 static void *begin(unsigned thread_count)
 {
     size_t size_bytes = thread_count / 2 * sizeof(struct ring);
@@ -131,7 +124,7 @@ const struct workload workload_prodcons = {
     .name = "prodcons",
     .description = "one thread allocates --size, another frees",
     .needs_pairs = true,
-    .blocks = blocks,
+    .block_count = RING_BLOCKS,
     .begin = begin,
     .end = end,
     .start = start,

@@ -34,13 +34,6 @@ struct frames {
 };
 
 /* What is held grows with time; nothing is set up. */
-static uint64_t blocks(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return 1;
-}
-
 static bool start(struct worker *worker)
 {
     worker->state = calloc(1, sizeof(struct frames));
@@ -108,7 +101,7 @@ const struct workload workload_rmm_random = {
     .name = "rmm-random",
     .description = "up to 16000 MiB live, uniform sizes up to 4 MiB",
     .sizes_bytes = {SIZE_BYTES},
-    .blocks = blocks,
+    .block_count = 1,
     .start = start,
     .batch = batch,
     .finish = finish,

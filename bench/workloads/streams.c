@@ -20,29 +20,9 @@ struct hop {
     uint64_t address[]; /* by stream */
 };
 
-static uint64_t blocks1(size_t size_bytes, unsigned thread_count)
+static bool start(struct worker *worker)
 {
-    (void)size_bytes;
-    (void)thread_count;
-    return 1;
-}
-
-static uint64_t blocks32(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return 32;
-}
-
-static uint64_t blocks1000(size_t size_bytes, unsigned thread_count)
-{
-    (void)size_bytes;
-    (void)thread_count;
-    return 1000;
-}
-
-static bool start_count(struct worker *worker, unsigned stream_count)
-{
+    unsigned stream_count = (unsigned)worker->block_count;
     struct hop *hop =
         calloc(1, sizeof(*hop) + stream_count * sizeof(hop->address[0]));
     worker->state = hop;
@@ -54,21 +34,6 @@ static bool start_count(struct worker *worker, unsigned stream_count)
     for (unsigned i = 0; i < stream_count && !worker->is_out_of_memory; i++)
         hop->address[i] = worker_alloc(worker, worker->size_bytes, i);
     return !worker->is_out_of_memory;
-}
-
-static bool start1(struct worker *worker)
-{
-    return start_count(worker, 1);
-}
-
-static bool start32(struct worker *worker)
-{
-    return start_count(worker, 32);
-}
-
-static bool start1000(struct worker *worker)
-{
-    return start_count(worker, 1000);
 }
 
 static uint32_t batch(struct worker *worker)
@@ -95,8 +60,8 @@ const struct workload workload_streams = {
     .name = "streams",
     .description = "from stream to stream over 32, a block of --size on each",
     .stream_count = 32,
-    .blocks = blocks32,
-    .start = start32,
+    .block_count = 32,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };
@@ -106,8 +71,8 @@ const struct workload workload_streams1 = {
     .description = "the same over one stream that all threads share",
     .stream_count = 1,
     .is_extra = true,
-    .blocks = blocks1,
-    .start = start1,
+    .block_count = 1,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };
@@ -117,8 +82,8 @@ const struct workload workload_streams1000 = {
     .description = "the same over 1000 streams",
     .stream_count = 1000,
     .is_extra = true,
-    .blocks = blocks1000,
-    .start = start1000,
+    .block_count = 1000,
+    .start = start,
     .batch = batch,
     .finish = finish,
 };

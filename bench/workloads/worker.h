@@ -26,6 +26,7 @@ struct worker {
     uint64_t deadline_ns;    /* when to stop waiting for another thread */
     uint64_t random;
     size_t size_bytes;
+    uint64_t block_count; /* workload_blocks() */
     unsigned index;
     unsigned thread_count;
     unsigned stream; /* its own */

@@ -27,7 +27,8 @@ struct workload {
     bool needs_pairs; /* an even number of threads */
     bool is_extra;    /* run only when it is named */
 
-    /* Blocks that one thread sets up or holds at most. */
+    /* Blocks that one thread sets up or holds at most; 0: what `blocks` says. */
+    uint64_t block_count;
     uint64_t (*blocks)(size_t size_bytes, unsigned thread_count);
     /* State of all threads, made before they start and released after they
      * ended. NULL pointers: there is none; `begin` returns NULL when there is
@@ -76,7 +77,10 @@ struct workload {
 /* NULL ends them. */
 extern const struct workload *const workloads[];
 
-const struct workload *workload_named(const char *name);
+uint64_t workload_blocks(const struct workload *workload, size_t size_bytes,
+                         unsigned thread_count);
+
+const struct workload *workload_named(const char *name, size_t length);
 
 #define WORKLOAD_DECLARE(name) extern const struct workload workload_##name;
 WORKLOADS(WORKLOAD_DECLARE)

@@ -172,7 +172,7 @@ static int run_out(const struct plan_cell *cell)
     bool grows = cell->workload->needs_pairs ||
                  strcmp(cell->workload->name, "rmm-random") == 0;
     uint64_t blocks =
-        cell->workload->blocks(cell->size_bytes, cell->thread_count);
+        workload_blocks(cell->workload, cell->size_bytes, cell->thread_count);
     uint64_t limit = grows ? 1 : blocks * cell->thread_count - 1;
     return run(cell, limit, "out of memory") + run(cell, 0, "out of memory");
 }
@@ -182,7 +182,7 @@ static int run_out(const struct plan_cell *cell)
 static bool is_large(const struct plan_cell *cell)
 {
     uint64_t blocks =
-        cell->workload->blocks(cell->size_bytes, cell->thread_count);
+        workload_blocks(cell->workload, cell->size_bytes, cell->thread_count);
     return cell->workload->is_extra && blocks * cell->thread_count > 20000;
 }
 

@@ -23,7 +23,6 @@ STATIC = re.compile(
     r"^static (?:inline )?(?:BINADE_\w+ )?[\w ]+?[\s*]+(\w+)\(", re.MULTILINE)
 MOST_FILES = 25
 LARGER = {
-    "bench/server": 30,
     "docs": 27,
     "pool/buddy": 28,
     "pool/cache": 38,

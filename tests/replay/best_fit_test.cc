@@ -34,28 +34,28 @@ class BestFit : public testing::Test
   protected:
     void SetUp() override
     {
-        const best_fit_source source = {Take, Give};
+        const model_source source = {Take, Give};
         ledger = &ledger_;
         allocator_ = best_fit_create(&source);
         ASSERT_NE(allocator_, nullptr);
     }
     void TearDown() override
     {
-        best_fit_destroy(allocator_);
+        model_destroy(allocator_);
         EXPECT_TRUE(ledger_.segments.empty());
     }
 
     uint64_t Alloc(uint64_t size_bytes, uint32_t stream = 0)
     {
-        return best_fit_alloc(allocator_, size_bytes, stream);
+        return model_alloc(allocator_, size_bytes, stream);
     }
     void Free(uint64_t address)
     {
-        best_fit_free(allocator_, address);
+        model_free(allocator_, address);
     }
     uint64_t Handed()
     {
-        return best_fit_handed_bytes(allocator_);
+        return model_handed_bytes(allocator_);
     }
     // What is handed out for one more request of this size.
     uint64_t HandedFor(uint64_t size_bytes)
@@ -66,7 +66,7 @@ class BestFit : public testing::Test
     }
 
     replay_test::SegmentLedger ledger_;
-    best_fit *allocator_ = nullptr;
+    model *allocator_ = nullptr;
 };
 
 TEST_F(BestFit, RoundsTo512Bytes)
@@ -143,17 +143,17 @@ TEST_F(BestFit, SplitsALargeBlockWhereMoreThanAMebibyteIsLeft)
 }
 
 // Free blocks of these sizes, each between two that are not free.
-std::vector<uint64_t> MakeHoles(best_fit *allocator,
+std::vector<uint64_t> MakeHoles(model *allocator,
                                 const std::vector<uint64_t> &sizes)
 {
     std::vector<uint64_t> holes;
-    best_fit_alloc(allocator, 512, 0);
+    model_alloc(allocator, 512, 0);
     for (uint64_t size_bytes : sizes) {
-        holes.push_back(best_fit_alloc(allocator, size_bytes, 0));
-        best_fit_alloc(allocator, 512, 0);
+        holes.push_back(model_alloc(allocator, size_bytes, 0));
+        model_alloc(allocator, 512, 0);
     }
     for (uint64_t hole : holes)
-        best_fit_free(allocator, hole);
+        model_free(allocator, hole);
     return holes;
 }
 
@@ -245,7 +245,7 @@ TEST_F(BestFit, ShowsItsSegmentsByAddress)
     Alloc(1);
     Alloc(30 * kMiB);
     std::map<uint64_t, uint64_t> shown;
-    best_fit_each_segment(
+    model_each_segment(
         allocator_,
         [](void *context, uint64_t address, uint64_t size_bytes) {
             static_cast<std::map<uint64_t, uint64_t> *>(context)->emplace(

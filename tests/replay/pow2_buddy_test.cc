@@ -33,7 +33,7 @@ class Pow2Buddy : public testing::Test
   protected:
     void SetUp() override
     {
-        const pow2_buddy_source source = {Take, Give};
+        const model_source source = {Take, Give};
         ledger = &ledger_;
         ledger_.next_address += 512; // no segment is aligned to its size
         buddy_ = pow2_buddy_create(&source);
@@ -41,21 +41,21 @@ class Pow2Buddy : public testing::Test
     }
     void TearDown() override
     {
-        pow2_buddy_destroy(buddy_);
+        model_destroy(buddy_);
         EXPECT_TRUE(ledger_.segments.empty());
     }
 
     uint64_t Alloc(uint64_t size_bytes)
     {
-        return pow2_buddy_alloc(buddy_, size_bytes);
+        return model_alloc(buddy_, size_bytes, 0);
     }
     void Free(uint64_t address)
     {
-        pow2_buddy_free(buddy_, address);
+        model_free(buddy_, address);
     }
     uint64_t Handed()
     {
-        return pow2_buddy_handed_bytes(buddy_);
+        return model_handed_bytes(buddy_);
     }
     uint64_t HandedFor(uint64_t size_bytes)
     {
@@ -65,7 +65,7 @@ class Pow2Buddy : public testing::Test
     }
 
     replay_test::SegmentLedger ledger_;
-    pow2_buddy *buddy_ = nullptr;
+    model *buddy_ = nullptr;
 };
 
 TEST_F(Pow2Buddy, RoundsToPowersOfTwo)

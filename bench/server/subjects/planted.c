@@ -4,7 +4,6 @@
  * A planted bug: one block, given out again while it is in use. It shows that
  * the server's check of bytes finds what it is there to find.
  */
-#include "bench/server/request.h"
 #include "bench/server/subjects/subject.h"
 
 static const struct server_device *on;
@@ -14,7 +13,7 @@ static binade_status start(const struct server_device *device)
 {
     on = device;
     return BINADEI_CALL(device->driver, cuMemAlloc,
-                        (&block, SERVER_TENSOR_BYTES_MAX));
+                        (&block, SERVER_BLOCK_BYTES_MAX));
 }
 
 static binade_status alloc(size_t size_bytes, unsigned stream, CUdeviceptr *out)
@@ -36,7 +35,7 @@ static binade_status free_block(CUdeviceptr address, size_t size_bytes,
 
 static uint64_t peak_bytes(void)
 {
-    return SERVER_TENSOR_BYTES_MAX;
+    return SERVER_BLOCK_BYTES_MAX;
 }
 
 static uint64_t stop(void)

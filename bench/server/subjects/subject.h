@@ -20,6 +20,9 @@
 
 #include "bench/server/subjects/device.h"
 
+/* No request takes more at once. */
+#define SERVER_BLOCK_BYTES_MAX ((size_t)2 << 20)
+
 struct server_subject {
     const char *name;
     const char *description;

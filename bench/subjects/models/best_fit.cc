@@ -5,13 +5,13 @@
 #include "bench/subjects/models/best_fit.h"
 
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+
+#include "bench/subjects/models/model_state.h"
 
 namespace
 {
@@ -66,18 +66,12 @@ uint64_t SegmentBytes(uint64_t rounded_bytes)
     return RoundUp(rounded_bytes, kSegmentStepBytes);
 }
 
-} // namespace
+struct BestFit final : model {
+    using model::model;
 
-struct best_fit {
-    explicit best_fit(const best_fit_source &from) : source(from) {}
-
-    std::mutex mutex;
-    best_fit_source source;
     FreeBlocks small;
     FreeBlocks large;
     std::unordered_map<uint64_t, Block *> allocated;
-    std::map<uint64_t, uint64_t> segments; // bytes by address
-    uint64_t handed_bytes = 0;
 
     FreeBlocks &FreeOf(const Block *block)
     {
@@ -172,7 +166,7 @@ struct best_fit {
         delete gone;
     }
 
-    uint64_t Alloc(uint64_t size_bytes, uint32_t stream)
+    uint64_t Alloc(uint64_t size_bytes, uint32_t stream) override
     {
         if (size_bytes > kSizeBytesMax)
             return 0;
@@ -193,7 +187,7 @@ struct best_fit {
         return block->address;
     }
 
-    void Free(uint64_t address)
+    void Free(uint64_t address) override
     {
         const auto found = allocated.find(address);
         if (found == allocated.end())
@@ -209,53 +203,19 @@ struct best_fit {
         FreeOf(block).insert(block);
     }
 
-    ~best_fit()
+    ~BestFit() override
     {
         for (const FreeBlocks *blocks : {&small, &large})
             for (Block *block : *blocks)
                 delete block;
         for (const auto &one : allocated)
             delete one.second;
-        for (const auto &[address, bytes] : segments)
-            source.give(address, bytes);
     }
 };
 
-best_fit *best_fit_create(const best_fit_source *source)
-{
-    return new (std::nothrow) best_fit(*source);
-}
+} // namespace
 
-void best_fit_destroy(best_fit *allocator)
+model *best_fit_create(const model_source *source)
 {
-    delete allocator;
-}
-
-uint64_t best_fit_alloc(best_fit *allocator, uint64_t size_bytes,
-                        uint32_t stream)
-{
-    const std::lock_guard<std::mutex> lock(allocator->mutex);
-    return allocator->Alloc(size_bytes, stream);
-}
-
-void best_fit_free(best_fit *allocator, uint64_t address)
-{
-    const std::lock_guard<std::mutex> lock(allocator->mutex);
-    allocator->Free(address);
-}
-
-uint64_t best_fit_handed_bytes(best_fit *allocator)
-{
-    const std::lock_guard<std::mutex> lock(allocator->mutex);
-    return allocator->handed_bytes;
-}
-
-void best_fit_each_segment(best_fit *allocator,
-                           void (*take)(void *context, uint64_t address,
-                                        uint64_t size_bytes),
-                           void *context)
-{
-    const std::lock_guard<std::mutex> lock(allocator->mutex);
-    for (const auto &[address, bytes] : allocator->segments)
-        take(context, address, bytes);
+    return new (std::nothrow) BestFit(*source);
 }

@@ -13,46 +13,18 @@
  *
  * Not modelled: events of other streams, garbage collection, private pools,
  * max_split_size and the other options that are off by default.
- *
- * One mutex around every call. Addresses are never 0.
  */
 #ifndef BINADE_BENCH_SUBJECTS_MODELS_BEST_FIT_H_
 #define BINADE_BENCH_SUBJECTS_MODELS_BEST_FIT_H_
 
-#include <stdint.h>
+#include "bench/subjects/models/model.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Where segments come from. `take` returns 0 when there is no more. Called
- * under the allocator's mutex. */
-struct best_fit_source {
-    uint64_t (*take)(uint64_t size_bytes);
-    void (*give)(uint64_t address, uint64_t size_bytes);
-};
-
-struct best_fit;
-
 /* NULL: there is no host memory. */
-struct best_fit *best_fit_create(const struct best_fit_source *source);
-/* Gives all segments back, whatever is in them. */
-void best_fit_destroy(struct best_fit *allocator);
-
-/* 0: there is no memory. */
-uint64_t best_fit_alloc(struct best_fit *allocator, uint64_t size_bytes,
-                        uint32_t stream);
-/* The block goes back to the stream that it was allocated for. Aborts where
- * there is no such block. */
-void best_fit_free(struct best_fit *allocator, uint64_t address);
-
-/* Bytes in blocks that are allocated, as they were rounded and split. */
-uint64_t best_fit_handed_bytes(struct best_fit *allocator);
-/* Each segment, by address. */
-void best_fit_each_segment(struct best_fit *allocator,
-                           void (*take)(void *context, uint64_t address,
-                                        uint64_t size_bytes),
-                           void *context);
+struct model *best_fit_create(const struct model_source *source);
 
 #ifdef __cplusplus
 }

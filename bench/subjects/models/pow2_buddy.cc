@@ -2,11 +2,11 @@
 #include "bench/subjects/models/pow2_buddy.h"
 
 #include <cstdlib>
-#include <map>
-#include <mutex>
 #include <new>
 #include <set>
 #include <unordered_map>
+
+#include "bench/subjects/models/model_state.h"
 
 namespace
 {
@@ -25,25 +25,20 @@ unsigned OrderOf(uint64_t size_bytes)
     return order;
 }
 
-} // namespace
+struct Pow2Buddy final : model {
+    using model::model;
 
-struct pow2_buddy {
-    explicit pow2_buddy(const pow2_buddy_source &from) : source(from) {}
-
-    std::mutex mutex;
-    pow2_buddy_source source;
     std::set<uint64_t> free_blocks[kOrders];          // addresses, by order
     std::unordered_map<uint64_t, unsigned> allocated; // orders
-    std::map<uint64_t, unsigned> segments;            // orders
-    uint64_t handed_bytes = 0;
 
     bool Grow(unsigned order)
     {
         const unsigned wanted = order > kOrderSegment ? order : kOrderSegment;
-        const uint64_t address = source.take(UINT64_C(1) << wanted);
+        const uint64_t bytes = UINT64_C(1) << wanted;
+        const uint64_t address = source.take(bytes);
         if (address == 0)
             return false;
-        segments.emplace(address, wanted);
+        segments.emplace(address, bytes);
         free_blocks[wanted].insert(address);
         return true;
     }
@@ -56,7 +51,7 @@ struct pow2_buddy {
         return order;
     }
 
-    uint64_t Alloc(uint64_t size_bytes)
+    uint64_t Alloc(uint64_t size_bytes, uint32_t) override
     {
         if (size_bytes > kSizeBytesMax)
             return 0;
@@ -75,7 +70,7 @@ struct pow2_buddy {
         return address;
     }
 
-    void Free(uint64_t address)
+    void Free(uint64_t address) override
     {
         const auto found = allocated.find(address);
         if (found == allocated.end())
@@ -85,7 +80,7 @@ struct pow2_buddy {
         handed_bytes -= UINT64_C(1) << order;
         const auto segment = --segments.upper_bound(address);
         // Halves are told apart by their offsets in the segment.
-        while (order < segment->second) {
+        while (UINT64_C(1) << order < segment->second) {
             const uint64_t other =
                 segment->first +
                 ((address - segment->first) ^ (UINT64_C(1) << order));
@@ -96,48 +91,11 @@ struct pow2_buddy {
         }
         free_blocks[order].insert(address);
     }
-
-    ~pow2_buddy()
-    {
-        for (const auto &[address, order] : segments)
-            source.give(address, UINT64_C(1) << order);
-    }
 };
 
-pow2_buddy *pow2_buddy_create(const pow2_buddy_source *source)
-{
-    return new (std::nothrow) pow2_buddy(*source);
-}
+} // namespace
 
-void pow2_buddy_destroy(pow2_buddy *buddy)
+model *pow2_buddy_create(const model_source *source)
 {
-    delete buddy;
-}
-
-uint64_t pow2_buddy_alloc(pow2_buddy *buddy, uint64_t size_bytes)
-{
-    const std::lock_guard<std::mutex> lock(buddy->mutex);
-    return buddy->Alloc(size_bytes);
-}
-
-void pow2_buddy_free(pow2_buddy *buddy, uint64_t address)
-{
-    const std::lock_guard<std::mutex> lock(buddy->mutex);
-    buddy->Free(address);
-}
-
-uint64_t pow2_buddy_handed_bytes(pow2_buddy *buddy)
-{
-    const std::lock_guard<std::mutex> lock(buddy->mutex);
-    return buddy->handed_bytes;
-}
-
-void pow2_buddy_each_segment(pow2_buddy *buddy,
-                             void (*take)(void *context, uint64_t address,
-                                          uint64_t size_bytes),
-                             void *context)
-{
-    const std::lock_guard<std::mutex> lock(buddy->mutex);
-    for (const auto &[address, order] : buddy->segments)
-        take(context, address, UINT64_C(1) << order);
+    return new (std::nothrow) Pow2Buddy(*source);
 }
