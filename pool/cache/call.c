@@ -10,7 +10,6 @@
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/magazine.h"
-#include "pool/cache/reclaim.h"
 #include "pool/cache/registry.h"
 #include "pool/driver/section.h"
 #include "pool/stream/epoch.h"

@@ -5,7 +5,6 @@
  */
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
-#include "pool/cache/entry.h"
 #include "pool/cache/hit.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/uses.h"

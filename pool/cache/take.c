@@ -8,7 +8,6 @@
  */
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
-#include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/stream/slot.h"

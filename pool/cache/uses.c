@@ -10,10 +10,10 @@
 
 #include "pool/base/failure.h"
 #include "pool/cache/registry.h"
-#include "pool/cache/wait.h"
 #include "pool/driver/section.h"
 #include "pool/stream/epoch.h"
 #include "pool/stream/event.h"
+#include "pool/stream/guard.h"
 #include "pool/stream/slot.h"
 
 static binade_status uses_no_memory(void)
@@ -470,4 +470,60 @@ void binadei_uses_destroy(struct binadei_engine *engine)
         }
     }
     free(table->buckets);
+}
+
+struct binadei_wait binadei_wait_for_all(const struct binadei_call *call)
+{
+    return (struct binadei_wait){binadei_epochs_next(&call->engine->streams)};
+}
+
+bool binadei_wait_is_over(struct binadei_call *call,
+                          const struct binadei_wait *wait)
+{
+    const struct binadei_stream_user user = binadei_call_user(call);
+    return !wait->number || binadei_epochs_have_passed(&user, wait->number);
+}
+
+bool binadei_wait_needs_synchronise(const struct binadei_call *call,
+                                    const struct binadei_wait *wait)
+{
+    return wait->number && !call->engine->driver->cuCtxRecordEvent;
+}
+
+bool binadei_wait_synchronise(struct binadei_call *call)
+{
+    if (!binadei_guard_recorder_begin())
+        return false;
+    binade_status status = binadei_synchronise(&call->engine->streams);
+    binadei_guard_recorder_end();
+    return status == BINADE_OK;
+}
+
+bool binadei_wait_is_capturing(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    if (call->is_capturing)
+        return true;
+    return slot->kind == BINADEI_SLOT_STREAM &&
+           slot->stream != BINADE_STREAM_LEGACY &&
+           binadei_is_capturing(&call->engine->streams, slot->stream);
+}
+
+CUstream binadei_wait_stream(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    bool is_own = slot->kind == BINADEI_SLOT_PER_THREAD
+                      ? slot->owner == call->member
+                      : slot->kind == BINADEI_SLOT_STREAM;
+    return is_own && slot->context == call->engine->streams.contexts[0] &&
+                   !binadei_is_capturing(&call->engine->streams, slot->stream)
+               ? slot->stream
+               : NULL;
+}
+
+bool binadei_wait_is_of_stranger(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    return slot->kind == BINADEI_SLOT_STREAM &&
+           !binadei_streams_know_context(&call->engine->streams, slot->context);
 }

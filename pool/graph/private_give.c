@@ -8,7 +8,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/core/body.h"
 #include "pool/graph/scopes.h"
 

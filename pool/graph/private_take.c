@@ -10,7 +10,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/core/body.h"
 #include "pool/graph/scopes.h"
 #include "pool/oom/ladder.h"

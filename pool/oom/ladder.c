@@ -13,8 +13,8 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/cache/bounds.h"
 #include "pool/cache/gate.h"
+#include "pool/cache/magazine.h"
 #include "pool/core/recorded.h"
 #include "pool/oom/climb.h"
 #include "pool/oom/watermark.h"

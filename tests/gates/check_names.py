@@ -26,7 +26,6 @@ LARGER = {
     "bench/server": 30,
     "docs": 27,
     "pool/buddy": 28,
-    "pool/cache": 38,
     "tests/bench": 32,
     "tests/buddy": 38,
     "tests/conformance": 44,
