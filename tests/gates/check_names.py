@@ -25,7 +25,6 @@ MOST_FILES = 25
 LARGER = {
     "bench/server": 30,
     "docs": 27,
-    "pool/buddy": 28,
     "tests/bench": 32,
     "tests/buddy": 38,
     "tests/conformance": 44,
