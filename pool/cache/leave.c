@@ -148,7 +148,7 @@ uint64_t binadei_block_grains(const struct binadei_engine *engine,
 {
     uint8_t bare = byte & (uint8_t)~BINADEI_BYTE_SPECIAL;
     return bare == BINADEI_BYTE_RUN
-               ? binadei_buddy_run_grains(engine->buddy, start)
+               ? binadei_buddy_run_grains(engine->streams.buddy, start)
                : binadei_grains_of_byte(bare);
 }
 
@@ -159,7 +159,7 @@ binade_status binadei_block_at(const struct binadei_engine *engine,
     if (!binadei_grain_of(engine->lookup, address, &start))
         return binadei_fail(BINADE_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);
-    uint8_t byte = binadei_buddy_class(engine->buddy, start);
+    uint8_t byte = binadei_buddy_class(engine->streams.buddy, start);
     if (address % BINADEI_GRAIN_BYTES || !byte) {
         return binadei_fail(BINADE_E_INVALID,
                             "no block starts at address 0x%llx: it is inside "
@@ -180,7 +180,7 @@ uint64_t binadei_entry_grains(const struct binadei_engine *engine,
         return binadei_class_grains(class_index) -
                binadei_entry_shortfall(entry);
     (void)binadei_grain_of(engine->lookup, entry, &start);
-    return binadei_buddy_run_grains(engine->buddy, start);
+    return binadei_buddy_run_grains(engine->streams.buddy, start);
 }
 
 uint64_t binadei_bundle_bytes(const struct binadei_engine *engine,
@@ -211,7 +211,7 @@ static void give_range(struct binadei_member *by, struct binadei_slot *slot,
         by->given_bytes += range->grains * BINADEI_GRAIN_BYTES;
     bool is_given =
         slot ? binadei_epoch_give(&engine->streams, slot, start, range->grains)
-             : binadei_buddy_give(engine->buddy, &by->home, start,
+             : binadei_buddy_give(engine->streams.buddy, &by->home, start,
                                   range->grains);
     BINADEI_STEP("range.given");
     if (!is_given)
@@ -226,7 +226,7 @@ static void give_next(struct binadei_member *by, struct binadei_slot *slot,
     binadei_grain start;
     uint8_t byte = 0;
     if (binadei_grain_of(engine->lookup, address, &start))
-        byte = binadei_buddy_end_class(engine->buddy, start);
+        byte = binadei_buddy_end_class(engine->streams.buddy, start);
     if (!byte) {
         binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
         return;

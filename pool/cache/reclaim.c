@@ -126,7 +126,7 @@ bool binadei_reclaim_own(struct binadei_call *call)
     for (unsigned i = 0; i < binadei_slot_count(&engine->streams); i++)
         drain_depot(call->member, binadei_slot_at(&engine->streams, i));
     binadei_member_empty(call->member);
-    binadei_buddy_leave_home(engine->buddy, &call->member->home);
+    binadei_buddy_leave_home(engine->streams.buddy, &call->member->home);
     return binadei_reclaim_done(call);
 }
 
@@ -138,7 +138,7 @@ static bool empty_orphan(struct binadei_member *by,
     for (struct binadei_cache *cache = orphan->caches; cache;
          cache = cache->next)
         is_empty &= binadei_cache_empty(by, cache);
-    binadei_buddy_leave_home(by->engine->buddy, &orphan->home);
+    binadei_buddy_leave_home(by->engine->streams.buddy, &orphan->home);
     return is_empty;
 }
 

@@ -173,10 +173,7 @@ struct binadei_use_table {
 
 struct binadei_engine {
     struct binade_pool *pool;
-    const struct binadei_driver *driver;
     struct binadei_segments *segments;
-    struct binadei_buddy *buddy;
-    struct binadei_context *home; /* the pool's own context */
     const struct binadei_lookup *lookup;
     struct binadei_streams streams;
     uint64_t thread_cache_bytes;

@@ -7,7 +7,7 @@
 #include "pool/base/failure.h"
 #include "pool/cache/uses.h"
 #include "pool/checked/state.h"
-#include "pool/core/wish.h"
+#include "pool/core/ops.h"
 #include "pool/driver/section.h"
 #include "pool/graph/privates.h"
 #include "pool/tenant/directory.h"
