@@ -68,5 +68,12 @@ bool byte_map_has_place(const struct byte_map *map, uint32_t grains,
 bool byte_map_has_room(const struct byte_map *map, uint32_t grains,
                        uint32_t alignment)
 {
-    return has_interval(map, grains, alignment, (uint32_t)map->grains);
+    uint64_t start = 0; /* of what is free up to `at`, aligned */
+    for (uint64_t at = 0; at < map->grains; at++) {
+        if (map->states[at] != BYTE_MAP_FREE)
+            start = (at + alignment) / alignment * alignment;
+        else if (at + 1 >= start + grains)
+            return true;
+    }
+    return false;
 }

@@ -299,7 +299,7 @@ const struct race buddy_races[] = {
     {"RunVsPage", 62, 4, 66, 5, deal_nothing, {play_runs, play_large}},
     {"RunVsRun", 0, 5, 5, 5, deal_nothing, {play_runs, play_runs}},
     {"WithdrawVsTake", 63, 3, 66, 5, deal_nothing, {play_withdraw, play_large}},
-    {"WithdrawVsRun", 0, 4, 4, 5, deal_nothing, {play_withdraw, play_runs}},
+    {"WithdrawVsRun", 62, 4, 66, 5, deal_nothing, {play_withdraw, play_runs}},
     {"AddVsTake", 40, 1, 81, 25, deal_nothing, {play_add, play_large}},
 };
 
