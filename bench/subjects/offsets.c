@@ -13,10 +13,12 @@
 #include "bench/base/device.h"
 #include "bench/subjects/subject.h"
 #include "pool/buddy/buddy.h"
+#include "pool/buddy/map.h"
 #include "tests/oracle/mutex_buddy.h"
 
 #define ARENA_GRAIN_BYTES ((size_t)512)
 #define ARENA_CHUNK_GRAINS 64U
+#define ARENA_PAGE_GRAINS 4096U
 /* Largest interval in grains; above it come runs of chunks. */
 #define ARENA_INTERVAL_GRAINS_MAX 2048U
 
@@ -67,14 +69,13 @@ static const char *start_core(const struct subject_setup *setup)
     return NULL;
 }
 
-static uint64_t alloc_run_core(const struct binadei_home *home, uint64_t grains)
+/* As the pool takes long intervals, and short ones before it gives up. */
+static uint64_t alloc_of_view(uint64_t grains, bool is_thorough)
 {
+    const struct binadei_view view = {.buddy = core};
+    uint32_t alignment = grains < ARENA_PAGE_GRAINS ? 1 : ARENA_PAGE_GRAINS;
     binadei_grain grain;
-    uint64_t chunks = grains / ARENA_CHUNK_GRAINS;
-    if (binadei_buddy_take_run(core, home, chunks, &grain))
-        return arena_address(grain.index);
-    binadei_buddy_trim(core);
-    return binadei_buddy_take_run(core, home, chunks, &grain)
+    return binadei_view_take(&view, grains, alignment, is_thorough, &grain)
                ? arena_address(grain.index)
                : 0;
 }
@@ -83,14 +84,17 @@ static uint64_t alloc_core(uint32_t thread, size_t size_bytes, uint32_t stream)
 {
     (void)stream;
     uint64_t grains = arena_grains(size_bytes);
-    if (grains > ARENA_INTERVAL_GRAINS_MAX)
-        return alloc_run_core(&homes[thread].home, grains);
     struct binadei_take what = {(uint32_t)grains, 1, 1};
     binadei_grain grain;
-    if (binadei_buddy_take(core, &homes[thread].home, &what, &grain) == 1 ||
-        binadei_buddy_take_last_resort(core, &what, &grain))
-        return arena_address(grain.index);
-    return 0;
+    uint64_t address = 0;
+    if (grains > ARENA_INTERVAL_GRAINS_MAX)
+        address = alloc_of_view(grains, false);
+    else if (binadei_buddy_take(core, &homes[thread].home, &what, &grain))
+        address = arena_address(grain.index);
+    if (address)
+        return address;
+    binadei_buddy_trim(core);
+    return alloc_of_view(grains, true);
 }
 
 static void free_core(uint32_t thread, uint64_t address, size_t size_bytes,

@@ -7,7 +7,7 @@
 #define BINADE_POOL_API_ALLOC_H_
 
 #include "binade/pool.h"
-#include "pool/core/wish.h"
+#include "pool/core/ops.h"
 
 /* As binade_alloc_aligned() without a look for a hit. */
 BINADE_MUST_USE binade_status binadei_alloc(binade_pool *pool,

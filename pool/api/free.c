@@ -7,12 +7,12 @@
  */
 #include "binade/pool.h"
 
-#include "pool/api/tenant.h"
 #include "pool/base/failure.h"
 #include "pool/cache/hit.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/core/recorded.h"
+#include "pool/tenant/directory.h"
 
 static binade_status free_and_note(struct binadei_call *call,
                                    binade_devptr address, size_t size_bytes)
@@ -57,6 +57,39 @@ static inline uint32_t full_byte_of(size_t size_bytes)
                                                : UINT32_MAX;
 }
 
+/* The way back that is as good as a hit: takes the tag off a small block and
+ * pushes it, if nothing else is noted of it and the magazine has room. False:
+ * nothing has changed. Inside, as hit.h says it. */
+static __attribute__((noinline)) bool
+free_of_tenant(const struct binadei_thread *thread,
+               const struct binadei_route *route, binade_pool *pool,
+               binade_devptr address)
+{
+    struct binadei_engine *engine = pool->engine;
+    struct binadei_tags *tags = binadei_tags(engine);
+    if (!tags)
+        return false;
+    binadei_grain start = {0};
+    uint8_t byte = binadei_hit_byte(pool, address, &start);
+    uint8_t bare = byte & (uint8_t)~BINADEI_BYTE_SPECIAL;
+    /* A tenant's block is not short. */
+    if (byte == bare || !bare || bare > BINADEI_SMALL_CLASSES)
+        return false;
+    binadei_tag tag = binadei_tag_of(tags, start);
+    if (!tag || tag & BINADEI_TAG_FURTHER)
+        return false;
+    binadei_tag_set(tags, start, 0);
+    binadei_buddy_set_class(engine->streams.buddy, start, bare);
+    if (!binadei_hit_free_noted(route, address, bare, start)) {
+        binadei_tag_set(tags, start, tag);
+        binadei_buddy_set_class(engine->streams.buddy, start, byte);
+        return false;
+    }
+    binadei_account_release(&binadei_tenant_of_tag(tag)->account,
+                            thread->number, binadei_class_bytes(bare - 1U));
+    return true;
+}
+
 /* Inside: whether the thread's cache took the block, plain or a tenant's. */
 static inline bool give_by(const struct binadei_thread *thread,
                            const struct binadei_route *route, binade_pool *pool,
@@ -65,7 +98,7 @@ static inline bool give_by(const struct binadei_thread *thread,
     binadei_grain start = {0};
     uint8_t byte = binadei_hit_byte(pool, address, &start);
     return binadei_hit_free_noted(route, address, byte, start) ||
-           binadei_tenant_free(thread, route, pool, address);
+           free_of_tenant(thread, route, pool, address);
 }
 
 /* Whether the thread's cache took the block. */
@@ -135,7 +168,7 @@ static inline bool give_sized_by(const struct binadei_thread *thread,
     return (found == byte &&
             binadei_hit_free_noted(route, address, (uint8_t)byte, start)) ||
            (found == (byte | BINADEI_BYTE_SPECIAL) &&
-            binadei_tenant_free(thread, route, pool, address));
+            free_of_tenant(thread, route, pool, address));
 }
 
 static inline bool give_sized_cached(binade_pool *pool, binade_devptr address,

@@ -173,7 +173,8 @@ static binade_status plain_release(struct binadei_call *call,
     if (!binadei_is_used(call->engine, address) &&
         !binadei_tag_of(binadei_tags(call->engine), block.start)) {
         block.byte &= (uint8_t)~BINADEI_BYTE_SPECIAL;
-        binadei_buddy_set_class(call->engine->buddy, block.start, block.byte);
+        binadei_buddy_set_class(call->engine->streams.buddy, block.start,
+                                block.byte);
     }
     return binadei_put(call, &block, address);
 }

@@ -1,12 +1,14 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The public side of the probe: arguments, and names of the features.
+ * What the library is, by its version, and what a device can do: the public side
+ * of the probe, and names of the features.
  */
 #include "binade/probe.h"
 
 #include <stddef.h>
 
+#include "binade/version.h"
 #include "pool/base/failure.h"
 #include "pool/driver/driver_table.h"
 #include "pool/driver/probe.h"
@@ -47,4 +49,11 @@ binade_status binade_probe(int device, binade_caps *out)
     if (status == BINADE_OK)
         *out = caps;
     return status;
+}
+
+/* A call and not only a macro: a program may run with a newer library than it was
+ * built with. */
+const char *binade_version(void)
+{
+    return BINADE_VERSION_STRING;
 }

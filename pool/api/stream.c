@@ -1,10 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The public side of streams: arguments.
+ * The public side of streams and contexts: arguments.
  */
 #include "binade/stream.h"
 
+#include "binade/pool.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/core/body.h"
@@ -131,11 +132,26 @@ binade_status binade_pool_add_context(binade_pool *pool, binade_context context)
         status = binadei_fail(BINADE_E_INVALID,
                               "binade_pool_add_context: context is NULL");
     else if (binadei_is_lost(pool))
-        status = binadei_context_refuse(call.engine->home);
+        status = binadei_context_refuse(call.engine->streams.home);
     else
-        status = binadei_context_check(call.engine->driver, context);
+        status = binadei_context_check(call.engine->streams.driver, context);
     if (status == BINADE_OK)
         status = binadei_streams_add_context(&call.engine->streams, context);
     binadei_call_leave(&call);
     return status;
+}
+
+/* A program that knows that a pool's context goes, and says so. What follows
+ * from it is where it matters: binadei_context_enter() keeps all calls from the
+ * driver, binadei_put() takes blocks back that are nowhere any more, and
+ * binadei_climb() finds none. */
+binade_status binade_pool_context_lost(binade_pool *pool)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    binadei_context_lose(call.engine->streams.home, BINADE_E_CONTEXT_DESTROYED);
+    binadei_call_leave(&call);
+    return BINADE_OK;
 }

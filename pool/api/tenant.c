@@ -16,7 +16,6 @@
 #include "pool/config/options.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
-#include "pool/core/wish.h"
 #include "pool/tenant/directory.h"
 
 static binade_status no_tenant(void)
@@ -130,13 +129,14 @@ static void put_tag(const struct binadei_tenant *tenant, binade_devptr address)
     if (tenant->pool->body->ops->has_records ||
         !binadei_grain_of(engine->lookup, address, &start))
         return;
-    uint8_t byte = binadei_buddy_class(engine->buddy, start);
+    uint8_t byte = binadei_buddy_class(engine->streams.buddy, start);
     /* Of a block in a capture scope more is noted already. */
     binadei_tag tag = byte & BINADEI_BYTE_SPECIAL
                           ? tenant->tag | BINADEI_TAG_FURTHER
                           : tenant->tag;
     binadei_tag_set(binadei_tags(engine), start, tag);
-    binadei_buddy_set_class(engine->buddy, start, byte | BINADEI_BYTE_SPECIAL);
+    binadei_buddy_set_class(engine->streams.buddy, start,
+                            byte | BINADEI_BYTE_SPECIAL);
 }
 
 static binade_status charge_and_take(struct binadei_tenant *tenant,

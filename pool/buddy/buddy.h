@@ -11,8 +11,8 @@
  * in part. Every claim and every step of a give is one compare-and-swap on one
  * word; a word holds no pointer, so there is no ABA.
  *
- * Progress: take and give are lock-free; what the name says `_run` and what
- * takes or returns whole segments holds the run lock.
+ * Progress: take and give are lock-free; what withdraws a segment's pages holds
+ * the run lock.
  */
 #ifndef BINADE_POOL_BUDDY_BUDDY_H_
 #define BINADE_POOL_BUDDY_BUDDY_H_
@@ -67,27 +67,10 @@ struct binadei_take {
 
 /* Takes up to `what->count` intervals and writes their starts. Returns how many
  * it got; 0 when the search found none, which under concurrency is no proof
- * that there is none (see binadei_buddy_take_last_resort). */
+ * that there is none. Longer ones: binadei_view_take(). */
 uint32_t binadei_buddy_take(struct binadei_buddy *buddy,
                             struct binadei_home *home,
                             const struct binadei_take *what,
-                            binadei_grain *out);
-
-/* One interval, searched for in the words themselves and with the run lock
- * held, once more after a trim: what must fail before memory is declared
- * exhausted. */
-bool binadei_buddy_take_last_resort(struct binadei_buddy *buddy,
-                                    const struct binadei_take *what,
-                                    binadei_grain *out);
-
-/* Takes `chunks` chunks (more than half a page) that start on a page: best
- * fit, lowest first; up to one page without the run lock, the lowest among the
- * 64 pages where `home` is, then of all; `home` may be NULL. What is left of
- * the last page is given back. False when no such run is free at the moment:
- * pages in the hands of others, and words that hysteresis leaves open, are not
- * seen, so who must be sure trims and asks again. */
-bool binadei_buddy_take_run(struct binadei_buddy *buddy,
-                            const struct binadei_home *home, uint64_t chunks,
                             binadei_grain *out);
 
 /* Gives back `grains` grains from `start` on: a whole interval, part of one, or

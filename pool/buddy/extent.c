@@ -6,18 +6,35 @@
  */
 #include "pool/buddy/extent.h"
 
-static struct binadei_page_words words_done(struct binadei_buddy *buddy,
-                                            binadei_page page)
+static void words_add_done(struct binadei_page_words *words,
+                           struct binadei_buddy *buddy, binadei_page page)
 {
     struct binadei_page_state *state = &buddy->pages[page.index];
-    return (struct binadei_page_words){
-        .count = 1,
-        .page_bit = page.index % BINADEI_WORD_BITS,
-        .pages = {&binadei_group_of(buddy, page)->free_pages},
-        .chunks = {&state->word},
-        .cut = {&state->chunk_summary[0]},
-        .grains = {&buddy->chunk_words[binadei_chunk_in_page(page, 0).index]},
-    };
+    unsigned at = words->count++;
+    words->pages[at] = &binadei_group_of(buddy, page)->free_pages;
+    words->chunks[at] = &state->word;
+    words->cut[at] = &state->chunk_summary[0];
+    words->grains[at] =
+        &buddy->chunk_words[binadei_chunk_in_page(page, 0).index];
+}
+
+static void words_add_own(struct binadei_page_words *words,
+                          const struct binadei_maps *maps, binadei_page page)
+{
+    struct binadei_maps_group *group =
+        binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS);
+    if (!group)
+        return;
+    const struct binadei_maps_page *parts =
+        binadei_maps_page_at(group, words->page_bit);
+    for (unsigned age = 0; age < BINADEI_AGES; age++) {
+        struct binadei_map_group *map = &group->ages[age];
+        unsigned at = words->count++;
+        words->pages[at] = &map->pages;
+        words->chunks[at] = &map->chunks[words->page_bit];
+        words->cut[at] = &map->cut[words->page_bit];
+        words->grains[at] = parts ? parts->grains[age] : NULL;
+    }
 }
 
 struct binadei_page_words binadei_page_words_of(const struct binadei_kind *kind,
@@ -27,22 +44,21 @@ struct binadei_page_words binadei_page_words_of(const struct binadei_kind *kind,
                                            page.index % BINADEI_WORD_BITS};
     if (page.index >= kind->buddy->page_capacity)
         return words;
-    if (!kind->maps)
-        return words_done(kind->buddy, page);
-    struct binadei_maps_group *group =
-        binadei_maps_group_at(kind->maps, page.index / BINADEI_WORD_BITS);
-    if (!group)
-        return words;
-    const struct binadei_maps_page *parts =
-        binadei_maps_page_at(group, words.page_bit);
-    words.count = BINADEI_AGES;
-    for (unsigned age = 0; age < BINADEI_AGES; age++) {
-        struct binadei_map_group *map = &group->ages[age];
-        words.pages[age] = &map->pages;
-        words.chunks[age] = &map->chunks[words.page_bit];
-        words.cut[age] = &map->cut[words.page_bit];
-        words.grains[age] = parts ? parts->grains[age] : NULL;
-    }
+    if (kind->maps)
+        words_add_own(&words, kind->maps, page);
+    else
+        words_add_done(&words, kind->buddy, page);
+    return words;
+}
+
+struct binadei_page_words
+binadei_page_words_of_view(const struct binadei_view *view, binadei_page page)
+{
+    struct binadei_page_words words = {.page_bit =
+                                           page.index % BINADEI_WORD_BITS};
+    words_add_own(&words, view->maps, page);
+    if (!view->is_own_only)
+        words_add_done(&words, view->buddy, page);
     return words;
 }
 

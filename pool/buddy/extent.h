@@ -44,25 +44,32 @@ static inline bool binadei_run_fits(const struct binadei_run *run,
     return run->grains >= want->grains + skipped;
 }
 
-/* The words of a page, in one map or in a stream's two. */
+/* The maps of a view: a stream's two, and what is done. */
+#define BINADEI_VIEW_MAPS (BINADEI_AGES + 1)
+
+/* The words of a page, in one map or in several. */
 struct binadei_page_words {
     unsigned count; /* maps; 0: nothing was ever free there */
     unsigned page_bit;
     /* Edges BW and MW and MH: the buddy's or the maps', here only read. */
-    const binadei_atomic_word *pages[BINADEI_AGES];
-    const binadei_atomic_word *chunks[BINADEI_AGES];
-    const binadei_atomic_word *cut[BINADEI_AGES];    /* chunks with grains */
-    const binadei_atomic_word *grains[BINADEI_AGES]; /* NULL: none are free */
+    const binadei_atomic_word *pages[BINADEI_VIEW_MAPS];
+    const binadei_atomic_word *chunks[BINADEI_VIEW_MAPS];
+    const binadei_atomic_word *cut[BINADEI_VIEW_MAPS]; /* chunks with grains */
+    const binadei_atomic_word
+        *grains[BINADEI_VIEW_MAPS]; /* NULL: no free ones */
 };
 
+/* Of one kind of memory, or of a view's. */
 struct binadei_page_words binadei_page_words_of(const struct binadei_kind *kind,
                                                 binadei_page page);
+struct binadei_page_words
+binadei_page_words_of_view(const struct binadei_view *view, binadei_page page);
 
 /* What is free in any of the maps, of pages of the group, of chunks of the
  * page, or chunks that may have grains. relaxed, here and below: advice. */
-static inline uint64_t
-binadei_page_words_any(const struct binadei_page_words *words,
-                       const binadei_atomic_word *const level[BINADEI_AGES])
+static inline uint64_t binadei_page_words_any(
+    const struct binadei_page_words *words,
+    const binadei_atomic_word *const level[BINADEI_VIEW_MAPS])
 {
     uint64_t any = 0;
     for (unsigned i = 0; i < words->count; i++)
@@ -81,11 +88,6 @@ binadei_page_words_grains(const struct binadei_page_words *words,
             any |= binadei_load_relaxed(&words->grains[i][chunk]);
     return any;
 }
-
-/* good_fit.c: as binadei_view_take(), by the index; false does not mean that
- * there is none. */
-bool binadei_view_take_good(const struct binadei_view *view, uint64_t grains,
-                            uint32_t alignment, binadei_grain *out);
 
 /* index.c: notes a run; shorter ones than the index has are left out. */
 void binadei_index_note(const struct binadei_kind *kind, uint64_t start,

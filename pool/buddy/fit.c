@@ -1,32 +1,281 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The best fit among the free runs of a view, whose maps are read as one: a run
- * may be made of pages of one map, chunks of a second and grains of a third.
- * The search goes by groups of 64 pages first. It looks into a page that is not
- * free as a whole only where what is free in it can be part of a run that is
- * long enough, and there by chunks first.
+ * Fits among the free runs of a view: a good one by the index, or the best.
+ *
+ * A good fit: of the lowest bin in which a page has a run that is long enough, in
+ * the stream's own maps or in what is done, the best of a few pages. A search
+ * takes a page's bit off before it looks there, so that others go elsewhere, and
+ * notes all runs that it sees and leaves.
+ *
+ * The best fit reads all maps as one: a run may be made of pages of one map,
+ * chunks of a second and grains of a third. The search goes by groups of 64 pages
+ * first. It looks into a page that is not free as a whole only where what is free
+ * in it can be part of a run that is long enough, and there by chunks first.
  *
  * What a search finds is a snapshot, and the claim decides. Every operation of
  * this file is relaxed for that reason. Two claims may each take what the other
- * needs, give it back and meet again; so a search that has failed often has the
+ * needs, give it back and meet again; so a best fit that has failed often has the
  * run lock, and others respect that.
  */
 #include "pool/buddy/extent.h"
 
+/* Pages with runs that a search by the index looks at before it gives up, and in
+ * the first bin, where they may be too short; and those that have a fit. */
+#define VISITS 36U
+#define FIRST_VISITS 12U
+#define FITS 4U
+/* Pages in all: one from which everything has gone costs a few loads, once. */
+#define LOOKS 1024U
+/* Claims of a best fit, and those with the run lock. */
 #define FREE_TRIES 8U
 #define TRIES 64U
-/* The maps of a view: a stream's two, and what is done. */
+
+#define KINDS 2U
 #define DONE BINADEI_AGES
-#define MAPS (BINADEI_AGES + 1)
+
+/* Free grains as a search finds them, put together to runs. */
+struct runs {
+    struct binadei_run run; /* what is being put together */
+    /* It goes no further: the search's own, which begins with this. */
+    void (*end)(struct runs *runs);
+};
+
+static void runs_end(struct runs *runs)
+{
+    if (runs->run.grains)
+        runs->end(runs);
+    runs->run.grains = 0;
+}
+
+static void runs_add(struct runs *runs, uint64_t start, uint64_t grains)
+{
+    if (runs->run.start + runs->run.grains != start) {
+        runs_end(runs);
+        runs->run.start = start;
+    }
+    runs->run.grains += grains;
+}
+
+static void runs_add_word(struct runs *runs, uint64_t base, uint64_t word)
+{
+    while (word) {
+        unsigned start;
+        unsigned length;
+        word &= ~binadei_word_first_run(word, &start, &length);
+        runs_add(runs, base + start, length);
+    }
+}
+
+/* Of a page that begins at grain `base`, those of `units` that are whole `chunks`,
+ * and of the others their grains; `are_ends_enough`: no run is within a chunk. */
+static void runs_add_page(struct runs *runs,
+                          const struct binadei_page_words *words, uint64_t base,
+                          uint64_t chunks, uint64_t units, bool are_ends_enough)
+{
+    while (units) {
+        unsigned bit = binadei_word_lowest(units);
+        uint64_t start = base + (uint64_t)bit * BINADEI_CHUNK_GRAINS;
+        if (chunks >> bit & 1) {
+            unsigned length;
+            units &= ~binadei_word_first_run(chunks & units, &bit, &length);
+            runs_add(runs, start, (uint64_t)length * BINADEI_CHUNK_GRAINS);
+            continue;
+        }
+        uint64_t grains = binadei_page_words_grains(words, bit);
+        runs_add_word(runs, start,
+                      are_ends_enough ? binadei_word_ends(grains) : grains);
+        units &= units - 1;
+    }
+}
+
+struct visit {
+    struct runs runs; /* in grains of the page */
+    const struct binadei_kind *kind;
+    uint64_t least; /* grains; shorter runs are not looked at */
+    struct binadei_want want;
+    uint64_t page_base;
+    struct binadei_run best;
+    bool has_runs;
+};
+
+/* As long as the run is, in the page and beyond. */
+static struct binadei_run whole_run(const struct visit *visit)
+{
+    const struct binadei_run *run = &visit->runs.run;
+    uint64_t first = visit->page_base + run->start;
+    uint64_t last = first + run->grains;
+    if (run->start == 0 && first)
+        first = binadei_run_start(visit->kind, first);
+    if (last == visit->page_base + BINADEI_PAGE_GRAINS)
+        last = binadei_run_end(visit->kind, last);
+    return (struct binadei_run){first, last - first};
+}
+
+/* The better one stays, the other one is noted. */
+static void good_fit_end_run(struct runs *runs)
+{
+    struct visit *visit = (struct visit *)runs;
+    struct binadei_run run = whole_run(visit);
+    if (run.grains < visit->least)
+        return;
+    visit->has_runs = true;
+    if (binadei_run_fits(&run, &visit->want) &&
+        (!visit->best.grains || run.grains < visit->best.grains)) {
+        struct binadei_run worse = visit->best;
+        visit->best = run;
+        run = worse;
+    }
+    binadei_index_note(visit->kind, run.start, run.grains);
+}
+
+/* Runs of the page, of a chunk at least, the best of them in `best`. */
+static void good_fit_look(struct visit *visit, binadei_page page)
+{
+    struct binadei_page_words words = binadei_page_words_of(visit->kind, page);
+    uint64_t chunks = binadei_page_words_any(&words, words.chunks);
+    uint64_t units = chunks | binadei_page_words_any(&words, words.cut);
+    visit->page_base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
+    if (binadei_page_words_any(&words, words.pages) >> words.page_bit & 1)
+        chunks = units = BINADEI_WORD_FULL;
+    runs_add_page(&visit->runs, &words, 0, chunks, units, true);
+    runs_end(&visit->runs);
+}
+
+static void note_best(const struct visit *visit)
+{
+    if (visit->best.grains)
+        binadei_index_note(visit->kind, visit->best.start, visit->best.grains);
+}
+
+/* The best fit of a visit. Where a part of it has gone meanwhile, whoever took
+ * that has noted what is left, and so does the claim with what it gives back.
+ */
+static bool good_fit_claim(const struct visit *visit, binadei_grain *out)
+{
+    const struct binadei_view view = {.buddy = visit->kind->buddy,
+                                      .maps = visit->kind->maps,
+                                      .is_own_only = visit->kind->maps != NULL};
+    *out = binadei_grain_at(binadei_run_begin(&visit->best, &visit->want));
+    BINADEI_STEP("index.looked");
+    return binadei_view_claim(&view, *out, visit->want.grains);
+}
+
+/* Where a search is: in the index of each kind of memory that it may take. */
+struct search {
+    struct binadei_kind kinds[KINDS];
+    struct binadei_index_at at[KINDS];
+    bool is_there[KINDS]; /* a page is at that place */
+    unsigned first_bin;
+    unsigned visits;
+    unsigned looks;
+};
+
+static void good_fit_start(struct search *search,
+                           const struct binadei_view *view, uint64_t grains)
+{
+    search->first_bin = binadei_index_bin(grains);
+    for (unsigned i = 0; i < KINDS; i++) {
+        bool is_own = i == 0;
+        bool is_wanted = is_own ? view->maps != NULL : !view->is_own_only;
+        search->kinds[i] =
+            (struct binadei_kind){view->buddy, is_own ? view->maps : NULL};
+        search->at[i] = (struct binadei_index_at){search->first_bin, 0};
+        search->is_there[i] =
+            is_wanted && binadei_index_find(&search->kinds[i], &search->at[i]);
+    }
+}
+
+/* The kind of memory whose next page is in the lower bin; KINDS: there is no
+ * page, or the search has looked at enough. */
+static unsigned next_kind(struct search *search)
+{
+    unsigned kind =
+        !search->is_there[0] ||
+        (search->is_there[1] && search->at[1].bin < search->at[0].bin);
+    return search->is_there[kind] && search->visits < VISITS &&
+                   search->looks < LOOKS
+               ? kind
+               : KINDS;
+}
+
+static void go_on(struct search *search, unsigned kind)
+{
+    struct binadei_index_at *at = &search->at[kind];
+    at->page++;
+    if (at->bin == search->first_bin && search->visits >= FIRST_VISITS)
+        *at = (struct binadei_index_at){at->bin + 1, 0};
+    search->is_there[kind] = binadei_index_find(&search->kinds[kind], at);
+}
+
+/* The next page's best fit, in `visit`, which keeps what it says of the size. */
+static void visit_next(struct search *search, unsigned kind,
+                       struct visit *visit)
+{
+    const struct binadei_index_at *at = &search->at[kind];
+    visit->kind = &search->kinds[kind];
+    visit->least = binadei_index_bin_grains(at->bin);
+    visit->runs = (struct runs){.end = good_fit_end_run};
+    visit->best = (struct binadei_run){0, 0};
+    visit->has_runs = false;
+    search->looks++;
+    if (binadei_index_take(visit->kind, at))
+        good_fit_look(visit, (binadei_page){at->page});
+    search->visits += visit->has_runs;
+    go_on(search, kind);
+}
+
+/* The best of a few pages of the lowest bin that has a fit. */
+static bool good_fit_find(struct search *search, struct visit *best)
+{
+    unsigned bin = 0;
+    unsigned kind;
+    for (unsigned fits = 0;
+         fits < FITS && (kind = next_kind(search)) < KINDS;) {
+        struct visit visit = *best;
+        if (best->best.grains && (search->at[kind].bin > bin ||
+                                  best->best.grains - best->want.grains <=
+                                      best->want.grains / BINADEI_TIGHT_PART))
+            break;
+        bin = search->at[kind].bin;
+        visit_next(search, kind, &visit);
+        if (!visit.best.grains)
+            continue;
+        fits++;
+        if (best->best.grains && best->best.grains <= visit.best.grains) {
+            note_best(&visit);
+            continue;
+        }
+        note_best(best);
+        *best = visit;
+    }
+    return best->best.grains != 0;
+}
+
+/* False does not mean that there is none. */
+static bool take_good(const struct binadei_view *view, uint64_t grains,
+                      uint32_t alignment, binadei_grain *out)
+{
+    struct search search = {.visits = 0};
+    struct visit best;
+    if (grains < BINADEI_INDEX_LEAST || grains > BINADEI_INDEX_MOST / 2)
+        return false;
+    do {
+        best = (struct visit){.want = {grains, alignment}};
+        good_fit_start(&search, view, grains);
+        if (!good_fit_find(&search, &best))
+            return false;
+    } while (!good_fit_claim(&best, out));
+    return true;
+}
 
 struct scan {
+    struct runs runs;
     const struct binadei_view *view;
     struct binadei_want want;
     bool is_thorough;
     uint32_t group;
     struct binadei_maps_group *own; /* of the group, or NULL */
-    struct binadei_run run;         /* what is being put together */
     struct binadei_run best;
 };
 
@@ -41,32 +290,15 @@ static bool is_tight(const struct scan *scan)
 }
 
 /* A tight fit stays, as the lowest one. */
-static void fit_end_run(struct scan *scan)
+static void fit_end_run(struct runs *runs)
 {
-    const struct binadei_run *run = &scan->run;
+    struct scan *scan = (struct scan *)runs;
+    const struct binadei_run *run = &runs->run;
     if (run->grains >= scan->want.grains &&
         binadei_run_fits(run, &scan->want) && !is_tight(scan) &&
         (!scan->best.grains || run->grains < scan->best.grains))
         scan->best = *run;
-    scan->run.grains = 0;
 }
-
-/* Joins free grains to the run that they follow, or begins another. */
-static void fit_add_free(struct scan *scan, uint64_t start, uint64_t grains)
-{
-    if (scan->run.start + scan->run.grains != start) {
-        fit_end_run(scan);
-        scan->run.start = start;
-    }
-    scan->run.grains += grains;
-}
-
-/* relaxed: a snapshot. */
-#define OWN(scan, word)                                                        \
-    ((scan)->own                                                               \
-         ? binadei_load_relaxed(&(scan)->own->ages[BINADEI_FRESH].word) |      \
-               binadei_load_relaxed(&(scan)->own->ages[BINADEI_AGEING].word)   \
-         : 0)
 
 static uint64_t fit_done_word(const struct scan *scan,
                               const binadei_atomic_word *word)
@@ -78,7 +310,10 @@ static uint64_t free_pages(const struct scan *scan)
 {
     const struct binadei_group_state *done =
         &scan->view->buddy->groups[scan->group];
-    return fit_done_word(scan, &done->free_pages) | OWN(scan, pages);
+    uint64_t pages = fit_done_word(scan, &done->free_pages);
+    for (unsigned age = 0; scan->own && age < BINADEI_AGES; age++)
+        pages |= binadei_load_relaxed(&scan->own->ages[age].pages);
+    return pages;
 }
 
 /* Those of the group that were ever added. */
@@ -93,7 +328,8 @@ static uint64_t pages_in_use(const struct scan *scan)
 /* Of open pages, those beside one that is whole, or may be of two maps
  * together, and the group's ends: a run of two pages and more has a whole one,
  * so a page that is cut can only be its begin or its end. */
-static uint64_t beside_whole(uint64_t whole, const uint64_t open[MAPS])
+static uint64_t beside_whole(uint64_t whole,
+                             const uint64_t open[BINADEI_VIEW_MAPS])
 {
     const uint64_t ends = UINT64_C(1) << (BINADEI_WORD_BITS - 1) | 1;
     whole |= (open[BINADEI_FRESH] & open[BINADEI_AGEING]) |
@@ -107,7 +343,7 @@ static uint64_t open_pages(const struct scan *scan, uint64_t whole)
 {
     const struct binadei_group_state *done =
         &scan->view->buddy->groups[scan->group];
-    uint64_t open[MAPS] = {0};
+    uint64_t open[BINADEI_VIEW_MAPS] = {0};
     if (scan->is_thorough)
         return pages_in_use(scan);
     for (unsigned age = 0; scan->own && age < BINADEI_AGES; age++)
@@ -120,59 +356,17 @@ static uint64_t open_pages(const struct scan *scan, uint64_t whole)
                : pages;
 }
 
-static uint64_t free_chunks(const struct scan *scan, binadei_page page)
-{
-    return fit_done_word(scan, &scan->view->buddy->pages[page.index].word) |
-           OWN(scan, chunks[page.index % BINADEI_WORD_BITS]);
-}
-
-/* Chunks that may have grains. */
-static uint64_t cut_chunks(const struct scan *scan, binadei_page page)
-{
-    if (scan->is_thorough)
-        return BINADEI_WORD_FULL;
-    return fit_done_word(
-               scan, &scan->view->buddy->pages[page.index].chunk_summary[0]) |
-           OWN(scan, cut[page.index % BINADEI_WORD_BITS]);
-}
-
 /* Chunks of which several maps may have grains, which together may be all. */
-static uint64_t cut_twice(const struct scan *scan, binadei_page page)
+static uint64_t cut_twice(const struct binadei_page_words *words)
 {
-    unsigned bit = page.index % BINADEI_WORD_BITS;
-    if (!scan->own)
-        return 0;
-    uint64_t fresh =
-        binadei_load_relaxed(&scan->own->ages[BINADEI_FRESH].cut[bit]);
-    uint64_t ageing =
-        binadei_load_relaxed(&scan->own->ages[BINADEI_AGEING].cut[bit]);
-    uint64_t done = fit_done_word(
-        scan, &scan->view->buddy->pages[page.index].chunk_summary[0]);
-    return (fresh & ageing) | (fresh & done) | (ageing & done);
-}
-
-static uint64_t fit_free_grains(const struct scan *scan, binadei_chunk chunk)
-{
-    uint64_t word =
-        fit_done_word(scan, &scan->view->buddy->chunk_words[chunk.index]);
-    unsigned page_bit = binadei_page_of_chunk(chunk).index % BINADEI_WORD_BITS;
-    const struct binadei_maps_page *own =
-        scan->own ? binadei_maps_page_at(scan->own, page_bit) : NULL;
-    unsigned bit = binadei_chunk_bit(chunk);
-    return own ? word | binadei_load_relaxed(&own->grains[BINADEI_FRESH][bit]) |
-                     binadei_load_relaxed(&own->grains[BINADEI_AGEING][bit])
-               : word;
-}
-
-static void fit_add_runs(struct scan *scan, uint64_t base, uint64_t unit,
-                         uint64_t word)
-{
-    while (word) {
-        unsigned start;
-        unsigned length;
-        word &= ~binadei_word_first_run(word, &start, &length);
-        fit_add_free(scan, base + start * unit, length * unit);
+    uint64_t once = 0;
+    uint64_t twice = 0;
+    for (unsigned i = 0; i < words->count; i++) {
+        uint64_t cut = binadei_load_relaxed(words->cut[i]);
+        twice |= once & cut;
+        once |= cut;
     }
+    return twice;
 }
 
 /* Whether a run that is long enough may be within the page: enough `whole`
@@ -200,26 +394,16 @@ static uint64_t units_worth_it(const struct scan *scan, uint64_t whole)
 
 static void scan_page(struct scan *scan, binadei_page page)
 {
-    uint64_t chunks = free_chunks(scan, page);
-    uint64_t whole = chunks | cut_twice(scan, page);
-    uint64_t worth_it = units_worth_it(scan, whole);
-    uint64_t units = (chunks | cut_chunks(scan, page)) & worth_it;
-    bool is_longer_than_chunk = scan->want.grains > BINADEI_CHUNK_GRAINS;
-    while (units) {
-        unsigned bit = binadei_word_lowest(units);
-        binadei_chunk chunk = binadei_chunk_in_page(page, bit);
-        uint64_t base = chunk.index * BINADEI_CHUNK_GRAINS;
-        if (chunks >> bit & 1) {
-            unsigned length;
-            units &= ~binadei_word_first_run(chunks & units, &bit, &length);
-            fit_add_free(scan, base, (uint64_t)length * BINADEI_CHUNK_GRAINS);
-            continue;
-        }
-        uint64_t grains = fit_free_grains(scan, chunk);
-        fit_add_runs(scan, base, 1,
-                     is_longer_than_chunk ? binadei_word_ends(grains) : grains);
-        units &= units - 1;
-    }
+    struct binadei_page_words words =
+        binadei_page_words_of_view(scan->view, page);
+    uint64_t chunks = binadei_page_words_any(&words, words.chunks);
+    uint64_t cut = scan->is_thorough
+                       ? BINADEI_WORD_FULL
+                       : binadei_page_words_any(&words, words.cut);
+    uint64_t worth_it = units_worth_it(scan, chunks | cut_twice(&words));
+    runs_add_page(
+        &scan->runs, &words, (uint64_t)page.index * BINADEI_PAGE_GRAINS, chunks,
+        (chunks | cut) & worth_it, scan->want.grains > BINADEI_CHUNK_GRAINS);
 }
 
 static void scan_group(struct scan *scan, uint32_t group)
@@ -234,8 +418,8 @@ static void scan_group(struct scan *scan, uint32_t group)
         if (whole >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(whole & units, &bit, &length);
-            fit_add_free(scan, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
-                         (uint64_t)length * BINADEI_PAGE_GRAINS);
+            runs_add(&scan->runs, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+                     (uint64_t)length * BINADEI_PAGE_GRAINS);
             continue;
         }
         scan_page(scan, page);
@@ -248,11 +432,11 @@ static bool fit_find(struct scan *scan, binadei_grain *out)
 {
     const struct binadei_view *view = scan->view;
     uint32_t groups = binadei_page_word_limit(view->buddy);
-    scan->run = (struct binadei_run){0, 0};
+    scan->runs = (struct runs){.end = fit_end_run};
     scan->best = (struct binadei_run){0, 0};
     for (uint32_t i = 0; i < groups && !is_tight(scan); i++)
         scan_group(scan, i);
-    fit_end_run(scan);
+    runs_end(&scan->runs);
     *out = binadei_grain_at(binadei_run_begin(&scan->best, &scan->want));
     return scan->best.grains != 0;
 }
@@ -295,6 +479,6 @@ bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
         .view = view, .want = {grains, alignment}, .is_thorough = is_thorough};
     bool is_good_enough = view->is_good_only || grains <= view->good_fit_grains;
     return (is_good_enough && !is_thorough &&
-            binadei_view_take_good(view, grains, alignment, out)) ||
+            take_good(view, grains, alignment, out)) ||
            (!view->is_good_only && take_best(&scan, out));
 }

@@ -168,14 +168,10 @@ bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
 bool binadei_give_grains(struct binadei_buddy *buddy, binadei_chunk chunk,
                          uint64_t mask);
 
-/* trim.c: retire a word if it is full. */
+/* give.c: retire a word if it is full. */
 void binadei_close_chunk(struct binadei_buddy *buddy,
                          const struct binadei_home *home, binadei_chunk chunk);
 void binadei_close_page(struct binadei_buddy *buddy, binadei_page page);
-
-/* take.c: a free page, claimed; `home` may be NULL. */
-bool binadei_take_page(struct binadei_buddy *buddy,
-                       const struct binadei_home *home, binadei_page *out);
 
 /* home.c: the word that `home` took from is the one that stays open; the page
  * that it took from is its own, and its newest. Both do nothing where `home` is

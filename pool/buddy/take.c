@@ -319,8 +319,8 @@ static bool take_page_of_word(struct binadei_buddy *buddy, uint32_t word,
 /* Beside the searcher's home, so that searchers who have spread do not meet in
  * one word; where that is full the lowest of all, so that they do not wander
  * off upwards. */
-bool binadei_take_page(struct binadei_buddy *buddy,
-                       const struct binadei_home *home, binadei_page *out)
+static bool take_page(struct binadei_buddy *buddy,
+                      const struct binadei_home *home, binadei_page *out)
 {
     uint32_t words = binadei_page_word_limit(buddy);
     uint32_t first = first_word(home, words);
@@ -408,7 +408,7 @@ static uint32_t search_everywhere(struct search *search)
         search->visits = VISITS_ABROAD;
         taken = search_open_pages(search, false);
     }
-    if (!taken && binadei_take_page(search->buddy, search->home, &page)) {
+    if (!taken && take_page(search->buddy, search->home, &page)) {
         taken = open_page(search, page);
         binadei_home_move(search->buddy, search->home, page);
     }
@@ -430,45 +430,4 @@ uint32_t binadei_buddy_take(struct binadei_buddy *buddy,
     const struct binadei_take one = {what->grains, 1, what->alignment};
     search = search_for(buddy, home, &one, out);
     return search_everywhere(&search);
-}
-
-/* Every word of every page, whatever the summaries say. */
-static bool search_all_words(struct search *search)
-{
-    binadei_page page = {0};
-    for (; page.index < binadei_page_limit(search->buddy); page.index++) {
-        for (unsigned i = 0; !search->is_of_chunks && i < BINADEI_PAGE_CHUNKS;
-             i++)
-            if (take_from_chunk(search, binadei_chunk_in_page(page, i)))
-                return true;
-        if (buddy_take_from_page(search, page))
-            return true;
-    }
-    return false;
-}
-
-static bool search_to_the_end(struct search *search)
-{
-    binadei_page page;
-    return binadei_take_page(search->buddy, search->home, &page)
-               ? open_page(search, page) > 0
-               : search_all_words(search);
-}
-
-bool binadei_buddy_take_last_resort(struct binadei_buddy *buddy,
-                                    const struct binadei_take *what,
-                                    binadei_grain *out)
-{
-    struct binadei_take one = *what;
-    one.count = 1;
-    struct search search = search_for(buddy, NULL, &one, out);
-    pthread_mutex_lock(&buddy->run_lock);
-    BINADEI_STEP("locked.last_resort");
-    bool is_taken = search_to_the_end(&search);
-    if (!is_taken) {
-        binadei_buddy_trim(buddy);
-        is_taken = search_to_the_end(&search);
-    }
-    pthread_mutex_unlock(&buddy->run_lock);
-    return is_taken;
 }

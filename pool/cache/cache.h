@@ -152,6 +152,9 @@ BINADE_MUST_USE binade_status binadei_use(struct binadei_call *call,
 /* Whether uses of the block are noted. */
 bool binadei_is_used(struct binadei_engine *engine, binade_devptr address);
 
+/* What a member's own thread gives up: its magazines. */
+void binadei_member_empty(struct binadei_member *member);
+
 /* Steps of the way out of memory. True: something became free. */
 bool binadei_reclaim_done(struct binadei_call *call);
 bool binadei_reclaim_own(struct binadei_call *call);

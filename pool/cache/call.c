@@ -10,7 +10,6 @@
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/magazine.h"
-#include "pool/cache/reclaim.h"
 #include "pool/cache/registry.h"
 #include "pool/driver/section.h"
 #include "pool/stream/epoch.h"
@@ -50,7 +49,7 @@ static binade_status named_cache(struct binadei_member *member,
     struct binadei_slot *slot;
     struct binadei_section section;
     binade_status status =
-        binadei_context_enter(member->engine->home, &section);
+        binadei_context_enter(member->engine->streams.home, &section);
     if (status != BINADE_OK)
         return status;
     status = binadei_slot_use(&member->engine->streams, member, stream, &slot);
@@ -167,7 +166,8 @@ binade_status binadei_look_for_capture(const struct binadei_call *call,
 {
     struct binadei_section section;
     const struct binadei_engine *engine = call->engine;
-    binade_status status = binadei_context_enter(engine->home, &section);
+    binade_status status =
+        binadei_context_enter(engine->streams.home, &section);
     if (status != BINADE_OK)
         return status;
     status = binadei_capture_of(&engine->streams,
@@ -373,7 +373,8 @@ static binade_status record_final(struct binadei_engine *engine,
                                   struct binadei_slot *slot)
 {
     struct binadei_section section;
-    binade_status status = binadei_context_enter(engine->home, &section);
+    binade_status status =
+        binadei_context_enter(engine->streams.home, &section);
     if (status != BINADE_OK)
         return status;
     status = binadei_record_final(&engine->streams, slot);

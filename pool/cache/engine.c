@@ -11,13 +11,12 @@
 
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
-#include "pool/cache/bundle.h"
-#include "pool/cache/entry.h"
-#include "pool/cache/history.h"
+#include "pool/cache/leave.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/cache/uses.h"
 #include "pool/driver/section.h"
+#include "pool/ring/ring.h"
 #include "pool/stream/epoch.h"
 #include "pool/stream/event.h"
 #include "pool/stream/guard.h"
@@ -59,13 +58,10 @@ static void engine_fill(struct binadei_engine *engine,
                         const struct binadei_engine_options *options)
 {
     engine->pool = options->pool;
-    engine->driver = options->driver;
     engine->segments = options->segments;
-    engine->buddy = options->buddy;
     engine->lookup = binadei_segments_lookup(options->segments);
     engine->thread_cache_bytes = options->thread_cache_bytes;
     engine->cache_bytes = options->cache_bytes;
-    engine->home = options->home;
     engine->streams.driver = options->driver;
     engine->streams.buddy = options->buddy;
     engine->streams.home = options->home;
@@ -176,7 +172,7 @@ binade_status binadei_engine_drain(struct binadei_engine *engine)
     /* Nobody's, so that it needs no memory. */
     struct binadei_member by = {.engine = engine};
     binade_status status = BINADE_OK;
-    bool is_lost = binadei_context_is_lost(engine->home);
+    bool is_lost = binadei_context_is_lost(engine->streams.home);
     if (!is_lost && !binadei_guard_recorder_begin())
         return binadei_fail(BINADE_E_BUSY,
                             "a capture guard is held: waiting for the "
@@ -194,7 +190,7 @@ binade_status binadei_engine_drain(struct binadei_engine *engine)
     for (unsigned i = 0; i < binadei_slot_count(&engine->streams); i++)
         give_slot(&by, binadei_slot_at(&engine->streams, i));
     binadei_spares_leave(&by);
-    return binadei_context_is_lost(engine->home) ? BINADE_OK : status;
+    return binadei_context_is_lost(engine->streams.home) ? BINADE_OK : status;
 }
 
 void binadei_engine_destroy(struct binadei_engine *engine)

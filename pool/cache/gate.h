@@ -26,7 +26,7 @@
 
 #include "pool/cache/state.h"
 
-/* Steps out of an operation while the pool is stopped: see stop.h. */
+/* Steps out of an operation while the pool is stopped: see pool/observe/heap/stop.h. */
 void binadei_operation_wait(struct binadei_member *member);
 
 static inline void binadei_operation_begin(struct binadei_member *member)

@@ -8,7 +8,6 @@
 #ifndef BINADE_POOL_CACHE_HIT_H_
 #define BINADE_POOL_CACHE_HIT_H_
 
-#include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The way of freed blocks out of a thread's cache: into the depot of their
+ * Bundles, and the way of freed blocks out of a thread's cache: into the depot of their
  * stream, for other threads; or into the maps of their stream, until an event;
  * or, where nothing is pending, into the buddy.
  */
@@ -9,6 +9,21 @@
 #define BINADE_POOL_CACHE_LEAVE_H_
 
 #include "pool/cache/state.h"
+
+/* Bundles: a member keeps a few empty ones; what is too many goes on a stack of
+ * the pool, which is taken whole. */
+
+/* An empty one, or NULL: no memory. */
+struct binadei_bundle *binadei_bundle_take(struct binadei_member *member,
+                                           uint32_t class_index);
+void binadei_bundle_spare(struct binadei_member *member,
+                          struct binadei_bundle *bundle);
+
+/* Before a member is dropped: what it keeps goes to the pool. */
+void binadei_spares_leave(struct binadei_member *member);
+/* Frees all. For an engine that ends. */
+void binadei_spares_destroy(struct binadei_engine *engine);
+void binadei_bundles_free(struct binadei_bundle *bundles);
 
 /* A block as its metadata says. */
 struct binadei_block {

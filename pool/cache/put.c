@@ -5,7 +5,6 @@
  */
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
-#include "pool/cache/entry.h"
 #include "pool/cache/hit.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/uses.h"
@@ -122,7 +121,8 @@ static binadei_tag untag(struct binadei_engine *engine,
     binadei_tag_set(tags, block->start, 0);
     if (!(tag & BINADEI_TAG_FURTHER)) {
         block->byte &= (uint8_t)~BINADEI_BYTE_SPECIAL;
-        binadei_buddy_set_class(engine->buddy, block->start, block->byte);
+        binadei_buddy_set_class(engine->streams.buddy, block->start,
+                                block->byte);
     }
     return tag;
 }
@@ -134,7 +134,7 @@ static void retag(struct binadei_engine *engine,
     if (!tag)
         return;
     binadei_tag_set(binadei_tags(engine), block->start, tag);
-    binadei_buddy_set_class(engine->buddy, block->start, block->byte);
+    binadei_buddy_set_class(engine->streams.buddy, block->start, block->byte);
 }
 
 static void discharge(const struct binadei_call *call,

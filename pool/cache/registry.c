@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "pool/base/step.h"
-#include "pool/cache/bundle.h"
-#include "pool/cache/history.h"
+#include "pool/cache/leave.h"
+#include "pool/ring/ring.h"
 #include "pool/stream/slot.h"
 
 /* With fewer caches than this a member looks through them all. */

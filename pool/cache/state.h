@@ -46,14 +46,14 @@ struct binadei_bundle {
     /* What it was counted in with by a depot: blocks that were freed twice may
      * have another length when it leaves. */
     uint64_t depot_bytes;
-    binade_devptr entries[BINADEI_BUNDLE_BLOCKS]; /* see entry.h */
+    binade_devptr entries[BINADEI_BUNDLE_BLOCKS]; /* see magazine.h */
 };
 
 struct binadei_magazine {
     /* A hit touches this line and the entries. */
     alignas(64) atomic_uint count; /* Edge CT, relaxed */
     uint32_t capacity;             /* pushes stop here; in the budget */
-    binade_devptr *entries;        /* see entry.h */
+    binade_devptr *entries;        /* see magazine.h */
     binadei_counter alloc_count;
     binadei_counter free_count;
     binadei_counter requested_bytes;
@@ -126,16 +126,16 @@ struct binadei_member {
     struct binadei_cache *hand; /* where the budget's clock stands */
     uint32_t hand_class;
     bool is_refused;        /* its caches had no room, for others' have it */
-    uint64_t seen_activity; /* of its caches; registry's lock. See idle.c */
+    uint64_t seen_activity; /* of its caches; registry's lock. See reclaim.c */
     uint64_t attention;     /* when its caches were last gone through */
-    /* Others need memory. Edge CL: see idle.c. */
+    /* Others need memory. Edge CL: see reclaim.c. */
     atomic_bool is_wanted;
     struct binadei_bundle *bundles; /* spare */
     uint32_t bundle_count;
     binadei_counter counts[BINADEI_COUNTS];
     uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
-    uint64_t postponed;   /* caches that it could not take, ever: see idle.c */
-    uint64_t given_bytes; /* ever, to the buddy */
+    uint64_t postponed; /* caches that it could not take, ever: see reclaim.c */
+    uint64_t given_bytes;     /* ever, to the buddy */
     uint64_t looked_at_bytes; /* of these: when the watermark was looked at */
     /* Edge IN: see gate.h. Odd while an operation of its thread is inside. */
     _Atomic uint64_t operation;
@@ -173,10 +173,7 @@ struct binadei_use_table {
 
 struct binadei_engine {
     struct binade_pool *pool;
-    const struct binadei_driver *driver;
     struct binadei_segments *segments;
-    struct binadei_buddy *buddy;
-    struct binadei_context *home; /* the pool's own context */
     const struct binadei_lookup *lookup;
     struct binadei_streams streams;
     uint64_t thread_cache_bytes;
@@ -192,7 +189,7 @@ struct binadei_engine {
 
     /* Edge SP: put (release) -> take (acquire), whole. */
     _Atomic(struct binadei_bundle *) spare_bundles;
-    /* Edge: none; relaxed, see bounds.h. Of the two bounds above. Misses only
+    /* Edge: none; relaxed, see magazine.h. Of the two bounds above. Misses only
      * read it, so it is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
     atomic_uint grown_steps; /* of threads' share, until it is whole again */
@@ -212,7 +209,7 @@ struct binadei_engine {
      * operations. Up inside of one; down (release) too -> who destroys the pool
      * (acquire). */
     atomic_uint climber_count;
-    /* Edge IN: odd while the pool is stopped; see stop.h. */
+    /* Edge IN: odd while the pool is stopped; see pool/observe/heap/stop.h. */
     _Atomic uint64_t stop;
     pthread_mutex_t stop_lock; /* who stops it has it */
     /* Of members that are gone, and of threads that ended; registry's lock. */

@@ -8,7 +8,6 @@
  */
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
-#include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/stream/slot.h"
@@ -99,9 +98,9 @@ void binadei_mark_block(struct binadei_engine *engine, binadei_grain start,
 {
     uint8_t byte = binadei_byte_of(class_of(request), request->size.grains);
     if (byte == BINADEI_BYTE_RUN)
-        binadei_buddy_set_run_grains(engine->buddy, start,
+        binadei_buddy_set_run_grains(engine->streams.buddy, start,
                                      request->size.grains);
-    binadei_buddy_set_class(engine->buddy, start, byte);
+    binadei_buddy_set_class(engine->streams.buddy, start, byte);
 }
 
 void binadei_note_stream(const struct binadei_call *call, binade_devptr address)
@@ -161,8 +160,8 @@ static bool miss_take_small(struct binadei_call *call,
         is_plain ? binadei_magazine_refill(done, class_of(request)) : 1,
         request->alignment_grains};
     binadei_grain starts[BINADEI_REFILL_BLOCKS];
-    uint32_t taken =
-        binadei_buddy_take(engine->buddy, &call->member->home, &what, starts);
+    uint32_t taken = binadei_buddy_take(engine->streams.buddy,
+                                        &call->member->home, &what, starts);
     if (!taken)
         return false;
     BINADEI_STEP("refill.taken");
@@ -230,7 +229,7 @@ static uint64_t good_fit_grains(const struct binadei_call *call)
 static struct binadei_view view_of(const struct binadei_call *call,
                                    struct binadei_maps *maps)
 {
-    return (struct binadei_view){.buddy = call->engine->buddy,
+    return (struct binadei_view){.buddy = call->engine->streams.buddy,
                                  .maps = maps,
                                  .good_fit_grains = good_fit_grains(call)};
 }
@@ -383,7 +382,7 @@ bool binadei_take_last(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out)
 {
-    binadei_buddy_trim(call->engine->buddy);
+    binadei_buddy_trim(call->engine->streams.buddy);
     return binadei_take(call, request, out) ||
            take_one(call, request, true, out);
 }

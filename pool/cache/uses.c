@@ -10,10 +10,10 @@
 
 #include "pool/base/failure.h"
 #include "pool/cache/registry.h"
-#include "pool/cache/wait.h"
 #include "pool/driver/section.h"
 #include "pool/stream/epoch.h"
 #include "pool/stream/event.h"
+#include "pool/stream/guard.h"
 #include "pool/stream/slot.h"
 
 static binade_status uses_no_memory(void)
@@ -145,7 +145,8 @@ static binade_status uses_slot_of(struct binadei_call *call,
         (void)binadei_slot_use_slot(&call->engine->streams, *out);
         return BINADE_OK;
     }
-    binade_status status = binadei_context_enter(call->engine->home, &section);
+    binade_status status =
+        binadei_context_enter(call->engine->streams.home, &section);
     if (status != BINADE_OK)
         return status;
     status =
@@ -168,7 +169,7 @@ static binade_status use_block(struct binadei_call *call,
     int noted = uses_note(&engine->uses, address, slot);
     if (noted >= 0 && block) {
         binadei_tag_note_further(binadei_tags(engine), block->start);
-        binadei_buddy_set_class(engine->buddy, block->start,
+        binadei_buddy_set_class(engine->streams.buddy, block->start,
                                 block->byte | BINADEI_BYTE_SPECIAL);
     }
     pthread_mutex_unlock(&engine->uses_lock);
@@ -253,11 +254,13 @@ static binade_status uses_ask(const struct binadei_call *call, CUevent event,
 {
     const struct binadei_engine *engine = call->engine;
     struct binadei_section section;
-    binade_status status = binadei_context_enter(engine->home, &section);
+    binade_status status =
+        binadei_context_enter(engine->streams.home, &section);
     if (status != BINADE_OK)
         return status;
     bool is_captured = is_freed_in_capture(call, event);
-    CUresult code = event ? engine->driver->cuEventQuery(event) : CUDA_SUCCESS;
+    CUresult code =
+        event ? engine->streams.driver->cuEventQuery(event) : CUDA_SUCCESS;
     (void)binadei_section_leave(&section);
     *out_is_over = code == CUDA_SUCCESS;
     if (is_captured)
@@ -353,12 +356,13 @@ static uint64_t give_used(struct binadei_member *by,
                           const struct binadei_use *use)
 {
     struct binadei_engine *engine = by->engine;
-    const struct binadei_view view = {.buddy = engine->buddy,
+    const struct binadei_view view = {.buddy = engine->streams.buddy,
                                       .maps = engine->streams.any->maps,
                                       .is_own_only = true};
     if (!binadei_view_claim(&view, use->start, use->grains))
         return 0;
-    (void)binadei_buddy_give(engine->buddy, &by->home, use->start, use->grains);
+    (void)binadei_buddy_give(engine->streams.buddy, &by->home, use->start,
+                             use->grains);
     return use->grains;
 }
 
@@ -470,4 +474,60 @@ void binadei_uses_destroy(struct binadei_engine *engine)
         }
     }
     free(table->buckets);
+}
+
+struct binadei_wait binadei_wait_for_all(const struct binadei_call *call)
+{
+    return (struct binadei_wait){binadei_epochs_next(&call->engine->streams)};
+}
+
+bool binadei_wait_is_over(struct binadei_call *call,
+                          const struct binadei_wait *wait)
+{
+    const struct binadei_stream_user user = binadei_call_user(call);
+    return !wait->number || binadei_epochs_have_passed(&user, wait->number);
+}
+
+bool binadei_wait_needs_synchronise(const struct binadei_call *call,
+                                    const struct binadei_wait *wait)
+{
+    return wait->number && !call->engine->streams.driver->cuCtxRecordEvent;
+}
+
+bool binadei_wait_synchronise(struct binadei_call *call)
+{
+    if (!binadei_guard_recorder_begin())
+        return false;
+    binade_status status = binadei_synchronise(&call->engine->streams);
+    binadei_guard_recorder_end();
+    return status == BINADE_OK;
+}
+
+bool binadei_wait_is_capturing(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    if (call->is_capturing)
+        return true;
+    return slot->kind == BINADEI_SLOT_STREAM &&
+           slot->stream != BINADE_STREAM_LEGACY &&
+           binadei_is_capturing(&call->engine->streams, slot->stream);
+}
+
+CUstream binadei_wait_stream(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    bool is_own = slot->kind == BINADEI_SLOT_PER_THREAD
+                      ? slot->owner == call->member
+                      : slot->kind == BINADEI_SLOT_STREAM;
+    return is_own && slot->context == call->engine->streams.contexts[0] &&
+                   !binadei_is_capturing(&call->engine->streams, slot->stream)
+               ? slot->stream
+               : NULL;
+}
+
+bool binadei_wait_is_of_stranger(const struct binadei_call *call)
+{
+    const struct binadei_slot *slot = call->push->slot;
+    return slot->kind == BINADEI_SLOT_STREAM &&
+           !binadei_streams_know_context(&call->engine->streams, slot->context);
 }

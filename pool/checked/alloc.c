@@ -9,9 +9,9 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/checked/state.h"
-#include "pool/core/wish.h"
+#include "pool/core/ops.h"
 #include "pool/oom/ladder.h"
 #include "pool/tenant/directory.h"
 

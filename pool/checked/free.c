@@ -6,7 +6,7 @@
  * threads that free it one is told.
  */
 #include "pool/base/failure.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/checked/state.h"
 #include "pool/graph/scopes.h"
 

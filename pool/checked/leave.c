@@ -5,9 +5,9 @@
  * for it no more: of frees, and of releases of capture scopes.
  */
 #include "pool/base/failure.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/checked/state.h"
-#include "pool/core/wish.h"
+#include "pool/core/ops.h"
 #include "pool/driver/section.h"
 #include "pool/graph/privates.h"
 #include "pool/tenant/directory.h"

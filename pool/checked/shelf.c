@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/checked/state.h"
 #include "pool/driver/section.h"
 

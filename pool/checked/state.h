@@ -14,7 +14,7 @@
 
 #include "binade/checked.h"
 #include "binade/tenant.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/checked/checked.h"
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"

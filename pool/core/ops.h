@@ -15,10 +15,28 @@
 #include "binade/pool.h"
 #include "binade/scope.h"
 #include "binade/stats.h"
+#include "pool/buddy/classes.h"
 #include "pool/cache/cache.h"
-#include "pool/core/wish.h"
 
 struct binadei_private_ref;
+struct binadei_tenant;
+
+/* What a caller of the allocating functions asks for. */
+struct binadei_wish {
+    size_t size_bytes;
+    size_t alignment_bytes;
+    bool may_wait; /* as not for binade_try_alloc() */
+    bool is_exact; /* never longer than its size makes it, whatever is cached */
+    /* The tenant that was charged for it, in pools that know their blocks by
+     * records; in others a block bears a tag. NULL: none. */
+    struct binadei_tenant *tenant;
+};
+
+/* What a tenant's block of so many bytes counts, whatever holds it. */
+static inline uint64_t binadei_tenant_bytes(size_t size_bytes)
+{
+    return binadei_full_size_of_bytes(size_bytes).grains * BINADEI_GRAIN_BYTES;
+}
 
 /* Each inside a call on a pool of the kind, unless it says otherwise; arguments
  * are checked, and statuses are those of the public function. */

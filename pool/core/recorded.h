@@ -9,8 +9,8 @@
 #define BINADE_POOL_CORE_RECORDED_H_
 
 #include "pool/cache/cache.h"
-#include "pool/cache/history.h"
 #include "pool/cache/hit.h"
+#include "pool/ring/ring.h"
 
 /* Whether to try the two below where no hit was plain; `pool` may be NULL. */
 static inline bool binadei_is_recorded(const struct binade_pool *pool)

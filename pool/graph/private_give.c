@@ -8,7 +8,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/core/body.h"
 #include "pool/graph/scopes.h"
 
@@ -63,7 +63,7 @@ static binade_status private_free_give(struct binadei_call *call,
     struct binadei_half *half = &arena->halves[side];
     binadei_grain start = freed->block->start;
     uint64_t grains = freed->block->grains;
-    if (!binadei_buddy_end_class(call->engine->buddy, start))
+    if (!binadei_buddy_end_class(call->engine->streams.buddy, start))
         return binadei_fail(BINADE_E_INVALID,
                             "the block at 0x%llx was freed before", address);
     arena->live_count--;
@@ -203,7 +203,7 @@ static uint64_t pass(struct binadei_call *call, struct binadei_half *half,
 {
     const struct binadei_engine *engine = call->engine;
     binadei_grain start = binadei_grain_at(at);
-    uint8_t byte = binadei_buddy_class(engine->buddy, start);
+    uint8_t byte = binadei_buddy_class(engine->streams.buddy, start);
     if (byte)
         return at + binadei_block_grains(engine, start, byte);
     uint64_t grains =

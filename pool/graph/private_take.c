@@ -10,7 +10,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/core/body.h"
 #include "pool/graph/scopes.h"
 #include "pool/oom/ladder.h"
@@ -44,8 +44,8 @@ static binade_devptr private_hand_out(const struct want *want,
     binade_devptr address = binadei_address_of(engine->lookup, start);
     binadei_mark_block(engine, start, want->request);
     /* No cache takes it. */
-    binadei_buddy_set_class(engine->buddy, start,
-                            binadei_buddy_class(engine->buddy, start) |
+    binadei_buddy_set_class(engine->streams.buddy, start,
+                            binadei_buddy_class(engine->streams.buddy, start) |
                                 BINADEI_BYTE_SPECIAL);
     binadei_note_stream(want->call, address);
     arena->live_count++;
@@ -135,7 +135,7 @@ static binade_status private_climb(const struct want *want, uint32_t page_count,
     if (status != BINADE_OK)
         return status;
     (void)binadei_grain_of(call->engine->lookup, address, &start);
-    (void)binadei_buddy_end_class(call->engine->buddy, start);
+    (void)binadei_buddy_end_class(call->engine->streams.buddy, start);
     count_grant(call, page_count);
     *out = binadei_page_of_grain(start);
     return BINADE_OK;
@@ -264,7 +264,7 @@ binade_status binadei_private_take(struct binadei_call *call,
                               .may_wait = may_wait};
     binade_devptr address = 0;
     if (binadei_is_lost(call->pool))
-        return binadei_context_refuse(call->engine->home);
+        return binadei_context_refuse(call->engine->streams.home);
     binade_status status = graph_private_take(&want, &address);
     if (status == BINADE_OK)
         *out = address;
@@ -316,7 +316,7 @@ binade_status binadei_private_take_at(struct binadei_call *call,
     const struct want want = {.call = call, .ref = ref, .request = request};
     binadei_grain start;
     if (binadei_is_lost(call->pool))
-        return binadei_context_refuse(call->engine->home);
+        return binadei_context_refuse(call->engine->streams.home);
     if (!binadei_grain_of(call->engine->lookup, address, &start))
         return binadei_fail(BINADE_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);

@@ -11,7 +11,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
-#include "pool/cache/wait.h"
+#include "pool/cache/uses.h"
 #include "pool/config/options.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
@@ -324,7 +324,8 @@ static bool privates_is_over(struct binadei_call *call,
     struct binadei_section section;
     if (binadei_wait_needs_synchronise(call, wait))
         return may_wait && binadei_wait_synchronise(call);
-    if (binadei_context_enter(call->engine->home, &section) != BINADE_OK)
+    if (binadei_context_enter(call->engine->streams.home, &section) !=
+        BINADE_OK)
         return false;
     bool is_over = binadei_wait_is_over(call, wait);
     (void)binadei_section_leave(&section);

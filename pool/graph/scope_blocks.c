@@ -24,7 +24,7 @@ static void scope_blocks_mark(const struct binadei_call *call,
                               const struct binadei_block *block)
 {
     binadei_tag_note_further(binadei_tags(call->engine), block->start);
-    binadei_buddy_set_class(call->engine->buddy, block->start,
+    binadei_buddy_set_class(call->engine->streams.buddy, block->start,
                             block->byte | BINADEI_BYTE_SPECIAL);
 }
 

@@ -44,8 +44,9 @@ binade_status binadei_block_around(const struct binadei_engine *engine,
 {
     uint64_t first = (uint64_t)segment->first.index * BINADEI_PAGE_GRAINS;
     uint64_t index = first + (address - segment->address) / BINADEI_GRAIN_BYTES;
-    binadei_grain start = start_before(engine->buddy, binadei_grain_at(index),
-                                       binadei_grain_at(first));
+    binadei_grain start =
+        start_before(engine->streams.buddy, binadei_grain_at(index),
+                     binadei_grain_at(first));
     binade_devptr start_address =
         segment->address + (start.index - first) * BINADEI_GRAIN_BYTES;
     if (binadei_block_at(engine, start_address, out) != BINADE_OK ||

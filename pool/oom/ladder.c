@@ -13,8 +13,8 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/cache/bounds.h"
 #include "pool/cache/gate.h"
+#include "pool/cache/magazine.h"
 #include "pool/core/recorded.h"
 #include "pool/oom/climb.h"
 #include "pool/oom/watermark.h"
@@ -343,8 +343,9 @@ static binade_status give_lost(struct binadei_call *call, binade_devptr address)
     binade_status status = binadei_block_at(call->engine, address, &block);
     if (status == BINADE_OK)
         status = binadei_put(call, &block, address);
-    return status == BINADE_OK ? binadei_context_refuse(call->engine->home)
-                               : status;
+    return status == BINADE_OK
+               ? binadei_context_refuse(call->engine->streams.home)
+               : status;
 }
 
 static binade_status ladder_climb(struct binadei_call *call,
@@ -380,7 +381,7 @@ binade_status binadei_climb(struct binadei_call *call,
 {
     binade_devptr address = 0;
     if (binadei_is_lost(call->pool))
-        return binadei_context_refuse(call->engine->home);
+        return binadei_context_refuse(call->engine->streams.home);
     binade_status status = ladder_climb(call, request, may_wait, &address);
     if (status != BINADE_OK)
         return status;

@@ -32,7 +32,7 @@ TEST(BuddyCreate, StartsWithNothingFree)
     BuddyUnderTest buddy(0, 3);
     EXPECT_EQ(buddy.free_grains(), 0U);
     EXPECT_EQ(buddy.Take(1), kNone);
-    EXPECT_EQ(buddy.TakeLastResort(1), kNone);
+    EXPECT_EQ(buddy.TakeLast(1), kNone);
     EXPECT_EQ(buddy.TakeRun(64), kNone);
 }
 
@@ -191,7 +191,7 @@ TEST(BuddyTake, FailsWhereOnlyTooShortRunsAreLeft)
     for (size_t i = 0; i < starts.size(); i += 2)
         ASSERT_TRUE(buddy.Give(starts[i], 8));
     EXPECT_EQ(buddy.Take(9), kNone);
-    EXPECT_EQ(buddy.TakeLastResort(9), kNone);
+    EXPECT_EQ(buddy.TakeLast(9), kNone);
     EXPECT_EQ(buddy.Take(8), starts[0]);
 }
 
@@ -395,20 +395,20 @@ TEST(BuddyWithdraw, PagesMayComeBack)
     EXPECT_EQ(buddy.TakeRun(128), 0U);
 }
 
-TEST(BuddyLastResort, NeedsNoSummary)
+TEST(BuddyLast, NeedsNoSummary)
 {
     BuddyUnderTest buddy(2);
     ASSERT_EQ(buddy.Take(1), 0U);
     ASSERT_EQ(buddy.TakeRun(64), kPage);
     buddy_probe_forget_summaries(buddy.get());
     ASSERT_EQ(buddy.Take(1), kNone);
-    EXPECT_EQ(buddy.TakeLastResort(1), 1U);
-    EXPECT_EQ(buddy.TakeLastResort(128), 64U);
+    EXPECT_EQ(buddy.TakeLast(1), 1U);
+    EXPECT_EQ(buddy.TakeLast(128, 64), 64U);
     ASSERT_TRUE(buddy.Give(0, 2)); // raises what it fills again
     ASSERT_TRUE(buddy.Give(64, 128));
 }
 
-TEST(BuddyLastResort, FindsWhatOpenWordsKeepFromMerging)
+TEST(BuddyLast, FindsWhatOpenWordsKeepFromMerging)
 {
     BuddyUnderTest buddy(1);
     buddy_probe_home home = {};
@@ -416,16 +416,16 @@ TEST(BuddyLastResort, FindsWhatOpenWordsKeepFromMerging)
     uint64_t open = buddy.Take(1, &home);
     ASSERT_TRUE(buddy.Give(open, 1, &home));
     ASSERT_EQ(buddy.chunk_word(open / kChunk), kFull);
-    EXPECT_EQ(buddy.TakeLastResort(PROBE_TAKE_GRAINS_MAX), 2048U);
+    EXPECT_EQ(buddy.TakeLast(PROBE_TAKE_GRAINS_MAX), 2048U);
 }
 
-TEST(BuddyLastResort, FailsWhenNothingFits)
+TEST(BuddyLast, FailsWhenNothingFits)
 {
     BuddyUnderTest buddy(1);
     ASSERT_EQ(buddy.TakeRun(63), 0U);
-    EXPECT_EQ(buddy.TakeLastResort(65), kNone);
-    EXPECT_EQ(buddy.TakeLastResort(1, 128), kNone);
-    EXPECT_EQ(buddy.TakeLastResort(64), 63 * kChunk);
+    EXPECT_EQ(buddy.TakeLast(65), kNone);
+    EXPECT_EQ(buddy.TakeLast(1, 128), kNone);
+    EXPECT_EQ(buddy.TakeLast(64), 63 * kChunk);
 }
 
 TEST(BuddyHome, IsWhereTheNextBlockComesFrom)

@@ -66,17 +66,17 @@ class BuddyUnderTest
         return starts.empty() ? kNone : starts[0];
     }
 
-    uint64_t TakeLastResort(uint32_t grains, uint32_t alignment = 1)
+    uint64_t TakeLast(uint32_t grains, uint32_t alignment = 1)
     {
         uint64_t start = kNone;
-        buddy_probe_take_last_resort(buddy_, grains, alignment, &start);
+        buddy_probe_take_last(buddy_, grains, alignment, &start);
         return start;
     }
 
-    uint64_t TakeRun(uint64_t chunks, const buddy_probe_home *home = nullptr)
+    uint64_t TakeRun(uint64_t chunks)
     {
         uint64_t start = kNone;
-        buddy_probe_take_run(buddy_, home, chunks, &start);
+        buddy_probe_take_run(buddy_, chunks, &start);
         return start;
     }
 

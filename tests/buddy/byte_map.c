@@ -65,42 +65,15 @@ bool byte_map_has_place(const struct byte_map *map, uint32_t grains,
     return has_interval(map, whole, step, PAGE_GRAINS);
 }
 
-static bool is_page_free(const struct byte_map *map, uint32_t page)
+bool byte_map_has_room(const struct byte_map *map, uint32_t grains,
+                       uint32_t alignment)
 {
-    return byte_map_is(map, (uint64_t)page * PAGE_GRAINS, PAGE_GRAINS,
-                       BYTE_MAP_FREE);
-}
-
-uint32_t byte_map_best_run(const struct byte_map *map, uint32_t length,
-                           uint32_t *out_length)
-{
-    uint32_t best = UINT32_MAX;
-    uint32_t pages = (uint32_t)(map->grains / PAGE_GRAINS);
-    *out_length = 0;
-    for (uint32_t page = 0; page < pages; page++) {
-        uint32_t first = page;
-        while (page < pages && is_page_free(map, page))
-            page++;
-        uint32_t run = page - first;
-        bool fits = run && run >= length;
-        bool is_better = length ? run < *out_length : run > *out_length;
-        if (fits && (best == UINT32_MAX || is_better)) {
-            best = first;
-            *out_length = run;
-        }
+    uint64_t start = 0; /* of what is free up to `at`, aligned */
+    for (uint64_t at = 0; at < map->grains; at++) {
+        if (map->states[at] != BYTE_MAP_FREE)
+            start = (at + alignment) / alignment * alignment;
+        else if (at + 1 >= start + grains)
+            return true;
     }
-    return best;
-}
-
-uint32_t byte_map_first_page(const struct byte_map *map, uint32_t group)
-{
-    uint32_t pages = (uint32_t)(map->grains / PAGE_GRAINS);
-    uint32_t base = group * BYTE_MAP_GROUP_PAGES;
-    for (uint32_t i = 0; i < BYTE_MAP_GROUP_PAGES && base + i < pages; i++)
-        if (is_page_free(map, base + i))
-            return base + i;
-    for (uint32_t page = 0; page < pages; page++)
-        if (is_page_free(map, page))
-            return page;
-    return UINT32_MAX;
+    return false;
 }

@@ -16,8 +16,6 @@ enum byte_map_state {
     BYTE_MAP_HELD = 2,
 };
 
-#define BYTE_MAP_GROUP_PAGES 64U
-
 struct byte_map {
     uint8_t *states;
     uint64_t grains;
@@ -33,16 +31,13 @@ bool byte_map_is(const struct byte_map *map, uint64_t start, uint64_t grains,
 void byte_map_set(struct byte_map *map, uint64_t start, uint64_t grains,
                   enum byte_map_state state);
 
-/* Whether an interval fits: up to a chunk of grains inside one chunk, a larger
+/* Whether an interval fits, as the buddy takes it: up to a chunk of grains inside one chunk, a larger
  * or more aligned one in whole free chunks of one page. */
 bool byte_map_has_place(const struct byte_map *map, uint32_t grains,
                         uint32_t alignment);
 
-/* The shortest run of at least `length` free pages, the lowest of these;
- * `length` 0: the longest. Returns its first page, or UINT32_MAX. */
-uint32_t byte_map_best_run(const struct byte_map *map, uint32_t length,
-                           uint32_t *out_length);
-/* The lowest free page of a group, or else of all; or UINT32_MAX. */
-uint32_t byte_map_first_page(const struct byte_map *map, uint32_t group);
+/* Whether one fits anywhere. */
+bool byte_map_has_room(const struct byte_map *map, uint32_t grains,
+                       uint32_t alignment);
 
 #endif

@@ -108,24 +108,32 @@ static void hold_all(struct model *model, const uint64_t *starts,
     }
 }
 
+static void expect_taken(struct model *model, uint32_t grains,
+                         uint32_t alignment, bool has_place, bool is_taken)
+{
+    if (is_taken != has_place)
+        fail(model, "%u grains aligned to %u: place %d, taken %d", grains,
+             alignment, has_place, is_taken);
+}
+
 /* After a search in vain: the thorough ones must find what is there. */
 static void take_or_prove(struct model *model, struct buddy_probe_home *home,
                           uint32_t grains, uint32_t alignment)
 {
-    bool has_place = byte_map_has_place(&model->map, grains, alignment);
     uint64_t start;
+    bool has_place;
     bool is_taken;
     if (choose(model, 2)) {
-        is_taken = buddy_probe_take_last_resort(model->buddy, grains, alignment,
-                                                &start);
+        has_place = byte_map_has_room(&model->map, grains, alignment);
+        is_taken =
+            buddy_probe_take_last(model->buddy, grains, alignment, &start);
     } else {
+        has_place = byte_map_has_place(&model->map, grains, alignment);
         buddy_probe_trim(model->buddy);
         is_taken = buddy_probe_take(model->buddy, home, grains, 1, alignment,
                                     &start) == 1;
     }
-    if (is_taken != has_place)
-        fail(model, "%u grains aligned to %u: place %d, taken %d", grains,
-             alignment, has_place, is_taken);
+    expect_taken(model, grains, alignment, has_place, is_taken);
     if (is_taken)
         hold_all(model, &start, 1, grains, alignment);
 }
@@ -150,39 +158,21 @@ static void step_take(struct model *model)
         take_or_prove(model, home, grains, alignment);
 }
 
-/* The page that a run of `pages` is to begin at, or UINT32_MAX. A single page
- * comes from where the searcher's newest home is. */
-static uint32_t place_of_run(const struct model *model,
-                             const struct buddy_probe_home *home,
-                             uint32_t pages)
-{
-    uint32_t length;
-    return pages == 1
-               ? byte_map_first_page(&model->map, buddy_probe_home_page(home) /
-                                                      BYTE_MAP_GROUP_PAGES)
-               : byte_map_best_run(&model->map, pages, &length);
-}
-
+/* Which one is the best, map_model.c checks. */
 static void step_take_run(struct model *model)
 {
     if (model->held_count == HELD_MAX)
         return;
     uint32_t chunks =
         33 + choose(model, PROBE_PAGE_CHUNKS * (1 + choose(model, 4)));
-    uint32_t pages = (chunks + PROBE_PAGE_CHUNKS - 1) / PROBE_PAGE_CHUNKS;
-    const struct buddy_probe_home *home = choose_home(model);
+    uint32_t grains = chunks * PROBE_CHUNK_GRAINS;
+    bool has_room = byte_map_has_room(&model->map, grains, PROBE_PAGE_GRAINS);
+    uint64_t start;
     buddy_probe_trim(model->buddy);
-    uint32_t best = place_of_run(model, home, pages);
-    uint64_t start = 0;
-    bool is_taken = buddy_probe_take_run(model->buddy, home, chunks, &start);
-    if (is_taken != (best != UINT32_MAX))
-        fail(model, "a run of %u chunks: fits %d, taken %d", chunks,
-             best != UINT32_MAX, is_taken);
-    else if (is_taken && start != (uint64_t)best * PROBE_PAGE_GRAINS)
-        fail(model, "a run at grain %llu, the best is at page %u",
-             (unsigned long long)start, best);
-    else if (is_taken)
-        hold(model, start, (uint64_t)chunks * PROBE_CHUNK_GRAINS);
+    bool is_taken = buddy_probe_take_run(model->buddy, chunks, &start);
+    expect_taken(model, grains, PROBE_PAGE_GRAINS, has_room, is_taken);
+    if (is_taken)
+        hold_all(model, &start, 1, grains, PROBE_PAGE_GRAINS);
 }
 
 static void give(struct model *model, const struct buddy_probe_home *home,

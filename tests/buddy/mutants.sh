@@ -14,8 +14,8 @@ work=${TEST_TMPDIR:?}
 flags=(-std=c11 -O1 -pthread -I. -Ipool/include -DBINADEI_STEPS=1)
 wraps=(-Wl,--wrap={malloc,calloc,realloc,aligned_alloc,mmap})
 tsan=(-g -fsanitize=thread)
-product=(pool/buddy/{buddy,check,give,home,runs,summary,take,trim}.c
-    pool/buddy/{claim,extent,fit,good_fit,index,map,map_take}.c
+product=(pool/buddy/{buddy,check,give,home,runs,summary,take,walk}.c
+    pool/buddy/{claim,extent,fit,index,map,map_take}.c
     tests/support/{buddy_probe,map_probe}.c)
 drivers=(tests/buddy/{byte_map,good_fits,map_model,map_race,map_steps,model}.c
     tests/buddy/{mutant_driver,race,race_arena,race_match,race_streams}.c
@@ -118,11 +118,9 @@ map_state=pool/buddy/map_state.h
 map_take=pool/buddy/map_take.c
 claim=pool/buddy/claim.c
 fit=pool/buddy/fit.c
-good_fit=pool/buddy/good_fit.c
 index=pool/buddy/index.c
 extent=pool/buddy/extent.c
 bins=pool/buddy/index.h
-trim=pool/buddy/trim.c
 word=pool/buddy/word.h
 base=pool/base/atomics.h
 
@@ -176,10 +174,6 @@ mutant "a run claimed in part is not undone" $runs \
     's/^        give_words\(.*i\);//'
 mutant "a run takes pages that are busy" $runs \
     's/if \(\(seen & mask\) != mask\)/if (0)/'
-mutant "the rest of the last page is forgotten" $runs \
-    's/if \(rest\)/if (0)/'
-mutant "the first gap that fits is taken, not the best" $runs \
-    's/run\.length < best\.length/0/'
 
 # Summaries.
 mutant "a run of grains is not raised" $summary \
@@ -198,9 +192,9 @@ mutant "a page is lowered without another look" $summary \
     '/^void binadei_summary_lower_grain_page/,/^}/s/^        raise_grain_page\(.*/;/'
 
 # Trim.
-mutant "a closed chunk is given to nobody" $trim \
+mutant "a closed chunk is given to nobody" $give \
     '/^void binadei_close_chunk/,/^}/s/if \((close_word.*)\)$/if (\1 \&\& 0)/'
-mutant "a word is closed by a store" $trim \
+mutant "a word is closed by a store" $give \
     's/if \(binadei_cas_acq_rel\(word, &full, 0\)\)/if (binadei_store_release(word, 0), true)/'
 
 # What only a stream's maps and views do. That a search respects who has the run
@@ -300,7 +294,7 @@ mutant "a search passes pages that are whole in two maps" $fit \
 mutant "a long run may leave something over" $fit \
     's/needed > BINADEI_PAGE_GRAINS \?/0 ?/'
 mutant "a search sees no chunks of the stream" $fit \
-    's/free_chunks\(scan, page\);/free_chunks(\&(struct scan){.view = scan->view}, page);/'
+    '/^static void scan_page/,/^}/s/binadei_page_words_any\(&words, words\.chunks\)/(scan->view->is_own_only ? 0 : binadei_load_relaxed(words.chunks[words.count - 1]))/'
 
 # The index, and good fits by it.
 mutant "a bin has no runs as short as its least" $bins \
@@ -321,30 +315,30 @@ mutant "the left side of what was taken is not noted" $index \
     '/^void binadei_index_note_sides/,/^}/s/^    binadei_index_note\(kind, first, start - first\);/    (void)first;/'
 mutant "the right side of what was taken is not noted" $index \
     '/^void binadei_index_note_sides/,/^}/s/^    binadei_index_note\(kind, end.*/    (void)end;/'
-mutant "a search begins in the next bin" $good_fit \
+mutant "a search begins in the next bin" $fit \
     's/search->first_bin = binadei_index_bin\(grains\)/search->first_bin = binadei_index_bin(grains) + 1/'
-mutant "a search ends in the first bin" $good_fit \
+mutant "a search ends in the first bin" $fit \
     's/\{at->bin \+ 1, 0\}/{BINADEI_INDEX_BINS, 0}/'
-mutant "a search ends at a fit that is gone" $good_fit \
+mutant "a search ends at a fit that is gone" $fit \
     's/while \(!good_fit_claim\(&best, out\)\)/while (!good_fit_claim(\&best, out) \&\& 0)/'
-mutant "pages from which all has gone are counted" $good_fit \
+mutant "pages from which all has gone are counted" $fit \
     's/search->visits \+= visit->has_runs;/search->visits++;/'
-mutant "runs that a look leaves are not noted" $good_fit \
+mutant "runs that a look leaves are not noted" $fit \
     '/^static void good_fit_end_run/,/^}/s/^    binadei_index_note\(visit->kind.*/    ;/'
-mutant "a fit that is not the best is not noted" $good_fit \
+mutant "a fit that is not the best is not noted" $fit \
     '/^static bool good_fit_find/,/^}/s/^            note_best\(&visit\);/            ;/'
-mutant "the first fit of a bin is taken" $good_fit \
+mutant "the first fit of a bin is taken" $fit \
     's/#define FITS 4U/#define FITS 1U/'
-mutant "the worst fit of a page is taken" $good_fit \
+mutant "the worst fit of a page is taken" $fit \
     's/run\.grains < visit->best\.grains/run.grains > visit->best.grains/'
-mutant "what is done goes before the stream's own" $good_fit \
+mutant "what is done goes before the stream's own" $fit \
     's/search->at\[1\]\.bin < search->at\[0\]\.bin/search->at[1].bin <= search->at[0].bin/'
 mutant "a run ends with its page" $extent \
     '/^uint64_t binadei_run_end/,/^}/s/while \(at < limit\)/limit = at \/ BINADEI_PAGE_GRAINS * BINADEI_PAGE_GRAINS + BINADEI_PAGE_GRAINS; while (at < limit)/'
 mutant "a run has no whole pages before it" $extent \
     '/^uint64_t binadei_run_start/,/^}/s/if \(whole\)/if (0 \&\& whole)/'
 mutant "a run is read of one map" $extent \
-    's/words\.count = BINADEI_AGES;/words.count = 1;/'
+    '/^static void words_add_own/,/^}/s/age < BINADEI_AGES/age < 1/'
 mutant "what is done is not noted where it came from a stream" $map \
     '/^static void note_done/,/^}/s/^        binadei_index_note_around/        if (0) &/'
 mutant "what a stream frees is not noted" $map \

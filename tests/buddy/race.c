@@ -187,10 +187,10 @@ static void play_search_one(struct race_player *player)
     }
 }
 
-static void play_last_resort(struct race_player *player)
+static void play_last(struct race_player *player)
 {
     for (unsigned i = 0; i < 4; i++) {
-        (void)race_take_last_resort(player, 1 + race_choose(player, 128));
+        (void)race_take_last(player, 1 + race_choose(player, 128));
         race_give_all(player, NULL);
     }
 }
@@ -295,17 +295,11 @@ const struct race buddy_races[] = {
      1,
      deal_singles,
      {play_give_and_take_back, play_search_one}},
-    {"LastResortVsGive",
-     0,
-     1,
-     1,
-     1,
-     deal_pairs,
-     {play_give_each, play_last_resort}},
+    {"LastVsGive", 0, 1, 1, 1, deal_pairs, {play_give_each, play_last}},
     {"RunVsPage", 62, 4, 66, 5, deal_nothing, {play_runs, play_large}},
     {"RunVsRun", 0, 5, 5, 5, deal_nothing, {play_runs, play_runs}},
     {"WithdrawVsTake", 63, 3, 66, 5, deal_nothing, {play_withdraw, play_large}},
-    {"WithdrawVsRun", 0, 4, 4, 5, deal_nothing, {play_withdraw, play_runs}},
+    {"WithdrawVsRun", 62, 4, 66, 5, deal_nothing, {play_withdraw, play_runs}},
     {"AddVsTake", 40, 1, 81, 25, deal_nothing, {play_add, play_large}},
 };
 

@@ -118,11 +118,11 @@ bool race_take(struct race_player *player, struct buddy_probe_home *home,
     return taken != 0;
 }
 
-bool race_take_last_resort(struct race_player *player, uint32_t grains)
+bool race_take_last(struct race_player *player, uint32_t grains)
 {
     uint64_t start;
     if (player->hand_count == RACE_HAND_MAX ||
-        !buddy_probe_take_last_resort(player->arena->buddy, grains, 1, &start))
+        !buddy_probe_take_last(player->arena->buddy, grains, 1, &start))
         return false;
     race_put_into_hand(player, RACE_DONE, start, grains);
     return true;
@@ -132,8 +132,7 @@ bool race_take_run(struct race_player *player, uint32_t chunks)
 {
     uint64_t start;
     if (player->hand_count == RACE_HAND_MAX ||
-        !buddy_probe_take_run(player->arena->buddy, &player->home, chunks,
-                              &start))
+        !buddy_probe_take_run(player->arena->buddy, chunks, &start))
         return false;
     race_put_into_hand(player, RACE_DONE, start,
                        (uint64_t)chunks * PROBE_CHUNK_GRAINS);

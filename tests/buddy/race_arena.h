@@ -91,7 +91,7 @@ bool race_take(struct race_player *player, struct buddy_probe_home *home,
 /* One, which a search for this stream, or for RACE_DONE, has found. */
 void race_put_into_hand(struct race_player *player, unsigned stream,
                         uint64_t start, uint64_t grains);
-bool race_take_last_resort(struct race_player *player, uint32_t grains);
+bool race_take_last(struct race_player *player, uint32_t grains);
 bool race_take_run(struct race_player *player, uint32_t chunks);
 
 /* From the top of the hand: one whole, one in pieces of up to `piece` grains,

@@ -24,8 +24,6 @@ STATIC = re.compile(
 MOST_FILES = 25
 LARGER = {
     "docs": 27,
-    "pool/buddy": 28,
-    "pool/cache": 38,
     "tests/bench": 32,
     "tests/buddy": 38,
     "tests/conformance": 44,

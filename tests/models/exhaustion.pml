@@ -231,7 +231,8 @@ proctype worker(byte me, held)
 #define EXHAUSTED 2
 #define UNDECIDED 3
 
-/* binadei_buddy_take_last_resort(): the words themselves, bottom-up. */
+/* The words themselves, bottom-up. binadei_view_take() reads them top-down and
+ * then claims: no difference while nobody moves anything. */
 inline pass()
 {
     take_open(0);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Taking the caches of a thread that is outside (pool/cache/idle.c, thread.h).
+ * Taking the caches of a thread that is outside (pool/cache/reclaim.c, thread.h).
  * The owner marks itself inside and then looks whether its caches were asked
  * for; if so it takes that back by a swap, and finds out whether they are gone.
  * The taker asks, passes a barrier in all threads, looks whether the owner is

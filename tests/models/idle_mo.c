@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The memory orders of taking a thread's caches (pool/cache/idle.c, thread.h)
+ * The memory orders of taking a thread's caches (pool/cache/reclaim.c, thread.h)
  * where the kernel has no membarrier, for a checker of C11's memory model. Where
  * it has, the taker's system call orders the owner's steps, which no such checker
  * knows; idle.pml has that. `contents` is plain memory of the caches' owner, so

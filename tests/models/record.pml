@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * When an entry of a history is settled (edge RP; pool/cache/history.h,
+ * When an entry of a history is settled (edge RP; pool/ring/ring.h,
  * recorder.c). An owner stores that it is about to read the clock, reads it,
  * writes its entry, and stores that it has. Its stores come to memory later,
  * one after the other: each owner has a buffer, which the recorder's barrier

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The memory orders of a stack that is taken whole: spare bundles
- * (pool/cache/bundle.c) and orphans (registry.c), for a
+ * (pool/cache/leave.c) and orphans (registry.c), for a
  * checker of C11's memory model. The links and `blocks` are plain memory of the
  * batch's holder and `contents` of who holds the blocks, so that an edge that is
  * missing is a data race. Two threads publish a batch each. One polls, and

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Runs of pages (pool/buddy/runs.c): two words of two pages each, so that a run
+ * Runs of pages (pool/buddy/runs.c, claim.c): two words of two pages each, so that a run
  * of three lies in both. A searcher for a run holds the run lock, looks at the
  * words one after the other, claims what it found word by word, and gives back
  * what it has when a page of it is gone. Single pages are taken and given by
@@ -16,7 +16,9 @@
  * With -DKEEP all pages are there and nobody gives back what it has taken, so
  * free pages only become
  * fewer but for the undo, which the lock hides from other searchers: then a
- * search that fails is right, there is no such run at that moment.
+ * search that fails is right, there is no such run at that moment. The pool
+ * needs it in no place: there a search holds the lock only after others have
+ * failed often (fit.c), and exhaustion is the last look's to say.
  *
  * Weakenings, each of which must be caught:
  *   NO_UNDO        a claim that fails keeps what it has

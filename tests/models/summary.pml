@@ -388,7 +388,7 @@ proctype thread(byte held)
         :: true -> search(length, false)
         :: true -> search(length, true)
         :: true -> open_chunk(length)
-        /* What the last resort does. */
+        /* A search that does not ask the summaries. */
         :: true -> chunk = 0; take_from_chunk(chunk, length); vain = 0
         fi;
         length = 0;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The words of the buddy (pool/buddy/take.c, give.c, trim.c): three levels of
+ * The words of the buddy (pool/buddy/take.c, give.c): three levels of
  * two-bit words, so a chunk is 2 grains and a page is 4. A set bit is a free
  * unit.
  *
@@ -378,7 +378,7 @@ inline select_unit(limit)
     od
 }
 
-/* trim.c */
+/* give.c: binadei_buddy_trim() */
 inline trim_chunk(chunk)
 {
 #ifdef TRIM_BY_STORE

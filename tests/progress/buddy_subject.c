@@ -166,7 +166,7 @@ static void take_a_run(struct game *game, struct player *player)
     uint64_t chunks =
         PROBE_PAGE_CHUNKS / 2 + 1 + choose(player, PROBE_PAGE_CHUNKS);
     uint64_t start;
-    if (buddy_probe_take_run(game->buddy, &player->home, chunks, &start))
+    if (buddy_probe_take_run(game->buddy, chunks, &start))
         hold(player, start, chunks * PROBE_CHUNK_GRAINS);
 }
 
@@ -174,7 +174,7 @@ static void take_a_last_one(struct game *game, struct player *player)
 {
     uint32_t grains = 1 + choose(player, SMALL_GRAINS_MAX);
     uint64_t start;
-    if (buddy_probe_take_last_resort(game->buddy, grains, 1, &start))
+    if (buddy_probe_take_last(game->buddy, grains, 1, &start))
         hold(player, start, grains);
 }
 

@@ -14,7 +14,7 @@
 namespace progress_test
 {
 
-// "locked.last_resort": LockedLastResort.
+// "locked.view": LockedView.
 inline std::string
 NameOfStep(const ::testing::TestParamInfo<const char *> &step)
 {

@@ -93,7 +93,7 @@ class SegmentRace : public ::testing::Test
     // Takes pages, growing where there are none; false when the limit is met.
     bool Take(uint32_t page_count, uint64_t *out_start)
     {
-        while (!buddy_probe_take_run(segments_->buddy, nullptr,
+        while (!buddy_probe_take_run(segments_->buddy,
                                      (uint64_t)page_count * PROBE_PAGE_CHUNKS,
                                      out_start))
             if (segment_probe_grow(segments_->own, page_count * kPage) !=
@@ -259,8 +259,8 @@ TEST_F(LargeSegmentRace, TakeVsGrow)
     Run(
         [&] {
             uint64_t start;
-            if (!buddy_probe_take_run(segments_->buddy, nullptr,
-                                      kPages * UINT64_C(64), &start))
+            if (!buddy_probe_take_run(segments_->buddy, kPages * UINT64_C(64),
+                                      &start))
                 return;
             taken.fetch_add(1, std::memory_order_relaxed);
             UseAndGive(start + (kPages - 1) * UINT64_C(4096), 1, 1);

@@ -76,9 +76,8 @@ class Segments
         uint32_t longest;
         uint64_t start;
         while ((longest = buddy_probe_longest_page_run(buddy)) != 0 &&
-               buddy_probe_take_run(buddy, nullptr,
-                                    (uint64_t)longest * PROBE_PAGE_CHUNKS,
-                                    &start))
+               buddy_probe_take_run(
+                   buddy, (uint64_t)longest * PROBE_PAGE_CHUNKS, &start))
             held.push_back({start, longest});
     }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "pool/buddy/buddy.h"
+#include "pool/buddy/map.h"
 #include "pool/buddy/state.h"
 
 _Static_assert(PROBE_HOME_PAGES == BINADEI_HOME_PAGES, "as many");
@@ -69,30 +70,34 @@ uint32_t buddy_probe_take(struct binadei_buddy *buddy,
     return taken;
 }
 
-bool buddy_probe_take_last_resort(struct binadei_buddy *buddy, uint32_t grains,
-                                  uint32_t alignment, uint64_t *out_start)
+/* As the pool searches free memory that no stream has. */
+static bool probe_take_of_view(struct binadei_buddy *buddy, uint64_t grains,
+                               uint32_t alignment, bool is_thorough,
+                               uint64_t *out_start)
 {
-    const struct binadei_take what = {grains, 1, alignment};
+    const struct binadei_view view = {.buddy = buddy};
     binadei_grain out;
-    bool is_taken = binadei_buddy_take_last_resort(buddy, &what, &out);
+    bool is_taken =
+        binadei_view_take(&view, grains, alignment, is_thorough, &out);
     if (is_taken)
         *out_start = out.index;
     return is_taken;
 }
 
-bool buddy_probe_take_run(struct binadei_buddy *buddy,
-                          const struct buddy_probe_home *home, uint64_t chunks,
+bool buddy_probe_take_last(struct binadei_buddy *buddy, uint32_t grains,
+                           uint32_t alignment, uint64_t *out_start)
+{
+    binadei_buddy_trim(buddy);
+    return probe_take_of_view(buddy, grains, alignment, true, out_start);
+}
+
+bool buddy_probe_take_run(struct binadei_buddy *buddy, uint64_t chunks,
                           uint64_t *out_start)
 {
-    struct binadei_home own = {0};
-    if (home)
-        own = home_of_probe(home);
-    binadei_grain out;
-    bool is_taken =
-        binadei_buddy_take_run(buddy, home ? &own : NULL, chunks, &out);
-    if (is_taken)
-        *out_start = out.index;
-    return is_taken;
+    uint64_t most = (uint64_t)buddy->page_capacity * BINADEI_PAGE_CHUNKS;
+    return chunks && chunks <= most &&
+           probe_take_of_view(buddy, chunks * BINADEI_CHUNK_GRAINS,
+                              BINADEI_PAGE_GRAINS, false, out_start);
 }
 
 bool buddy_probe_give(struct binadei_buddy *buddy,
@@ -112,14 +117,6 @@ void buddy_probe_leave_home(struct binadei_buddy *buddy,
     struct binadei_home own = home_of_probe(home);
     binadei_buddy_leave_home(buddy, &own);
     copy_home_back(&own, home);
-}
-
-uint32_t buddy_probe_home_page(const struct buddy_probe_home *home)
-{
-    if (!home)
-        return 0;
-    struct binadei_home own = home_of_probe(home);
-    return own.pages_plus_one[0] ? own.pages_plus_one[0] - 1 : 0;
 }
 
 void buddy_probe_trim(struct binadei_buddy *buddy)

@@ -43,18 +43,17 @@ uint32_t buddy_probe_take(struct binadei_buddy *buddy,
                           struct buddy_probe_home *home, uint32_t grains,
                           uint32_t count, uint32_t alignment,
                           uint64_t *out_starts);
-bool buddy_probe_take_last_resort(struct binadei_buddy *buddy, uint32_t grains,
-                                  uint32_t alignment, uint64_t *out_start);
-bool buddy_probe_take_run(struct binadei_buddy *buddy,
-                          const struct buddy_probe_home *home, uint64_t chunks,
+/* Trims, then looks into every word: as the pool does before it gives up. */
+bool buddy_probe_take_last(struct binadei_buddy *buddy, uint32_t grains,
+                           uint32_t alignment, uint64_t *out_start);
+/* The best fit of all that starts on a page. */
+bool buddy_probe_take_run(struct binadei_buddy *buddy, uint64_t chunks,
                           uint64_t *out_start);
 bool buddy_probe_give(struct binadei_buddy *buddy,
                       const struct buddy_probe_home *home, uint64_t start,
                       uint64_t grains);
 void buddy_probe_leave_home(struct binadei_buddy *buddy,
                             struct buddy_probe_home *home);
-/* The newest of a home's pages; 0 where there is none. */
-uint32_t buddy_probe_home_page(const struct buddy_probe_home *home);
 void buddy_probe_trim(struct binadei_buddy *buddy);
 
 uint64_t buddy_probe_free_grains(const struct binadei_buddy *buddy);
@@ -92,7 +91,7 @@ bool buddy_probe_chunk_hint(const struct binadei_buddy *buddy, unsigned plane,
                             uint64_t chunk);
 
 /* What no code of the buddy does, so that the verifiers can be seen to fail and
- * the last resort be seen to need no summary. */
+ * a thorough search be seen to need no summary. */
 void buddy_probe_forget_summaries(struct binadei_buddy *buddy);
 void buddy_probe_write_chunk_word(struct binadei_buddy *buddy, uint64_t chunk,
                                   uint64_t word);

@@ -102,9 +102,10 @@ bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
 bool map_probe_good_fit(const struct map_probe_view *view, uint64_t grains,
                         uint32_t alignment, uint64_t *out_start)
 {
-    const struct binadei_view own = view_of_probe(view);
+    struct binadei_view own = view_of_probe(view);
     binadei_grain out;
-    bool is_taken = binadei_view_take_good(&own, grains, alignment, &out);
+    own.is_good_only = true;
+    bool is_taken = binadei_view_take(&own, grains, alignment, false, &out);
     if (is_taken)
         *out_start = out.index;
     return is_taken;

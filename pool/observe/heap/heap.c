@@ -10,8 +10,8 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
-#include "pool/cache/stop.h"
 #include "pool/observe/heap/heap_copy.h"
+#include "pool/observe/heap/stop.h"
 
 #define PATIENCE_NS UINT64_C(1000000000)
 #define NAP_NS 1000000L

@@ -7,9 +7,9 @@
 #ifndef BINADE_POOL_OBSERVE_HEAP_HEAP_COPY_H_
 #define BINADE_POOL_OBSERVE_HEAP_HEAP_COPY_H_
 
-#include "pool/cache/found.h"
 #include "pool/core/body.h"
 #include "pool/ipc/exports.h"
+#include "pool/observe/heap/found.h"
 
 struct binadei_heap_copy {
     binade_heap_segment *segments;

@@ -8,7 +8,7 @@
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
-#include "pool/cache/history.h"
+#include "pool/ring/ring.h"
 
 static const char *const names[] = {
     [BINADE_HISTORY_ALLOC] = "alloc",

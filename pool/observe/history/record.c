@@ -14,11 +14,11 @@
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
-#include "pool/cache/history.h"
 #include "pool/config/conf.h"
 #include "pool/config/options.h"
 #include "pool/observe/history/record.h"
 #include "pool/observe/trace/recorder.h"
+#include "pool/ring/ring.h"
 
 #define ENDING ".btrace"
 #define ENDING_LENGTH (sizeof(ENDING) - 1)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
-#include "pool/cache/bounds.h"
+#include "pool/cache/magazine.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/core/recorded.h"

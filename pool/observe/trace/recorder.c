@@ -12,8 +12,8 @@
 
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
-#include "pool/cache/history.h"
 #include "pool/observe/trace/record_queue.h"
+#include "pool/ring/ring.h"
 
 /* How often a thread is looked at that reads the clock; then it was
  * interrupted, and what is later than its entry waits in the queue. */

@@ -4,7 +4,7 @@
  * Takes all that a history notes into a trace. There is no thread for it: who
  * finds its own ring full takes the entries of all rings, puts them in the order
  * of their times, and writes what no entry can come before any more (edge RP,
- * history.h). So nothing is lost, and a program that does nothing but allocate
+ * ring.h). So nothing is lost, and a program that does nothing but allocate
  * goes at the pace of the file. docs/adr/0017-recorder.md says why.
  */
 #ifndef BINADE_POOL_OBSERVE_TRACE_RECORDER_H_

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "pool/cache/stop.h"
+#include "pool/observe/heap/stop.h"
 
 #include <sched.h>
 

@@ -4,8 +4,8 @@
  * Where the blocks are that nobody uses and that are not in the buddy: in caches,
  * depots, and streams' maps.
  */
-#ifndef BINADE_POOL_CACHE_FOUND_H_
-#define BINADE_POOL_CACHE_FOUND_H_
+#ifndef BINADE_POOL_OBSERVE_HEAP_FOUND_H_
+#define BINADE_POOL_OBSERVE_HEAP_FOUND_H_
 
 #include "binade/heap.h"
 #include "pool/cache/state.h"

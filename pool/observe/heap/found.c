@@ -4,9 +4,8 @@
  * The pool is stopped, so what is read here is nobody's to write. Members, and
  * their caches, may come meanwhile, empty; hence the locks.
  */
-#include "pool/cache/found.h"
+#include "pool/observe/heap/found.h"
 
-#include "pool/cache/entry.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/stream/slot.h"

@@ -23,14 +23,21 @@
  * and looks. What it finds 0 writes later entries only with later times, and
  * what was written before is seen.
  */
-#ifndef BINADE_POOL_CACHE_HISTORY_H_
-#define BINADE_POOL_CACHE_HISTORY_H_
+#ifndef BINADE_POOL_RING_RING_H_
+#define BINADE_POOL_RING_RING_H_
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "binade/history.h"
+#include "binade/status.h"
+#include "binade/types.h"
 #include "pool/base/atomics.h"
 #include "pool/base/step.h"
 #include "pool/base/ticks.h"
-#include "pool/cache/state.h"
 
 struct binadei_history;
 struct binadei_recorder;

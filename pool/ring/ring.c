@@ -6,7 +6,7 @@
  * caller's room is full: so it needs no memory, and what writers overwrite
  * meanwhile is what it would have come to last.
  */
-#include "pool/cache/history.h"
+#include "pool/ring/ring.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,123 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The beginning of a call, what was never freed, and the list of all pools.
+ */
+#include "pool/core/body.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+#include "pool/core/ops.h"
+
+binade_status binadei_begin(struct binade_pool *pool, binade_stream stream,
+                            struct binadei_call *out)
+{
+    if (!pool || !(binadei_attention(pool) & BINADEI_ATTENTION_WATCHED))
+        return binadei_call_begin(pool, stream, out);
+    /* First without the stream: a dead one must not be asked anything else. */
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, out);
+    if (status != BINADE_OK)
+        return status;
+    status = pool->body->ops->recognise(out, stream);
+    binadei_call_leave(out);
+    return status == BINADE_OK ? binadei_call_begin(pool, stream, out) : status;
+}
+
+/* Never freed: at rest, every metadata byte that is set. */
+static void leaks_note(binade_leaks *leaks, binade_devptr address,
+                       uint64_t grains)
+{
+    uint32_t room = sizeof(leaks->addresses) / sizeof(leaks->addresses[0]);
+    leaks->block_count++;
+    leaks->bytes += grains * BINADEI_GRAIN_BYTES;
+    if (leaks->address_count < room)
+        leaks->addresses[leaks->address_count++] = address;
+}
+
+static void find_in(const struct binadei_pool_body *body,
+                    const struct binadei_segment_info *info,
+                    binade_leaks *leaks)
+{
+    const uint64_t end = (uint64_t)info->page_count * BINADEI_PAGE_GRAINS;
+    uint64_t start = (uint64_t)info->first.index * BINADEI_PAGE_GRAINS;
+    for (uint64_t grain = 0; grain < end; grain++) {
+        binade_devptr address = info->address + grain * BINADEI_GRAIN_BYTES;
+        struct binadei_block block;
+        if (!binadei_buddy_class(body->buddy, binadei_grain_at(start + grain)))
+            continue;
+        if (binadei_block_at(body->engine, address, &block) != BINADE_OK)
+            continue;
+        leaks_note(leaks, address, block.grains);
+        grain += block.grains - 1;
+    }
+}
+
+void binadei_leaks_find(const struct binadei_pool_body *body, binade_leaks *out)
+{
+    struct binadei_segment_info info;
+    binadei_page from = {0};
+    while (binadei_segments_walk(body->segments, from, &info)) {
+        find_in(body, &info, out);
+        from.index = info.first.index + info.page_count;
+    }
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The lock. */
+static struct binadei_pool_body *first;
+static uint64_t last_id;
+
+void binadei_exposed_add(struct binadei_pool_body *body)
+{
+    struct binadei_exposed *place = &body->exposed;
+    pthread_mutex_lock(&lock);
+    if (place->id == 0)
+        place->id = ++last_id;
+    place->previous = NULL;
+    place->next = first;
+    if (first)
+        first->exposed.previous = body;
+    first = body;
+    pthread_mutex_unlock(&lock);
+}
+
+void binadei_exposed_remove(struct binadei_pool_body *body)
+{
+    const struct binadei_exposed *place = &body->exposed;
+    pthread_mutex_lock(&lock);
+    if (place->next)
+        place->next->exposed.previous = place->previous;
+    if (place->previous)
+        place->previous->exposed.next = place->next;
+    else
+        first = place->next;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Lock held. The list is in no order, as a pool that could not be destroyed is
+ * put back. */
+static const struct binadei_pool_body *lowest_from(uint64_t least)
+{
+    const struct binadei_pool_body *found = NULL;
+    for (const struct binadei_pool_body *body = first; body;
+         body = body->exposed.next)
+        if (body->exposed.id >= least &&
+            (!found || body->exposed.id < found->exposed.id))
+            found = body;
+    return found;
+}
+
+uint64_t binadei_exposed_look(uint64_t least, binadei_look_fn *look,
+                              void *context)
+{
+    uint64_t id = 0;
+    pthread_mutex_lock(&lock);
+    const struct binadei_pool_body *body = lowest_from(least);
+    if (body) {
+        id = body->exposed.id;
+        look(body, context);
+    }
+    pthread_mutex_unlock(&lock);
+    return id;
+}
