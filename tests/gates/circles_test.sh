@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# No circle between the library's source files; and check_circles.py finds one
-# that is planted.
+# No circle between the source files of the library, nor of the stand-in; and
+# check_circles.py finds one that is planted.
 set -uo pipefail
 . tests/gates/expect.sh
 
@@ -21,6 +21,7 @@ archive_of() {
 }
 
 expect_ok "the library has none" "$check" libbinade.a
+expect_ok "the stand-in has none" "$check" pool/standin/libstandin.a
 archive_of elsewhere
 expect_ok "calls in one direction pass" "$check" "$scratch/all.a"
 archive_of one

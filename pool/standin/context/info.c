@@ -3,7 +3,7 @@
  *
  * What a context says of itself, its limits, its peers, and waiting for it.
  */
-#include "pool/standin/context/context.h"
+#include "pool/standin/base/context.h"
 #include "pool/standin/entries/core_api.h"
 #include "pool/standin/streams/engine.h"
 

@@ -5,9 +5,10 @@
  */
 #include <stdlib.h>
 
+#include "pool/standin/base/handle.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/graph.h"
-#include "pool/standin/streams/handle.h"
+#include "pool/standin/streams/engine_internal.h"
+#include "pool/standin/work/graph.h"
 
 #define FLAG_UPLOAD 2U
 #define FLAG_DEVICE_LAUNCH 4U
@@ -99,7 +100,7 @@ static CUresult instantiate_with(bool is_per_thread, CUgraphExec *out,
     parameters->hErrNode_out = NULL;
     parameters->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
     if (parameters->flags & FLAG_UPLOAD &&
-        !launch_stream(parameters->hUploadStream, is_per_thread, &code))
+        !stream_named(parameters->hUploadStream, is_per_thread, &code))
         return code;
     code = instantiate(out, graph, parameters->flags);
     if (code == CUDA_SUCCESS)

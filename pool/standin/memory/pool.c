@@ -9,8 +9,7 @@
 
 #include "pool/standin/entries/entry.h"
 #include "pool/standin/entries/memory_api.h"
-#include "pool/standin/entries/settings.h"
-#include "pool/standin/memory/release.h"
+#include "pool/standin/settings/settings.h"
 
 /* A pool grows by this much at once, where the device has it. */
 #define SEGMENT_BYTES ((size_t)32 << 20)

@@ -6,11 +6,10 @@
  */
 #include <stdlib.h>
 
+#include "pool/standin/base/handle.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/capture.h"
-#include "pool/standin/graphs/graph.h"
 #include "pool/standin/streams/engine_internal.h"
-#include "pool/standin/streams/handle.h"
+#include "pool/standin/work/capture.h"
 
 #define FLAGS_ALL                                                              \
     ((unsigned)CU_EVENT_BLOCKING_SYNC | (unsigned)CU_EVENT_DISABLE_TIMING |    \
@@ -50,24 +49,6 @@ STANDIN_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
     ENTER(cuEventCreate, NEEDS_INIT);
     standin_lock();
     return standin_leave(event_create(out, flags));
-}
-
-static void event_free(struct CUevent_st *event)
-{
-    op_unref(event->op);
-    node_set_free(&event->capture_tail);
-    free(event);
-}
-
-void event_end_all(const struct CUctx_st *context)
-{
-    struct CUevent_st *event;
-    for (uint32_t cursor = 0; (event = handle_next(HANDLE_EVENT, &cursor));) {
-        if (event->context != context)
-            continue;
-        handle_orphan(HANDLE_EVENT, event->handle);
-        event_free(event);
-    }
 }
 
 static CUresult event_destroy(CUevent handle)

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pool/standin/base/handle.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/capture.h"
 #include "pool/standin/streams/engine_internal.h"
-#include "pool/standin/streams/handle.h"
+#include "pool/standin/work/capture.h"
 
 #define PRIORITY_LEAST 0
 #define PRIORITY_GREATEST (-5)
@@ -98,9 +98,9 @@ static CUresult stream_entries_query(bool is_per_thread, CUstream handle)
 {
     CUresult why;
     refuse_destroyed(handle);
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, &why);
     if (stream && queue_await_launchers(stream))
-        stream = launch_stream(handle, is_per_thread, &why);
+        stream = stream_named(handle, is_per_thread, &why);
     if (!stream)
         return why;
     why = capture_check_wait(stream);
@@ -119,7 +119,7 @@ DEFINE_BOTH(cuStreamQuery, _ptsz, (CUstream stream), stream_entries_query,
 static CUresult stream_entries_synchronize(bool is_per_thread, CUstream handle)
 {
     CUresult why;
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, &why);
     if (!stream)
         return why;
     why = capture_check_wait(stream);
@@ -134,7 +134,7 @@ DEFINE_BOTH(cuStreamSynchronize, _ptsz, (CUstream stream),
 static CUresult get_context(bool is_per_thread, CUstream handle, CUcontext *out)
 {
     CUresult why;
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, &why);
     if (!stream)
         return why;
     if (!out)
@@ -166,7 +166,7 @@ DEFINE_BOTH(cuStreamGetCtx_v2, _ptsz,
     {                                                                          \
         CUresult why;                                                          \
         struct CUstream_st *stream =                                           \
-            launch_stream(handle, is_per_thread, &why);                        \
+            stream_named(handle, is_per_thread, &why);                         \
         if (!stream)                                                           \
             return why;                                                        \
         if (!out)                                                              \
