@@ -94,6 +94,14 @@ void handle_free(enum handle_kind kind, void *handle)
     live[kind]--;
 }
 
+void *handle_take(enum handle_kind kind, void *handle, CUresult *why)
+{
+    void *object = handle_object(kind, handle, why);
+    if (object)
+        handle_free(kind, handle);
+    return object;
+}
+
 void handle_orphan(enum handle_kind kind, void *handle)
 {
     struct slot *slot = handle_slot_of(kind, handle);

@@ -33,6 +33,9 @@ void *handle_make(enum handle_kind kind, void *object);
  * CONTEXT_IS_DESTROYED when its context took the object with it. */
 void *handle_object(enum handle_kind kind, const void *handle, CUresult *why);
 
+/* The same, and frees the handle: the object is the caller's alone now. */
+void *handle_take(enum handle_kind kind, void *handle, CUresult *why);
+
 /* The object is gone; the slot may serve another one. */
 void handle_free(enum handle_kind kind, void *handle);
 /* The object is gone with its context; the slot keeps saying so. */

@@ -37,6 +37,22 @@ CUresult standin_enter(enum standin_entry entry, unsigned needs);
             return entered_;                                                   \
     } while (0)
 
+/* Defines two versions of an entry, `symbol` and `symbol##_v2`, that do the
+ * same: body(...), lock held. */
+#define DEFINE_VERSIONS(symbol, parameters, body, ...)                         \
+    STANDIN_EXPORT CUresult symbol parameters                                  \
+    {                                                                          \
+        ENTER(symbol, NEEDS_INIT);                                             \
+        standin_lock();                                                        \
+        return standin_leave(body(__VA_ARGS__));                               \
+    }                                                                          \
+    STANDIN_EXPORT CUresult symbol##_v2 parameters                             \
+    {                                                                          \
+        ENTER(symbol##_v2, NEEDS_INIT);                                        \
+        standin_lock();                                                        \
+        return standin_leave(body(__VA_ARGS__));                               \
+    }
+
 /* Counts the calls of every entry. Any thread, no lock needed. */
 void calls_count(enum standin_entry entry);
 void calls_reset(void);

@@ -61,25 +61,10 @@ static CUresult instantiate_logged(CUgraphExec *out, CUgraph graph,
     return instantiate(out, graph, 0);
 }
 
-STANDIN_EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph,
-                                           CUgraphNode *out_node, char *log,
-                                           size_t log_bytes)
-{
-    ENTER(cuGraphInstantiate, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(
-        instantiate_logged(out, graph, out_node, log, log_bytes));
-}
-
-STANDIN_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph,
-                                              CUgraphNode *out_node, char *log,
-                                              size_t log_bytes)
-{
-    ENTER(cuGraphInstantiate_v2, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(
-        instantiate_logged(out, graph, out_node, log, log_bytes));
-}
+DEFINE_VERSIONS(cuGraphInstantiate,
+                (CUgraphExec * out, CUgraph graph, CUgraphNode *out_node,
+                 char *log, size_t log_bytes),
+                instantiate_logged, out, graph, out_node, log, log_bytes)
 
 STANDIN_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out,
                                                     CUgraph graph,
@@ -166,10 +151,9 @@ STANDIN_EXPORT CUresult cuGraphExecDestroy(CUgraphExec handle)
     ENTER(cuGraphExecDestroy, NEEDS_INIT);
     CUresult why;
     standin_lock();
-    struct CUgraphExec_st *exec = handle_object(HANDLE_EXEC, handle, &why);
+    struct CUgraphExec_st *exec = handle_take(HANDLE_EXEC, handle, &why);
     if (!exec)
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
-    handle_free(HANDLE_EXEC, handle);
     graph_body_unref(exec->body);
     op_unref(exec->last);
     free(exec);

@@ -54,27 +54,13 @@ STANDIN_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
 static CUresult event_destroy(CUevent handle)
 {
     CUresult why;
-    struct CUevent_st *event = handle_object(HANDLE_EVENT, handle, &why);
-    if (!event)
-        return why;
-    handle_free(HANDLE_EVENT, handle);
-    event_free(event);
-    return CUDA_SUCCESS;
+    struct CUevent_st *event = handle_take(HANDLE_EVENT, handle, &why);
+    if (event)
+        event_free(event);
+    return why;
 }
 
-STANDIN_EXPORT CUresult cuEventDestroy(CUevent event)
-{
-    ENTER(cuEventDestroy, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(event_destroy(event));
-}
-
-STANDIN_EXPORT CUresult cuEventDestroy_v2(CUevent event)
-{
-    ENTER(cuEventDestroy_v2, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(event_destroy(event));
-}
+DEFINE_VERSIONS(cuEventDestroy, (CUevent event), event_destroy, event)
 
 /* The event behind `handle`, if it may be asked and its context is sound. */
 static struct CUevent_st *event_find(CUevent handle, CUresult *why)
@@ -141,18 +127,5 @@ static CUresult elapsed(float *out_ms, CUevent from, CUevent to)
     return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuEventElapsedTime(float *out_ms, CUevent from,
-                                           CUevent to)
-{
-    ENTER(cuEventElapsedTime, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(elapsed(out_ms, from, to));
-}
-
-STANDIN_EXPORT CUresult cuEventElapsedTime_v2(float *out_ms, CUevent from,
-                                              CUevent to)
-{
-    ENTER(cuEventElapsedTime_v2, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(elapsed(out_ms, from, to));
-}
+DEFINE_VERSIONS(cuEventElapsedTime, (float *out_ms, CUevent from, CUevent to),
+                elapsed, out_ms, from, to)

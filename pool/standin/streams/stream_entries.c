@@ -59,30 +59,18 @@ STANDIN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *out,
 static CUresult stream_entries_destroy(CUstream handle)
 {
     CUresult why;
-    struct CUstream_st *stream = handle_object(HANDLE_STREAM, handle, &why);
-    if (!stream)
-        return why;
-    handle_free(HANDLE_STREAM, handle);
-    stream_end(stream);
-    return CUDA_SUCCESS;
+    struct CUstream_st *stream = handle_take(HANDLE_STREAM, handle, &why);
+    if (stream)
+        stream_end(stream);
+    return why;
 }
 
-STANDIN_EXPORT CUresult cuStreamDestroy(CUstream stream)
-{
-    ENTER(cuStreamDestroy, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(stream_entries_destroy(stream));
-}
+DEFINE_VERSIONS(cuStreamDestroy, (CUstream stream), stream_entries_destroy,
+                stream)
 
-STANDIN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
-{
-    ENTER(cuStreamDestroy_v2, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(stream_entries_destroy(stream));
-}
-
-/* The real driver crashes here. Whoever asks streams whether they are idle must
- * find out on the stand-in, and not read an answer that no GPU gives. */
+/* The real driver crashes here. A program that asks a stream which it has
+ * destroyed must find out on the stand-in, and not read an answer that no GPU
+ * gives. */
 static void refuse_destroyed(CUstream handle)
 {
     if (!handle_was_freed(HANDLE_STREAM, handle))
