@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The caches of other threads. Whoever needs memory asks all of the pool's
+ * The caches of other threads. A call that needs memory asks all of the pool's
  * threads for their caches, and takes those of threads that are outside: each
  * becomes an orphan, as if its thread had ended, and the thread makes a new one
  * when it comes back. A thread that is inside finds out at its next call, and

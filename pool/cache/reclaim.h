@@ -8,8 +8,8 @@
 
 #include "pool/cache/state.h"
 
-/* Everything of a chain of members that no thread has. Who cannot be adopted now
- * goes to the pool's orphans. True: some were. */
+/* Everything of a chain of members that no thread has. A member that cannot be
+ * adopted now goes to the pool's orphans. True: some were. */
 bool binadei_adopt_all(struct binadei_member *by,
                        struct binadei_member *orphan);
 

@@ -16,8 +16,8 @@
  *    that is inside: it is waited for.
  *  - Growth, which is no operation. It adds a segment under the segments' lock.
  *
- * Whoever makes a call meanwhile waits until the pool goes on, however long that
- * is: what is read belongs to the threads that wait.
+ * A thread that makes a call meanwhile waits until the pool goes on, however
+ * long that is: what is read belongs to the threads that wait.
  */
 #ifndef BINADE_POOL_CACHE_STOP_H_
 #define BINADE_POOL_CACHE_STOP_H_

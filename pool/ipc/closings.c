@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The closes whose work is not over: a list under a lock. Who asks the driver
- * for one marks it, so that nobody else does and it stays where it is, and lets
- * go of the lock.
+ * The closes whose work is not over: a list under a lock. The thread that asks
+ * the driver for one marks it, so that nobody else does and it stays where it
+ * is, and lets go of the lock.
  */
 #include "pool/ipc/closings.h"
 

@@ -73,8 +73,8 @@ static binade_status reserve_maps(struct binadei_segments *segments,
                         "no memory for the maps of a segment");
 }
 
-/* Lock held. The pages become free last: who takes one finds its address. After
- * a failure nothing has changed. */
+/* Lock held. The pages become free last: a thread that takes one finds its
+ * address. After a failure nothing has changed. */
 static binade_status grow_publish(struct binadei_segments *segments,
                                   struct binadei_segment *fresh)
 {

@@ -59,7 +59,7 @@ BINADE_MUST_USE binade_status binadei_lookup_prepare(
 /* Makes prepared addresses and pages known as each other's. */
 void binadei_lookup_link(struct binadei_lookup *lookup, binadei_page first,
                          binade_devptr address, uint32_t page_count);
-/* Undoes it: who looks afterwards finds nothing. */
+/* Undoes it: a look-up afterwards finds nothing. */
 void binadei_lookup_unlink(struct binadei_lookup *lookup, binadei_page first,
                            binade_devptr address, uint32_t page_count);
 

@@ -478,9 +478,9 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_unpin(void *address,
 
 /**
  * Lets pages stay pinned that no range has any more, the last unpinned longest,
- * so that pinning them again costs nothing. Who says so promises that what it
- * unpins stays mapped: memory that comes to the same address later would be
- * taken for pinned and is not.
+ * so that pinning them again costs nothing. With it the caller promises that
+ * what it unpins stays mapped: memory that comes to the same address later
+ * would be taken for pinned and is not.
  *
  * @param keep_bytes  Most bytes that stay so; 0, as at the beginning: none, and
  *                    what was kept is unpinned now.

@@ -6,8 +6,9 @@
  * process turns them into an address of its own. docs/ipc.md has the contract:
  * who may use what when, and what an importer can see beside the block.
  *
- * There is no channel between the two but the program's own. Whoever closes an
- * import learns when its work is over; only the program can tell the owner.
+ * There is no channel between the two but the program's own. The process that
+ * closes an import learns when its work is over; only the program can tell the
+ * owner.
  *
  * Statuses that every function below can return, besides those it names:
  * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal

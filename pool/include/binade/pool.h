@@ -35,9 +35,9 @@ extern "C" {
 #define BINADE_POOL_REUSE_DEPENDENCIES (UINT32_C(1) << 0)
 /** binade_pool_destroy() prints to stderr what was never freed. */
 #define BINADE_POOL_REPORT_LEAKS (UINT32_C(1) << 1)
-/** Blocks may be shared with other processes, binade/ipc.h. Who gets one block
- *  can see all of the segment that it lies in, so keep nothing else there.
- *  Blocks above 1 MiB are aligned to 2 MiB. */
+/** Blocks may be shared with other processes, binade/ipc.h. A process that gets
+ *  one block can see all of the segment that it lies in, so keep nothing else
+ *  there. Blocks above 1 MiB are aligned to 2 MiB. */
 #define BINADE_POOL_EXPORTABLE (UINT32_C(1) << 2)
 /** A capture that has no scope (binade/scope.h) gets one when the pool meets it.
  *  It lasts until binade_scope_release_all(). The pool meets captures only

@@ -17,7 +17,7 @@ static uint64_t value_load(const void *place, size_t size_bytes)
                : __atomic_load_n((const uint64_t *)place, __ATOMIC_ACQUIRE);
 }
 
-/* SV.release: whoever sees the value sees the stream's work before it. */
+/* SV.release: a thread that sees the value sees the stream's work before it. */
 static void store(void *place, uint64_t operand, size_t size_bytes)
 {
     if (size_bytes == 4)
