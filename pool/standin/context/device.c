@@ -110,17 +110,7 @@ static CUresult get_uuid(CUuuid *out, CUdevice id)
     return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuDeviceGetUuid(CUuuid *out, CUdevice id)
-{
-    ENTER(cuDeviceGetUuid, NEEDS_INIT);
-    return get_uuid(out, id);
-}
-
-STANDIN_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *out, CUdevice id)
-{
-    ENTER(cuDeviceGetUuid_v2, NEEDS_INIT);
-    return get_uuid(out, id);
-}
+DEFINE_VERSIONS(cuDeviceGetUuid, (CUuuid * out, CUdevice id), get_uuid, out, id)
 
 STANDIN_EXPORT CUresult cuDeviceTotalMem_v2(size_t *out, CUdevice id)
 {
