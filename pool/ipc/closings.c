@@ -114,7 +114,7 @@ static uint64_t wait_later(const struct binadei_driver *driver,
                            struct closing *closing)
 {
     bool is_over = !closing->event;
-    /* What the driver says now is told to who asks later. */
+    /* What the driver says now is told to a thread that asks later. */
     if (!is_over)
         (void)closings_query(driver, closing->event, &is_over);
     if (!is_over)

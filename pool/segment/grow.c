@@ -37,7 +37,7 @@ static bool grow_is_reached(const struct binadei_segments *segments,
                : binadei_buddy_longest_page_run(segments->buddy) >= aim->needed;
 }
 
-/* Waits for whoever grows, if it may. */
+/* Waits for the thread that grows, if it may. */
 static enum begun grow_begin(struct binadei_segments *segments,
                              const struct aim *aim)
 {

@@ -40,8 +40,9 @@ struct binadei_lookup {
 
     /* Edge: none; relaxed. Address of each page, 0 where there is no memory.
      * Written under the segments' lock before the page is free for the first
-     * time and after it was withdrawn, so that whoever holds a part of the page
-     * got the address over the buddy's BW; who only looked one up, over SE. */
+     * time and after it was withdrawn, so that a thread that holds a part of
+     * the page got the address over the buddy's BW; who only looked one up,
+     * over SE. */
     _Atomic uint64_t *page_addresses;
     size_t page_addresses_bytes; /* of the map; constant */
 };

@@ -37,8 +37,8 @@ extern "C" {
 
 /**
  * What names a block, or the rest of one, to other processes: 176 bytes without
- * padding, to be copied as they are. All but the last field is for whoever
- * wants to look; a handle that was changed is refused. The checksum finds
+ * padding, to be copied as they are. All but the last field is for a program
+ * that wants to look; a handle that was changed is refused. The checksum finds
  * accidents, not forgers: take handles from peers that you trust.
  */
 typedef struct binade_ipc_handle {
@@ -207,7 +207,7 @@ binade_ipc_import(const void *handle, size_t handle_bytes,
  * @return BINADE_E_NO_HOST_MEMORY, or what the driver said: not closed.
  *
  * Ownership: ends; the segment stays open until binade_ipc_trim(), or until
- *            others take its place.
+ *            other segments take its place.
  * Threads:   any. Takes a lock for an instant, calls the driver, and waits as
  *            said above.
  * Streams:   an event is recorded. For memory of this process's own the stream
