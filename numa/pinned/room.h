@@ -11,8 +11,8 @@
 
 #include "numa/pinned/region.h"
 
-/* BINADE_OK, or BINADE_E_NO_PINNED_MEMORY with what is in the way: the nodes, if
- * `is_exact`, or the control group. What the system does not tell is no
+/* BINADE_OK, or BINADE_E_NO_PINNED_MEMORY with what is in the way: the nodes,
+ * if `is_exact`, or the control group. What the system does not tell is no
  * obstacle. */
 BINADE_MUST_USE binade_status binadei_room_check(
     const struct binadei_place *place, size_t size_bytes, bool is_exact);
