@@ -139,7 +139,7 @@ static double copy(const struct bandwidth *b, unsigned subject,
            (double)(clock_now_ns() - begun_ns);
 }
 
-/* Everybody once; who begins changes from turn to turn. */
+/* Each subject once; the first one changes from turn to turn. */
 static void take_turn(struct bandwidth *b, unsigned direction, unsigned turn)
 {
     double gb_s[SUBJECTS] = {0};

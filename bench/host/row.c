@@ -50,7 +50,7 @@ void host_row_number(const char *key, double value)
     (void)printf(",\"%s\":%.*f", key, value < 100 ? 4 : 2, value);
 }
 
-/* At once: whoever reads it gets it before the next measurement begins. */
+/* At once: a reader gets it before the next measurement begins. */
 static void end(void)
 {
     (void)fputs("}\n", stdout);

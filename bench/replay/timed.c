@@ -74,7 +74,8 @@ static void alloc_timed(struct member *member, const struct replay_op *op)
     if (address && crew->subject->follow)
         crew->subject->follow(member->index, op->stream, address,
                               op->size_bytes);
-    /* RB.release: who frees the block sees what was written to make it. */
+    /* RB.release: the thread that frees the block sees what was written to make
+     * it. */
     atomic_store_explicit(&crew->places[op->block].address,
                           address ? address : LOST, memory_order_release);
 }

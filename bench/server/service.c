@@ -9,8 +9,8 @@
  * before the first wait, and all frees are, too, that are not another thread's.
  *
  * The input comes in parts, as from a client, and each goes through a buffer of
- * its own that is let go of before its copy has begun. Who got the first one's
- * buffer too early, for the next part, would spoil the input's head.
+ * its own that is let go of before its copy has begun. A part that got the
+ * first one's buffer too early would spoil the input's head.
  */
 #include "bench/server/service.h"
 

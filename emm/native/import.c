@@ -5,9 +5,9 @@
  * to it. What it looks like, as an array, is binade/ipc.py's.
  *
  * A close can be refused for a while: all work of a context cannot be asked for
- * during a capture. Who drops the last reference cannot be told; so what was
- * refused is left in a list, and tried again whenever this module opens, drops
- * or trims imports.
+ * during a capture. The thread that drops the last reference cannot be told; so
+ * a refused close is left in a list, and tried again whenever this module
+ * opens, drops or trims imports.
  */
 #include "emm/native/native.h"
 
@@ -134,7 +134,8 @@ static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
     return 0;
 }
 
-/* Who drops the last reference waits for nothing and is told of nothing. */
+/* The thread that drops the last reference waits for nothing and is told of
+ * nothing. */
 static void py_import_drop(struct native_import *import)
 {
     struct native_error error = native_error_keep();

@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Who holds the GIL must not call the driver: whoever has a lock of the driver's
- * may be waiting for work that waits for a host function that wants the GIL. So
- * the thread's cache is asked first, which calls nobody.
+ * A thread that holds the GIL must not call the driver: another thread may hold
+ * a lock of the driver and wait for work behind a host function, and that
+ * function waits for the GIL. So the thread's cache is asked first, which calls
+ * nobody.
  */
 #include "emm/native/native.h"
 

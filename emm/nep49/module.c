@@ -3,12 +3,10 @@
  *
  * The module binade._nep49: for binade.numpy, which says what it all means.
  */
-#define BINADEI_NUMPY_TABLE_HERE
-#include "emm/nep49/numpy_api.h"
-
 #include "emm/nep49/array.h"
 #include "emm/nep49/handler.h"
 #include "emm/nep49/memory.h"
+#include "emm/nep49/numpy_api.h"
 
 static PyMethodDef methods[] = {
     {"handler", binadei_handler_make, METH_VARARGS,
@@ -38,7 +36,8 @@ PyMODINIT_FUNC PyInit__nep49(void);
 
 PyMODINIT_FUNC PyInit__nep49(void)
 {
-    import_array();
+    if (binadei_numpy_import() < 0)
+        return NULL;
     PyObject *module = PyModule_Create(&definition);
     PyObject *functions = module ? binadei_handler_functions() : NULL;
     if (!functions ||

@@ -14,11 +14,14 @@
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_22_API_VERSION
-/* One table of NumPy's functions for the module; module.c fills it. */
+/* One table of NumPy's functions for the module, in numpy_api.c. */
 #define PY_ARRAY_UNIQUE_SYMBOL binadei_numpy_table
 #ifndef BINADEI_NUMPY_TABLE_HERE
 #define NO_IMPORT_ARRAY
 #endif
 #include <numpy/arrayobject.h>
+
+/* Fills the table. -1, with the error set, where NumPy cannot be used. */
+int binadei_numpy_import(void);
 
 #endif

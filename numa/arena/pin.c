@@ -8,7 +8,7 @@
  *
  * The lock guards both lists and is never held while the driver works: a
  * stretch that is being registered, asked after or unregistered is busy, and
- * who needs its pages waits.
+ * a thread that needs its pages waits.
  */
 #include <pthread.h>
 #include <stdbool.h>

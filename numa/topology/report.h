@@ -38,7 +38,7 @@ void binadei_topo_report_free(struct binadei_topo_report *report);
 void binadei_topo_text(FILE *file, const struct binadei_topo_report *report);
 void binadei_topo_json(FILE *file, const struct binadei_topo_report *report);
 
-/* fprintf() for those two, who leave its errors to the end. */
+/* fprintf() for those two, which leave its errors to the end. */
 __attribute__((format(printf, 2, 3))) void binadei_say(FILE *file,
                                                        const char *format, ...);
 

@@ -42,9 +42,9 @@ struct binadei_node {
     bool is_allowed; /* this process may have memory there */
 };
 
-/* The topology of this process, loaded by whoever comes first; it lives as long
- * as the process. Threads that come together may each load one, and one of them
- * is kept: there is no lock. BINADE_OK, what binadei_topology_load() says, or
+/* The topology of this process, loaded by the first caller; it lives as long as
+ * the process. Threads that come together may each load one, and one of them is
+ * kept: there is no lock. BINADE_OK, what binadei_topology_load() says, or
  * BINADE_E_FORKED in a child whose parent had opened the driver, but had loaded
  * no topology. */
 BINADE_MUST_USE binade_status

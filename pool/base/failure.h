@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The sentence that goes with a failed call, kept per thread. Whoever finds
- * out that something is wrong says so here, once, and returns the result; the
- * layers above pass the status on without adding to it.
+ * The sentence that goes with a failed call, kept per thread. The function that
+ * finds out that something is wrong says so here, once, and returns the result;
+ * the layers above pass the status on without adding to it.
  */
 #ifndef BINADE_POOL_BASE_FAILURE_H_
 #define BINADE_POOL_BASE_FAILURE_H_

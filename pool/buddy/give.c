@@ -4,8 +4,8 @@
  * The one way to give memory back. An interval is cut at chunk and page
  * borders; each part is one compare-and-swap on one word, from the bottom up.
  * The swap that fills a word clears it instead and sets the bit of its unit in
- * the level above: whoever fills a word retires it, so a merge happens exactly
- * once.
+ * the level above: the thread that fills a word retires it, so a merge happens
+ * exactly once.
  */
 #include "pool/buddy/extent.h"
 

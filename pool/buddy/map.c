@@ -276,8 +276,8 @@ struct move {
 };
 
 /* MH: after the clearing of the hint, by order of seq_cst: a word that is 0
- * here gets its hint again by who sets a bit of it. MW, both ends, in the
- * exchange: what earlier givers released goes on with the bits. */
+ * here gets its hint again by the thread that sets a bit of it. MW, both ends,
+ * in the exchange: what earlier givers released goes on with the bits. */
 static uint64_t take_word(struct move *move, binadei_atomic_word *word,
                           uint64_t unit_grains)
 {

@@ -19,7 +19,7 @@ struct binadei_map_group {
     binadei_atomic_word pages;
     /* Edge MH: set after the word below by order of seq_cst; cleared, then a
      * second look at what is below, by the same order. Hints: a bit that is
-     * clear while something below is set is set by whoever set that. */
+     * clear while something below is set is set by the thread that set that. */
     binadei_atomic_word open; /* pages that have chunks or grains */
     binadei_atomic_word chunks[BINADEI_WORD_BITS]; /* Edge MW */
     binadei_atomic_word

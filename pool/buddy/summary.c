@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Availability summaries. Who makes a run looks at its bits, at both levels
- * every time, and sets those that are clear; who finds no run clears the bit
- * and then looks at the word again. The change of the word and the look at the
- * bit, the clearing and the second look are all four seq_cst: so either the
- * raiser sees the bit cleared, or the lowerer sees the run. With less, on weak
- * memory, both could miss each other and the word would be lost for good; and a
- * raiser that passed over the upper level because the lower one was set could
- * hide a free word behind another thread that has cleared that bit and not yet
- * looked again.
+ * Availability summaries. A thread that makes a run looks at its bits, at both
+ * levels every time, and sets those that are clear; a thread that finds no run
+ * clears the bit and then looks at the word again. The change of the word and
+ * the look at the bit, the clearing and the second look are all four seq_cst:
+ * so either the raiser sees the bit cleared, or the lowerer sees the run. With
+ * less, on weak memory, both could miss each other and the word would be lost
+ * for good; and a raiser that passed over the upper level because the lower one
+ * was set could hide a free word behind another thread that has cleared that
+ * bit and not yet looked again.
  */
 #include "pool/buddy/state.h"
 

@@ -165,7 +165,7 @@ void binadei_reclaim_some_orphans(struct binadei_call *call);
 /* The caches of threads that are not in a call; those that are give theirs up
  * at their next one. */
 bool binadei_reclaim_idle(struct binadei_call *call);
-/* The same, but false where any thread did so a moment ago: whoever waits does so
+/* The same, but false where any thread did so a moment ago: a waiter does so
  * again and again, and those who do not shall have hits. */
 bool binadei_reclaim_idle_at_times(struct binadei_call *call);
 /* Where the caller's caches had no room for others': those of threads that rest

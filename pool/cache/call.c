@@ -259,8 +259,8 @@ static binade_status begin_on(struct binadei_call *call, binade_stream stream)
     call->push = route->push;
     call->member = route->push->member;
     binadei_operation_begin(call->member);
-    /* IN.seq_cst: once more, now that who destroys the pool can see the
-     * operation. */
+    /* IN.seq_cst: once more, now that the thread that destroys the pool can see
+     * the operation. */
     if (atomic_load_explicit(&call->pool->attention, memory_order_seq_cst) &
         BINADEI_ATTENTION_DEAD) {
         binadei_operation_end(call->member);

@@ -8,16 +8,16 @@
  * behind a search and taken again before it.
  *
  * Edge IN. Every call that is no hit is an operation: its member's counter is
- * odd meanwhile. Who searches for the last time closes the gate. An operation
- * that would take memory looks at the gate after it has counted itself, and if
- * it is closed steps out again and waits; one that gives goes on. So when the
- * searcher has seen, after closing the gate, all counters even, nothing is taken
- * any more, and what it finds neither free nor in anyone's hands is not there,
- * provided that the counters have not moved when it has looked. Otherwise it
- * looks again.
+ * odd meanwhile. The thread that searches for the last time closes the gate. An
+ * operation that would take memory looks at the gate after it has counted
+ * itself, and if it is closed steps out again and waits; one that gives goes
+ * on. So when the searcher has seen, after closing the gate, all counters even,
+ * nothing is taken any more, and what it finds neither free nor in anyone's
+ * hands is not there, provided that the counters have not moved when it has
+ * looked. Otherwise it looks again.
  *
- * Nobody waits here for good: who has waited at the gate for long opens it, and
- * who closed it finds out and has proved nothing.
+ * Nobody waits here for good: a thread that has waited at the gate for long
+ * opens it, and the one that closed it finds out and has proved nothing.
  *
  * tests/models/exhaustion.pml is this protocol, gate_mo.c its memory orders.
  */

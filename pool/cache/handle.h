@@ -37,8 +37,8 @@ struct binade_pool {
     /* Edges AT and IN: retire of a stream (release) -> the making of a route
      * (acquire); the pool's end and a call's begin, by order of seq_cst.
      * A hit reads it relaxed: it is one only while this has the value at which
-     * its route was made. Who changes it makes no promise to calls that are
-     * under way; those that come after it in the program's own order see it. */
+     * its route was made. A change makes no promise to calls that are under
+     * way; those that come after it in the program's own order see it. */
     alignas(64) _Atomic uint64_t attention;
     /* Constant while the pool lives. */
     const struct binadei_lookup *lookup;

@@ -175,8 +175,8 @@ static struct binadei_member *adopt_some(struct binadei_member *by,
     return orphan;
 }
 
-/* Everything of a chain of members that no thread has. Who cannot be adopted now
- * goes to the pool's orphans. True: some were. */
+/* Everything of a chain of members that no thread has. A member that cannot be
+ * adopted now goes to the pool's orphans. True: some were. */
 static bool adopt_all(struct binadei_member *by, struct binadei_member *orphan)
 {
     bool is_any = false;
@@ -239,7 +239,7 @@ void binadei_reclaim_some_orphans(struct binadei_call *call)
                                          &is_any));
 }
 
-/* The caches of other threads. Whoever needs memory asks all of the pool's
+/* The caches of other threads. A call that needs memory asks all of the pool's
  * threads for their caches, and takes those of threads that are outside: each
  * becomes an orphan, as if its thread had ended, and the thread makes a new one
  * when it comes back. A thread that is inside finds out at its next call, and

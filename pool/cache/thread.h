@@ -53,7 +53,7 @@ struct binadei_thread {
      * beginning of other calls, BINADEI_INSIDE_CALL in these. Then a signal
      * handler that interrupts it is refused, and nobody takes its caches. Edge
      * OU: leave (release) -> who takes them (acquire). Edge CL: the setting ->
-     * the look of who takes them, over its barrier. */
+     * the look of the thread that takes them, over its barrier. */
     atomic_uint is_inside;
     /* Edge CL: the asking (sequentially consistent, then a barrier in all
      * threads) -> the look inside. */
@@ -136,7 +136,7 @@ static inline void binadei_thread_leave(struct binadei_thread *thread)
 static inline const struct binade_pool *
 binadei_thread_serving(const struct binadei_thread *thread)
 {
-    /* OU.acquire, for who would take the thread's caches. */
+    /* OU.acquire, for a thread that would take these caches. */
     return atomic_load_explicit(&thread->serving, memory_order_acquire);
 }
 

@@ -6,8 +6,8 @@
  * those that are over are looked at and let go of when more are held than the
  * pool may hold, or when memory is short.
  *
- * Who takes a block off its queue is alone with it, so no lock is held while it
- * asks the driver.
+ * The thread that takes a block off its queue is alone with it, so no lock is
+ * held while it asks the driver.
  */
 #include <stdlib.h>
 

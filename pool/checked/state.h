@@ -63,8 +63,8 @@ struct binadei_watch {
     uint64_t size_bytes; /* that were asked for */
     binade_devptr base;  /* as the pool or the source gave it */
     uint64_t base_bytes; /* as they were asked for it */
-    /* Who is charged for it; NULL: nobody, or nobody any more. The name stays:
-     * the tenant may be gone when something is found. */
+    /* The tenant that is charged for it; NULL: none, or none any more. The name
+     * stays: the tenant may be gone when something is found. */
     struct binadei_tenant *tenant;
     char tenant_name[BINADE_TENANT_NAME_BYTES];
     /* The private arena that is charged for it; or none, or none any more. */

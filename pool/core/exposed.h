@@ -22,7 +22,7 @@ struct binadei_exposed {
 
 /* Puts a pool in; with a new id, if it has none. */
 void binadei_exposed_add(struct binadei_pool_body *body);
-/* Takes it out; waits for who looks at it, up to a second. */
+/* Takes it out; waits for a thread that looks at it, up to a second. */
 void binadei_exposed_remove(struct binadei_pool_body *body);
 
 typedef void binadei_look_fn(const struct binadei_pool_body *body,

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The closes whose work is not over: a list under a lock. Who asks the driver
- * for one marks it, so that nobody else does and it stays where it is, and lets
- * go of the lock.
+ * The closes whose work is not over: a list under a lock. The thread that asks
+ * the driver for one marks it, so that nobody else does and it stays where it
+ * is, and lets go of the lock.
  */
 #include "pool/ipc/closings.h"
 
@@ -114,7 +114,7 @@ static uint64_t wait_later(const struct binadei_driver *driver,
                            struct closing *closing)
 {
     bool is_over = !closing->event;
-    /* What the driver says now is told to who asks later. */
+    /* What the driver says now is told to a thread that asks later. */
     if (!is_over)
         (void)closings_query(driver, closing->event, &is_over);
     if (!is_over)

@@ -46,7 +46,7 @@ static binade_status give_idle(const struct binadei_driver *driver,
     return BINADE_OK;
 }
 
-/* The segment's address; who failed has left nothing behind. */
+/* The segment's address; a failed call has left nothing behind. */
 static binade_status open_fresh(const struct binadei_driver *driver,
                                 struct binadei_opening *opening,
                                 const binade_ipc_handle *handle,

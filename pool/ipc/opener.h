@@ -11,8 +11,8 @@
 #include "pool/ipc/openings.h"
 
 /* The context, or for NULL the current one, or where there is none the primary
- * one of the device that the handle names: then it is retained. Whoever is left
- * with `has_primary` gives that back by binadei_opener_release(). */
+ * one of the device that the handle names: then it is retained. The caller
+ * gives that back by binadei_opener_release() if `has_primary` is left set. */
 BINADE_MUST_USE binade_status binadei_opener_context(
     const struct binadei_driver *driver, const binade_ipc_handle *handle,
     CUcontext context, struct binadei_importer *out);

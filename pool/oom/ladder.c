@@ -246,7 +246,8 @@ static binade_status climb_to_the_end(struct binadei_climb *climb)
                                                             : fail(climb);
 }
 
-/* What any thread has free. Who needs that has too little for such caches. */
+/* What any thread has free. Reaching this step means that the caches are too
+ * large for the limit. */
 static bool is_cached(struct binadei_climb *climb)
 {
     climb->call->is_pressed = true;

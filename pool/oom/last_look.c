@@ -19,7 +19,8 @@
 #define NAP_NS 50000L
 #define NAP_MOST_NS 500000L
 /* After a look the gate stays open for so many times as long as it was closed,
- * so that who is refused memory does not stop those who are served. */
+ * so that a thread that is refused memory does not stop those that are
+ * served. */
 #define OPEN_FOR_CLOSED 3U
 /* How long one waits for that, at most: others' looks may come first. */
 #define TURN_NS UINT64_C(200000000)

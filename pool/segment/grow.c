@@ -37,7 +37,7 @@ static bool grow_is_reached(const struct binadei_segments *segments,
                : binadei_buddy_longest_page_run(segments->buddy) >= aim->needed;
 }
 
-/* Waits for whoever grows, if it may. */
+/* Waits for the thread that grows, if it may. */
 static enum begun grow_begin(struct binadei_segments *segments,
                              const struct aim *aim)
 {
@@ -73,8 +73,8 @@ static binade_status reserve_maps(struct binadei_segments *segments,
                         "no memory for the maps of a segment");
 }
 
-/* Lock held. The pages become free last: who takes one finds its address. After
- * a failure nothing has changed. */
+/* Lock held. The pages become free last: a thread that takes one finds its
+ * address. After a failure nothing has changed. */
 static binade_status grow_publish(struct binadei_segments *segments,
                                   struct binadei_segment *fresh)
 {

@@ -40,8 +40,9 @@ struct binadei_lookup {
 
     /* Edge: none; relaxed. Address of each page, 0 where there is no memory.
      * Written under the segments' lock before the page is free for the first
-     * time and after it was withdrawn, so that whoever holds a part of the page
-     * got the address over the buddy's BW; who only looked one up, over SE. */
+     * time and after it was withdrawn, so that a thread that holds a part of
+     * the page got the address over the buddy's BW; who only looked one up,
+     * over SE. */
     _Atomic uint64_t *page_addresses;
     size_t page_addresses_bytes; /* of the map; constant */
 };
@@ -59,7 +60,7 @@ BINADE_MUST_USE binade_status binadei_lookup_prepare(
 /* Makes prepared addresses and pages known as each other's. */
 void binadei_lookup_link(struct binadei_lookup *lookup, binadei_page first,
                          binade_devptr address, uint32_t page_count);
-/* Undoes it: who looks afterwards finds nothing. */
+/* Undoes it: a look-up afterwards finds nothing. */
 void binadei_lookup_unlink(struct binadei_lookup *lookup, binadei_page first,
                            binade_devptr address, uint32_t page_count);
 

@@ -48,7 +48,7 @@ struct binadei_segments {
     uint64_t trim_count;
     bool is_growing;
 
-    /* The grower's: who set is_growing. */
+    /* The grower's, which set is_growing. */
     bool is_padding; /* the source has returned unaligned memory before */
 
     struct binadei_lookup lookup;

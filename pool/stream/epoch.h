@@ -10,10 +10,11 @@
  * stream may have taken all of it again.
  *
  * An event on a stream is recorded by calls that name the stream and may wait,
- * and by no others: recording can block, and races with a capture. Whoever needs
- * what other streams freed closes them all and records one event in each context,
- * which is over when all that was queued before it is. The legacy stream, whose
- * own events are barriers, and what was freed with ANY always go that way.
+ * and by no others: recording can block, and races with a capture. A call that
+ * needs what other streams freed closes them all and records one event in each
+ * context, which is over when all that was queued before it is. The legacy
+ * stream, whose own events are barriers, and what was freed with ANY always go
+ * that way.
  */
 #ifndef BINADE_POOL_STREAM_EPOCH_H_
 #define BINADE_POOL_STREAM_EPOCH_H_

@@ -68,7 +68,8 @@ static bool is_unused(const struct binadei_slot *slot)
 /* Slots' lock held. */
 static void count_user(struct binadei_slot *slot)
 {
-    /* relaxed: the lock orders it with who would use the slot again. */
+    /* relaxed: the lock orders it with a thread that would use the slot
+     * again. */
     atomic_fetch_add_explicit(&slot->cache_count, 1, memory_order_relaxed);
 }
 
@@ -295,7 +296,8 @@ struct binadei_slot *binadei_slot_use_noted(struct binadei_streams *streams,
 
 void binadei_slot_unuse(struct binadei_slot *slot)
 {
-    /* SU.release: what was done with it, to who uses the slot again. */
+    /* SU.release: what was done with it, to the thread that uses the slot
+     * again. */
     atomic_fetch_sub_explicit(&slot->cache_count, 1, memory_order_release);
 }
 
@@ -366,7 +368,8 @@ bool binadei_slot_pin(struct binadei_slot *slot)
 
 void binadei_slot_unpin(struct binadei_slot *slot)
 {
-    /* PI.seq_cst: what we recorded, to who closes; release is enough. */
+    /* PI.seq_cst: what we recorded, to the thread that closes; release is
+     * enough. */
     atomic_fetch_sub_explicit(&slot->pins, 1, memory_order_seq_cst);
 }
 

@@ -216,7 +216,7 @@ static void lower_during_a_give(struct meeting *meeting)
     atomic_fetch_add_explicit(&meeting->held, 1, memory_order_relaxed);
 }
 
-/* Whoever clears a hint looks at the word again. */
+/* The thread that clears a hint looks at the word again. */
 static void give_during_a_lowering(struct meeting *meeting)
 {
     uint64_t start_of_one;
@@ -359,7 +359,8 @@ static void *move_what_was_given(void *argument)
     return NULL;
 }
 
-/* Whoever moves a word passes on what its giver released, to the one who claims it. */
+/* The thread that moves a word passes on what its giver released, to the thread
+ * that claims it. */
 static void claim_what_another_moved(struct meeting *meeting)
 {
     pthread_t giver;
@@ -395,7 +396,8 @@ static void *open_what_was_given(void *argument)
     return NULL;
 }
 
-/* Whoever opens a chunk passes on what its giver released, to the next taker. */
+/* The thread that opens a chunk passes on what its giver released, to the next
+ * taker. */
 static void take_what_another_opened(struct meeting *meeting)
 {
     pthread_t giver;

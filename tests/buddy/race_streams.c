@@ -109,8 +109,8 @@ static void leave_role(struct race_stream *stream)
     atomic_store_explicit(&stream->has_role, false, memory_order_release);
 }
 
-/* Whoever gets what is drained from now on may have seen it freed in the newest
- * epoch that is closed, not later. */
+/* A thread that gets what is drained from now on may have seen it freed in the
+ * newest epoch that is closed, not later. */
 static void begin_drain(struct race_stream *stream)
 {
     uint32_t closed =

@@ -104,7 +104,7 @@ TEST_F(CaptureQueries, OfAnotherStreamByTheThreadThatCaptures)
     }
 }
 
-/* Who recorded it need not know that the stream captured. */
+/* The thread that recorded it need not know that the stream captured. */
 TEST_F(CaptureQueries, OfAnEventThatWasCaptured)
 {
     Event event;

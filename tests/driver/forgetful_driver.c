@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A driver that is another one ($FAKE_BEHIND) but for one entry: it says that
- * it set device memory and does not. Whoever checks bytes must notice.
+ * it set device memory and does not. A check of bytes must notice.
  */
 #include <dlfcn.h>
 #include <stddef.h>

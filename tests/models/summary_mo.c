@@ -6,9 +6,9 @@
  * bit above. Two threads give a grain each; two searchers find the word empty,
  * or the summary, and lower. At rest the word is found from the top.
  *
- * Who makes a run sets only bits that it sees clear. That is right because the
- * swap of the word and the look at the bit, the clearing and the second look
- * are all seq_cst; an interleaving model passes every weaker order.
+ * A thread that makes a run sets only bits that it sees clear. That is right
+ * because the swap of the word and the look at the bit, the clearing and the
+ * second look are all seq_cst; an interleaving model passes every weaker order.
  *
  * Weakenings: -DMO_SWAP=memory_order_acq_rel, -DMO_LOOK=memory_order_acquire,
  * -DMO_LOWER=memory_order_acq_rel, -DMO_RECHECK=memory_order_acquire,

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Who has which memory, kept beside the pool: a bit per grain, set by whoever
- * gets a block and cleared before it is freed. A bit that is set already
- * belongs to somebody else.
+ * Which memory is in use, kept beside the pool: a bit per grain, set by the
+ * thread that gets a block and cleared before it is freed. A bit that is set
+ * already belongs to somebody else.
  */
 #ifndef BINADE_TESTS_STRESS_MAP_H_
 #define BINADE_TESTS_STRESS_MAP_H_

@@ -19,7 +19,7 @@
 #define MAIL_MAX 64
 #define SHOWN_WRONG_MAX 4
 
-/* Who may use a stream. */
+/* Which threads may use a stream. */
 enum place {
     PLACE_SHARED, /* all threads */
     PLACE_LEGACY, /* all threads, and it orders others */

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Who gives the server its device memory: behind one small table, so that the
- * same requests are served with every one of them. Each is started once and
- * stopped once, by the main thread; all live side by side while they take
- * turns.
+ * The allocators that give the server its device memory: behind one small
+ * table, so that the same requests are served with every one of them. Each is
+ * started once and stopped once, by the main thread; all live side by side
+ * while they take turns.
  *
  * Streams are named by their index in `server_device.streams`, which is that of
  * the thread that queues work on them.

@@ -53,8 +53,8 @@ class Guard:
 
 class Captures:
     """The captures under way of one framework, by a key that both its begin
-    and its end know. Whoever drops the object that a capture ends with, the
-    owner, has ended the capture: nobody else can."""
+    and its end know. Dropping the object that a capture ends with, the owner,
+    ends the capture: nobody else can."""
 
     def __init__(self):
         self._held = {}

@@ -86,7 +86,7 @@ class Hook:
             if is_wanted and self in sys.meta_path:
                 self.patch(name, module)
 
-        # Whoever looks at the module's loader finds the same as without us.
+        # The module's loader looks the same as without us.
         loader.exec_module = exec_module
 
 

@@ -22,6 +22,13 @@ def add_json(command, what="print one JSON object"):
     command.add_argument("--json", action="store_true", help=what)
 
 
+def add_json_command(commands, name, summary, description, epilog, run):
+    """A command that has no option but --json."""
+    command = add_command(commands, name, summary, description, epilog)
+    add_json(command)
+    command.set_defaults(run=run)
+
+
 # A folder of the package, beside this one.
 BESIDE = Path(__file__).parents[1] / "_programs"
 

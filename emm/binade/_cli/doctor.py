@@ -5,7 +5,7 @@ import json
 import textwrap
 from dataclasses import asdict
 
-from binade._cli.command import TerminalLine, add_command, add_json
+from binade._cli.command import TerminalLine, add_json_command
 from binade._doctor.checks import findings
 from binade._doctor.machine import ALARMING, VERDICTS, Machine
 
@@ -78,8 +78,6 @@ def _run(options):
 
 def add(commands):
     """The command `doctor`, for a parser's subcommands."""
-    command = add_command(
+    add_json_command(
         commands, "doctor", "say what is slow or unsafe here, and why",
-        _DESCRIPTION, _EPILOG)
-    add_json(command)
-    command.set_defaults(run=_run)
+        _DESCRIPTION, _EPILOG, _run)

@@ -7,7 +7,7 @@ import platform
 import sys
 
 from binade import _native
-from binade._cli.command import add_command, add_json
+from binade._cli.command import add_json_command
 from binade._doctor.machine import devices, installed_versions
 
 PACKAGES = ("numpy", "numba", "numba-cuda", "cuda-bindings", "cuda-core",
@@ -72,11 +72,9 @@ def _run_info(options):
 
 def add_info(commands):
     """The command `info`, for a parser's subcommands."""
-    command = add_command(
+    add_json_command(
         commands, "info", "print driver, devices, NUMA nodes and versions",
-        _INFO, _INFO_EPILOG)
-    add_json(command)
-    command.set_defaults(run=_run_info)
+        _INFO, _INFO_EPILOG, _run_info)
 
 
 _TOPO = """\
@@ -106,8 +104,6 @@ def _run_topo(options):
 
 def add_topo(commands):
     """The command `topo`, for a parser's subcommands."""
-    command = add_command(
+    add_json_command(
         commands, "topo", "print NUMA nodes and what is near each GPU",
-        _TOPO, _TOPO_EPILOG)
-    add_json(command)
-    command.set_defaults(run=_run_topo)
+        _TOPO, _TOPO_EPILOG, _run_topo)

@@ -73,7 +73,7 @@ def _of_dlpack(obj):
     if obj.__dlpack_device__()[0] != _DLPACK_CUDA:
         raise TypeError(f"a {type(obj).__name__} that is not in device memory "
                         f"cannot be exported")
-    # -1: whoever exports orders the work by himself.
+    # -1: the exporter orders the work by itself.
     address, _, (code, bits, lanes), shape, strides = _native._dlpack_read(
         obj.__dlpack__(stream=-1))
     if code not in _KINDS or lanes != 1 or bits % 8:

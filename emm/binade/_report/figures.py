@@ -148,7 +148,7 @@ def bars(graph, comparison, order, names, unit, log):
     """A group of bars for each subject; its numbers stand below its name, so
     that an unknown one is told from a zero and needs no place in the plot."""
     subjects = comparison.ran[::-1]
-    # Who served less may well look better.
+    # A subject that served less may well look better.
     labels = [html.escape(words.cut(one.name))
               + (", failed" if one.has_failed else "") + "<br><b>"
               + " / ".join(unit(one.median(name)) for name, _ in names)

@@ -11,7 +11,8 @@ from binade._trace.plain_pickle import load
 
 # The entries have no thread.
 THREAD = "all"
-# Whoever needs more than this has a program that makes tags of numbers.
+# A recording with more than this is of a program that makes tags of
+# numbers.
 _TAG_COUNT_MAX = 1 << 12
 
 _KINDS = {"alloc": "alloc", "free_requested": "free_requested",

@@ -20,9 +20,9 @@ extern "C" {
  * that there are and those to come. BINADE_CONF=expose:PATH does the same when
  * the first pool or arena is made, unless the program has done it before.
  *
- * The socket has mode 0600, less what the umask takes. Who connects under
- * another user id is turned away without an answer. What a process has left at
- * `path` that ended without removing it is replaced.
+ * The socket has mode 0600, less what the umask takes. A connection under
+ * another user id is turned away without an answer. A socket that an ended
+ * process has left at `path` is replaced.
  *
  * @param path  Where: 1 to 107 bytes, in a folder that exists; "%p" in it
  *              stands for the process id and "%%" for "%". Copied.

@@ -21,13 +21,13 @@ extern "C" {
 /** What an interval of a segment is: binade_heap_interval.kind. Later versions
  *  may have further kinds. */
 typedef enum binade_heap_kind {
-    /** Nobody's; as long as it is, neighbours included. */
+    /** Free, in one piece with free neighbours. */
     BINADE_HEAP_FREE = 0,
     /** A block that was allocated and not freed. */
     BINADE_HEAP_USED = 1,
     /** A freed block in the cache of a thread; thread 0: of one that ended. */
     BINADE_HEAP_CACHED = 2,
-    /** A freed block that a thread left for others of its stream. */
+    /** A freed block that a thread left for other threads of its stream. */
     BINADE_HEAP_DEPOT = 3,
     /** Of earlier versions: a freed block on its way out of a thread's cache. No
      *  interval has it any more. */
@@ -37,8 +37,8 @@ typedef enum binade_heap_kind {
     /** A freed block that is kept: exported, for other processes, or a capture
      *  scope's, for its graph. Or what is free in a private arena. */
     BINADE_HEAP_KEPT = 6,
-    /** Neither free nor in any block: what a mistake of the program's has cost,
-     *  a block that was freed twice for instance. */
+    /** Neither free nor in any block: a mistake of the program has lost it, such
+     *  as a second free of a block. */
     BINADE_HEAP_LOST = 7
 } binade_heap_kind;
 

@@ -62,11 +62,11 @@ typedef enum binade_host_policy {
 /** As BINADE_POOL_REPORT_LEAKS. */
 #define BINADE_HOST_REPORT_LEAKS (UINT32_C(1) << 5)
 
-/* What was had to do without: bits of binade_host_stats.fallbacks. */
+/* What an arena had to do without: bits of binade_host_stats.fallbacks. */
 
 /** The system refused to bind memory: it is where the kernel put it. */
 #define BINADE_HOST_FELL_TO_UNBOUND (UINT32_C(1) << 0)
-/** The nodes were full: some pages are on others. */
+/** The nodes were full: some pages are on other nodes. */
 #define BINADE_HOST_FELL_ELSEWHERE (UINT32_C(1) << 1)
 /** There were no pages of 1 GiB; none of 2 MiB either. */
 #define BINADE_HOST_FELL_TO_2MIB (UINT32_C(1) << 2)
@@ -75,8 +75,9 @@ typedef enum binade_host_policy {
 #define BINADE_HOST_FELL_TO_FEWER_THREADS (UINT32_C(1) << 4)
 /** The kernel did not tell of all pages where they are. */
 #define BINADE_HOST_FELL_TO_UNVERIFIED (UINT32_C(1) << 5)
-/** The process may not use the nodes next to the device, or nobody knows which
- *  they are; likewise for CALLER. Others were chosen: binade_host_report(). */
+/** The process may not use the nodes next to the device, or it is unknown which
+ *  they are; likewise for CALLER. Other nodes were chosen:
+ *  binade_host_report(). */
 #define BINADE_HOST_FELL_TO_OTHER_NODES (UINT32_C(1) << 6)
 
 /** How an arena is made. Begin with BINADE_HOST_OPTIONS_INIT. */
@@ -440,7 +441,8 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_topology(
  * @return BINADE_E_INVALID  `address` is NULL, `size_bytes` 0, the range goes
  *         past the end of the address space, no context is current, or the
  *         driver says that the memory is not there.
- * @return BINADE_E_BUSY     Somebody else has registered a part of it.
+ * @return BINADE_E_BUSY     Another caller of the driver has registered a part
+ *         of it.
  * @return BINADE_E_NO_PINNED_MEMORY, BINADE_E_NO_HOST_MEMORY, BINADE_E_FORKED,
  *         or what the driver said: what this call had pinned is unpinned again.
  *
@@ -478,9 +480,9 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_unpin(void *address,
 
 /**
  * Lets pages stay pinned that no range has any more, the last unpinned longest,
- * so that pinning them again costs nothing. Who says so promises that what it
- * unpins stays mapped: memory that comes to the same address later would be
- * taken for pinned and is not.
+ * so that pinning them again costs nothing. With it the caller promises that
+ * what it unpins stays mapped: memory that comes to the same address later
+ * would be taken for pinned and is not.
  *
  * @param keep_bytes  Most bytes that stay so; 0, as at the beginning: none, and
  *                    what was kept is unpinned now.

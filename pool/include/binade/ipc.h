@@ -6,8 +6,9 @@
  * process turns them into an address of its own. docs/ipc.md has the contract:
  * who may use what when, and what an importer can see beside the block.
  *
- * There is no channel between the two but the program's own. Whoever closes an
- * import learns when its work is over; only the program can tell the owner.
+ * There is no channel between the two but the program's own. The process that
+ * closes an import learns when its work is over; only the program can tell the
+ * owner.
  *
  * Statuses that every function below can return, besides those it names:
  * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
@@ -36,8 +37,8 @@ extern "C" {
 
 /**
  * What names a block, or the rest of one, to other processes: 176 bytes without
- * padding, to be copied as they are. All but the last field is for whoever
- * wants to look; a handle that was changed is refused. The checksum finds
+ * padding, to be copied as they are. All but the last field is for a program
+ * that wants to look; a handle that was changed is refused. The checksum finds
  * accidents, not forgers: take handles from peers that you trust.
  */
 typedef struct binade_ipc_handle {
@@ -206,7 +207,7 @@ binade_ipc_import(const void *handle, size_t handle_bytes,
  * @return BINADE_E_NO_HOST_MEMORY, or what the driver said: not closed.
  *
  * Ownership: ends; the segment stays open until binade_ipc_trim(), or until
- *            others take its place.
+ *            other segments take its place.
  * Threads:   any. Takes a lock for an instant, calls the driver, and waits as
  *            said above.
  * Streams:   an event is recorded. For memory of this process's own the stream

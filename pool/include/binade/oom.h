@@ -129,8 +129,8 @@ typedef struct binade_oom_report {
     /** The device's memory as the driver tells it; both 0 if it does not. */
     uint64_t device_free_bytes;
     uint64_t device_total_bytes;
-    /** What growing ended with: a binade_status; BINADE_OK: it grew, but others
-     *  were faster. */
+    /** What growing ended with: a binade_status; BINADE_OK: it grew, but other
+     *  threads took the memory first. */
     uint32_t grow_status;
     /** The CUresult of this thread's last driver error, or 0. */
     int32_t driver_code;

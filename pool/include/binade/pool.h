@@ -1,16 +1,17 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The pool: device memory in microseconds less. A pool reserves large segments
- * from a source and serves blocks from them, out of caches that each thread has
- * for itself. A block may be freed by any thread and on any stream.
+ * A pool of device memory: it reserves large segments from a source, and serves
+ * blocks of them from per-thread caches. A block may be freed by any thread and
+ * on any stream.
  *
  * Statuses that every function below can return, besides those it names:
  * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
- * handler that interrupted another call of the library in the same thread. And
- * those that want something of the pool: BINADE_E_CONTEXT_DESTROYED once its
- * context is gone, BINADE_E_DEINITIALIZED once the driver is; frees and other
- * calls that only give something up are BINADE_OK then.
+ * handler that interrupted another call of the library in the same thread.
+ * Functions that take something from the pool can also return
+ * BINADE_E_CONTEXT_DESTROYED once its context is gone, and
+ * BINADE_E_DEINITIALIZED once the driver is; frees and other calls that only
+ * give something up return BINADE_OK then.
  */
 #ifndef BINADE_POOL_H_
 #define BINADE_POOL_H_
@@ -35,9 +36,9 @@ extern "C" {
 #define BINADE_POOL_REUSE_DEPENDENCIES (UINT32_C(1) << 0)
 /** binade_pool_destroy() prints to stderr what was never freed. */
 #define BINADE_POOL_REPORT_LEAKS (UINT32_C(1) << 1)
-/** Blocks may be shared with other processes, binade/ipc.h. Who gets one block
- *  can see all of the segment that it lies in, so keep nothing else there.
- *  Blocks above 1 MiB are aligned to 2 MiB. */
+/** Blocks may be shared with other processes, binade/ipc.h. A process that gets
+ *  one block can see all of the segment that it lies in, so keep nothing else
+ *  there. Blocks above 1 MiB are aligned to 2 MiB. */
 #define BINADE_POOL_EXPORTABLE (UINT32_C(1) << 2)
 /** A capture that has no scope (binade/scope.h) gets one when the pool meets it.
  *  It lasts until binade_scope_release_all(). The pool meets captures only
@@ -265,7 +266,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_alloc_aligned(
 
 /**
  * The same as binade_alloc(), but never waits: not for another thread, not for
- * the device. It may ask the source for memory if nobody else does.
+ * the device. It may ask the source for memory if no other thread does.
  *
  * @return as binade_alloc()
  * @return BINADE_E_BUSY  There is nothing to be had without waiting.

@@ -20,11 +20,11 @@ extern "C" {
 
 /**
  * A snapshot. Read while other threads work it is a sum of numbers from
- * slightly different moments; at rest it is exact. At any time what was freed is
- * at most what was given out, what is in use is the difference, no more was
- * asked for than given out, and a peak is at least what it is the peak of. Key
- * in PyTorch's manner behind each field; bytes of blocks are what the blocks hold, not what was
- * asked for.
+ * slightly different moments; at rest it is exact. At any time frees are at most
+ * allocations, what is in use is their difference, requested bytes are at most
+ * those of blocks, and a peak is at least the current value. The key in
+ * PyTorch's manner stands behind each field. Bytes of blocks are those that the
+ * blocks hold, not those that were requested.
  */
 typedef struct binade_stats {
     /** Bytes of this struct: set by the caller before the call. */

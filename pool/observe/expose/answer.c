@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A pool is copied while it cannot end, and the copy is sent when it can again:
- * who reads slowly holds up nobody.
+ * a slow reader holds up nobody.
  */
 #define _GNU_SOURCE
 #include "pool/observe/expose/answer.h"

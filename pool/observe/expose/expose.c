@@ -54,7 +54,7 @@ static void expose_forget_in_child(void)
     binadei_serve_close_in_child();
 }
 
-/* Nothing is waited for: who exits may hold any lock. */
+/* Nothing is waited for: the thread that exits may hold any lock. */
 __attribute__((destructor)) static void remove_at_exit(void)
 {
     if (binadei_is_forked() || pthread_mutex_trylock(&lock) != 0)

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Who connects is answered, one after the other.
+ * Answers connections, one after the other.
  */
 #ifndef BINADE_POOL_OBSERVE_EXPOSE_SERVE_H_
 #define BINADE_POOL_OBSERVE_EXPOSE_SERVE_H_

@@ -14,7 +14,7 @@
 #include "pool/base/clock.h"
 
 #define MS_NS UINT64_C(1000000)
-/* Longest that nothing moves; who reads slower than that is no tool. */
+/* Longest that nothing moves; a reader slower than that is no tool. */
 #define PATIENCE_NS (2000 * MS_NS)
 #define SAID_BYTES_MAX 1024
 

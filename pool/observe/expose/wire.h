@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * One conversation with who has connected: bounded in time and in memory,
- * whatever the other side does. A write that fails makes all that follow do
- * nothing.
+ * One conversation with a client: bounded in time and in memory, whatever the
+ * other side does. A write that fails makes all that follow do nothing.
  */
 #ifndef BINADE_POOL_OBSERVE_EXPOSE_WIRE_H_
 #define BINADE_POOL_OBSERVE_EXPOSE_WIRE_H_

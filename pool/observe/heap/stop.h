@@ -9,15 +9,15 @@
  *    it has counted itself, and steps out again while it is odd; so once each
  *    member's counter was seen even, none moves anything.
  *  - Hits. The attention word lets no route be right. A hit that looked at it
- *    before comes upon its thread's claim, which is asked for as by who takes
- *    idle caches (pool/cache/reclaim.c), with the same barrier: after it a thread that is
- *    outside, or in a call that is no hit, has no hit before it has settled
- *    with the claim, and then it sees the attention word. What is left is a hit
- *    that is inside: it is waited for.
+ *    before comes upon its thread's claim, which is asked for as by a thread
+ *    that takes idle caches (pool/cache/reclaim.c), with the same barrier: after
+ *    it a thread that is outside, or in a call that is no hit, has no hit before it has
+ *    settled with the claim, and then it sees the attention word. What is left
+ *    is a hit that is inside: it is waited for.
  *  - Growth, which is no operation. It adds a segment under the segments' lock.
  *
- * Whoever makes a call meanwhile waits until the pool goes on, however long that
- * is: what is read belongs to the threads that wait.
+ * A thread that makes a call meanwhile waits until the pool goes on, however
+ * long that is: what is read belongs to the threads that wait.
  */
 #ifndef BINADE_POOL_OBSERVE_HEAP_STOP_H_
 #define BINADE_POOL_OBSERVE_HEAP_STOP_H_

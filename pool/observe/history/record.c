@@ -117,7 +117,7 @@ static binade_status refuse_without(void)
                         "history_entries");
 }
 
-/* A file is emptied only for who can record to it. */
+/* A file is emptied only for a call that can record to it. */
 static binade_status open_for(struct binadei_history *history, const char *path,
                               struct binadei_trace_file **out)
 {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Numbers by numbers, for who writes a trace: what is live, which threads and
- * streams have a name. Open addressing; for one thread at a time.
+ * Numbers by numbers, for the writer of a trace: what is live, which threads
+ * and streams have a name. Open addressing; for one thread at a time.
  */
 #ifndef BINADE_POOL_OBSERVE_TRACE_TRACE_MAP_H_
 #define BINADE_POOL_OBSERVE_TRACE_TRACE_MAP_H_

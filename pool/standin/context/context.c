@@ -11,51 +11,9 @@
 #include "pool/standin/memory/memory.h"
 #include "pool/standin/streams/engine.h"
 
-#define STACK_MAX 64
 #define API_VERSION_CURRENT 3020
 
-static struct CUctx_st *contexts; /* all ever made, newest first */
 static uint64_t next_context_id = 1;
-
-/* The calling thread's stack; [depth - 1] is current. */
-static _Thread_local struct CUctx_st *stack[STACK_MAX];
-static _Thread_local int depth;
-
-struct CUctx_st *context_first(void)
-{
-    return contexts;
-}
-
-CUresult context_check(CUcontext handle)
-{
-    for (struct CUctx_st *c = contexts; c; c = c->next)
-        if (c == handle)
-            return c->is_alive ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return CUDA_ERROR_INVALID_CONTEXT;
-}
-
-struct CUctx_st *context_top(void)
-{
-    return depth ? stack[depth - 1] : NULL;
-}
-
-CUresult context_unknown_address(void)
-{
-    const struct CUctx_st *context = context_top();
-    return context && !context->is_alive ? CUDA_ERROR_CONTEXT_IS_DESTROYED
-                                         : CUDA_ERROR_INVALID_VALUE;
-}
-
-struct CUctx_st *context_current(CUresult *why)
-{
-    struct CUctx_st *context = context_top();
-    *why = CUDA_SUCCESS;
-    if (!context)
-        *why = CUDA_ERROR_INVALID_CONTEXT;
-    else if (!context->is_alive)
-        *why = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return *why == CUDA_SUCCESS ? context : NULL;
-}
 
 CUresult context_make(struct device *device, unsigned flags,
                       struct CUctx_st **out)
@@ -70,8 +28,7 @@ CUresult context_make(struct device *device, unsigned flags,
         free(context);
         return code;
     }
-    context->next = contexts;
-    contexts = context;
+    context_add(context);
     *out = context;
     return CUDA_SUCCESS;
 }
@@ -98,14 +55,6 @@ void context_kill(struct CUctx_st *context)
     standin_notify();
 }
 
-static bool context_push(struct CUctx_st *context)
-{
-    if (depth == STACK_MAX)
-        return false;
-    stack[depth++] = context;
-    return true;
-}
-
 bool context_flags_are_good(unsigned flags)
 {
     unsigned schedule = flags & 7U;
@@ -121,7 +70,7 @@ static CUresult context_create(CUcontext *out, unsigned flags, CUdevice id)
     if (!device)
         return CUDA_ERROR_INVALID_DEVICE;
     standin_lock();
-    if (depth == STACK_MAX)
+    if (context_stack_is_full())
         return standin_leave(CUDA_ERROR_OUT_OF_MEMORY);
     struct CUctx_st *context;
     CUresult code = context_make(device, flags, &context);
@@ -171,8 +120,8 @@ STANDIN_EXPORT CUresult cuCtxDestroy_v2(CUcontext context)
     if (code != CUDA_SUCCESS)
         return standin_leave(code);
     context_kill(context);
-    if (depth && stack[depth - 1] == context)
-        depth--;
+    if (context_top() == context)
+        context_pop();
     return standin_leave(CUDA_SUCCESS);
 }
 
@@ -191,11 +140,11 @@ STANDIN_EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context)
 STANDIN_EXPORT CUresult cuCtxPopCurrent_v2(CUcontext *out)
 {
     ENTER(cuCtxPopCurrent_v2, NEEDS_INIT);
-    if (depth == 0)
+    struct CUctx_st *context = context_pop();
+    if (!context)
         return CUDA_ERROR_INVALID_CONTEXT;
-    depth--;
     if (out)
-        *out = stack[depth];
+        *out = context;
     return CUDA_SUCCESS;
 }
 
@@ -207,8 +156,7 @@ STANDIN_EXPORT CUresult cuCtxSetCurrent(CUcontext context)
     CUresult code = context ? context_check(context) : CUDA_SUCCESS;
     if (code != CUDA_SUCCESS)
         return standin_leave(code);
-    if (depth)
-        depth--;
+    context_pop();
     if (context)
         context_push(context);
     return standin_leave(CUDA_SUCCESS);

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pool/standin/context/context.h"
+#include "pool/standin/base/context.h"
 #include "pool/standin/entries/core_api.h"
-#include "pool/standin/entries/settings.h"
 #include "pool/standin/memory/memory.h"
+#include "pool/standin/settings/settings.h"
 
 #define DEVICE_NAME "Binade stand-in device"
 #define COMPUTE_MAJOR 9
@@ -18,25 +18,10 @@
 /* The last device attribute that CUDA 13.0 declares. */
 #define ATTRIBUTE_LAST 147
 
-static struct device devices[STANDIN_DEVICE_MAX];
-static int devices_made; /* written once, before SI is released */
-
-int device_count(void)
-{
-    return devices_made;
-}
-
-struct device *device_at(int ordinal)
-{
-    if (ordinal < 0 || ordinal >= devices_made)
-        return NULL;
-    return &devices[ordinal];
-}
-
 static CUresult make_devices(const struct settings *settings)
 {
-    for (int i = devices_made; i < settings->device_count; i++) {
-        struct device *device = &devices[i];
+    for (int i = device_count(); i < settings->device_count; i++) {
+        struct device *device = device_next();
         device->ordinal = i;
         device->pci_domain = settings->pci[i].domain;
         device->pci_bus = settings->pci[i].bus;
@@ -45,12 +30,12 @@ static CUresult make_devices(const struct settings *settings)
         CUresult code = memory_device_init(device);
         if (code != CUDA_SUCCESS)
             return code;
-        devices_made = i + 1;
+        device_note();
     }
     return CUDA_SUCCESS;
 }
 
-CUresult device_init_all(void)
+static CUresult device_init_all(void)
 {
     const struct settings *settings = settings_get();
     if (!settings->is_valid)
@@ -125,17 +110,7 @@ static CUresult get_uuid(CUuuid *out, CUdevice id)
     return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuDeviceGetUuid(CUuuid *out, CUdevice id)
-{
-    ENTER(cuDeviceGetUuid, NEEDS_INIT);
-    return get_uuid(out, id);
-}
-
-STANDIN_EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *out, CUdevice id)
-{
-    ENTER(cuDeviceGetUuid_v2, NEEDS_INIT);
-    return get_uuid(out, id);
-}
+DEFINE_VERSIONS(cuDeviceGetUuid, (CUuuid * out, CUdevice id), get_uuid, out, id)
 
 STANDIN_EXPORT CUresult cuDeviceTotalMem_v2(size_t *out, CUdevice id)
 {

@@ -3,7 +3,7 @@
  *
  * What a context says of itself, its limits, its peers, and waiting for it.
  */
-#include "pool/standin/context/context.h"
+#include "pool/standin/base/context.h"
 #include "pool/standin/entries/core_api.h"
 #include "pool/standin/streams/engine.h"
 
@@ -51,18 +51,28 @@ STANDIN_EXPORT CUresult cuCtxGetDevice_v2(CUdevice *out, CUcontext handle)
     return standin_leave(code);
 }
 
-STANDIN_EXPORT CUresult cuCtxGetFlags(unsigned *out)
-{
-    ENTER(cuCtxGetFlags, NEEDS_INIT);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult why;
-    standin_lock();
-    struct CUctx_st *context = context_current(&why);
-    if (context)
-        *out = context->flags;
-    return standin_leave(why);
-}
+/* An entry that tells `expression`, of the context that `picked` is. */
+#define DEFINE_GETTER(symbol, parameters, picked, expression)                  \
+    STANDIN_EXPORT CUresult symbol parameters                                  \
+    {                                                                          \
+        ENTER(symbol, NEEDS_INIT);                                             \
+        if (!out)                                                              \
+            return CUDA_ERROR_INVALID_VALUE;                                   \
+        CUresult why;                                                          \
+        standin_lock();                                                        \
+        const struct CUctx_st *context = (picked);                             \
+        if (context)                                                           \
+            *out = (expression);                                               \
+        return standin_leave(why);                                             \
+    }
+DEFINE_GETTER(cuCtxGetFlags, (unsigned *out), context_current(&why),
+              context->flags)
+DEFINE_GETTER(cuCtxGetId, (CUcontext handle, unsigned long long *out),
+              pick(handle, &why), context->id)
+DEFINE_GETTER(cuCtxGetApiVersion, (CUcontext handle, unsigned *out),
+              pick(handle, &why), context->api_version)
+DEFINE_GETTER(cuCtxGetCacheConfig, (CUfunc_cache * out), context_current(&why),
+              cache_config)
 
 STANDIN_EXPORT CUresult cuCtxSetFlags(unsigned flags)
 {
@@ -74,32 +84,6 @@ STANDIN_EXPORT CUresult cuCtxSetFlags(unsigned flags)
     struct CUctx_st *context = context_current(&why);
     if (context)
         context->flags = flags;
-    return standin_leave(why);
-}
-
-STANDIN_EXPORT CUresult cuCtxGetId(CUcontext handle, unsigned long long *out)
-{
-    ENTER(cuCtxGetId, NEEDS_INIT);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult why;
-    standin_lock();
-    struct CUctx_st *context = pick(handle, &why);
-    if (context)
-        *out = context->id;
-    return standin_leave(why);
-}
-
-STANDIN_EXPORT CUresult cuCtxGetApiVersion(CUcontext handle, unsigned *out)
-{
-    ENTER(cuCtxGetApiVersion, NEEDS_INIT);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult why;
-    standin_lock();
-    struct CUctx_st *context = pick(handle, &why);
-    if (context)
-        *out = context->api_version;
     return standin_leave(why);
 }
 
@@ -160,18 +144,6 @@ STANDIN_EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value)
     standin_lock();
     if (context_current(&why))
         limits[limit] = value;
-    return standin_leave(why);
-}
-
-STANDIN_EXPORT CUresult cuCtxGetCacheConfig(CUfunc_cache *out)
-{
-    ENTER(cuCtxGetCacheConfig, NEEDS_INIT);
-    if (!out)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult why;
-    standin_lock();
-    if (context_current(&why))
-        *out = cache_config;
     return standin_leave(why);
 }
 

@@ -45,50 +45,28 @@ static CUresult primary_release(CUdevice id)
     struct device *device = device_at(id);
     if (!device)
         return CUDA_ERROR_INVALID_DEVICE;
-    standin_lock();
     if (device->primary_references == 0)
-        return standin_leave(CUDA_ERROR_INVALID_CONTEXT);
+        return CUDA_ERROR_INVALID_CONTEXT;
     device->primary_references--;
     if (device->primary_references == 0 && device->primary->is_alive)
         context_kill(device->primary);
-    return standin_leave(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuDevicePrimaryCtxRelease(CUdevice id)
-{
-    ENTER(cuDevicePrimaryCtxRelease, NEEDS_INIT);
-    return primary_release(id);
-}
+DEFINE_VERSIONS(cuDevicePrimaryCtxRelease, (CUdevice id), primary_release, id)
 
-STANDIN_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice id)
-{
-    ENTER(cuDevicePrimaryCtxRelease_v2, NEEDS_INIT);
-    return primary_release(id);
-}
-
-/* References stay: whoever retained the context must still release it. */
+/* References stay: each retain still needs its release. */
 static CUresult reset(CUdevice id)
 {
     struct device *device = device_at(id);
     if (!device)
         return CUDA_ERROR_INVALID_DEVICE;
-    standin_lock();
     if (device->primary && device->primary->is_alive)
         context_kill(device->primary);
-    return standin_leave(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuDevicePrimaryCtxReset(CUdevice id)
-{
-    ENTER(cuDevicePrimaryCtxReset, NEEDS_INIT);
-    return reset(id);
-}
-
-STANDIN_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice id)
-{
-    ENTER(cuDevicePrimaryCtxReset_v2, NEEDS_INIT);
-    return reset(id);
-}
+DEFINE_VERSIONS(cuDevicePrimaryCtxReset, (CUdevice id), reset, id)
 
 static CUresult primary_set_flags(CUdevice id, unsigned flags)
 {
@@ -97,25 +75,14 @@ static CUresult primary_set_flags(CUdevice id, unsigned flags)
         return CUDA_ERROR_INVALID_DEVICE;
     if (!context_flags_are_good(flags))
         return CUDA_ERROR_INVALID_VALUE;
-    standin_lock();
     device->primary_flags = flags;
     if (device->primary && device->primary->is_alive)
         device->primary->flags = flags;
-    return standin_leave(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuDevicePrimaryCtxSetFlags(CUdevice id, unsigned flags)
-{
-    ENTER(cuDevicePrimaryCtxSetFlags, NEEDS_INIT);
-    return primary_set_flags(id, flags);
-}
-
-STANDIN_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice id,
-                                                      unsigned flags)
-{
-    ENTER(cuDevicePrimaryCtxSetFlags_v2, NEEDS_INIT);
-    return primary_set_flags(id, flags);
-}
+DEFINE_VERSIONS(cuDevicePrimaryCtxSetFlags, (CUdevice id, unsigned flags),
+                primary_set_flags, id, flags)
 
 STANDIN_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice id, unsigned *flags,
                                                    int *is_active)

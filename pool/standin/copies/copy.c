@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "pool/standin/entries/entry.h"
-#include "pool/standin/graphs/capture.h"
 #include "pool/standin/memory/address.h"
 #include "pool/standin/memory/memory.h"
 #include "pool/standin/streams/engine_internal.h"
+#include "pool/standin/work/capture.h"
 
 /* Up to here the driver keeps a copy of pageable memory and returns. */
 #define STAGED_MAX_BYTES ((size_t)64 << 10)

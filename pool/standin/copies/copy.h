@@ -6,7 +6,7 @@
 #ifndef BINADE_POOL_STANDIN_COPIES_COPY_H_
 #define BINADE_POOL_STANDIN_COPIES_COPY_H_
 
-#include "pool/standin/streams/work.h"
+#include "pool/standin/work/work.h"
 
 /* What a side of a copy may be. */
 enum copy_side {

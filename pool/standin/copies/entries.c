@@ -3,7 +3,7 @@
  *
  * The entries that copy one run of bytes.
  */
-#include "pool/standin/context/context.h"
+#include "pool/standin/base/context.h"
 #include "pool/standin/copies/copy.h"
 #include "pool/standin/entries/engine_api.h"
 

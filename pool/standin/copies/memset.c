@@ -8,10 +8,10 @@
 
 #include "pool/standin/copies/copy.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/capture.h"
 #include "pool/standin/memory/address.h"
 #include "pool/standin/memory/memory.h"
 #include "pool/standin/streams/engine_internal.h"
+#include "pool/standin/work/capture.h"
 
 static CUresult memset_resolve(const struct fill *fill, unsigned char **out)
 {

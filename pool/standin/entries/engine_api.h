@@ -123,7 +123,7 @@ DECLARE_FILLS(8, unsigned char);
 DECLARE_FILLS(16, unsigned short);
 DECLARE_FILLS(32, unsigned);
 
-/* streams/value.c */
+/* copies/value.c */
 typedef CUresult standin_value32_fn(CUstream, CUdeviceptr, cuuint32_t,
                                     unsigned);
 typedef CUresult standin_value64_fn(CUstream, CUdeviceptr, cuuint64_t,

@@ -5,24 +5,18 @@
  * call the driver, was it initialised, does the fault plan want this call to
  * fail, what does the call cost, and does it break a capture under way.
  *
- * An entry that no file defines is a weak stub (names.c) that counts the call
+ * An entry that no file defines is a weak stub (table.c) that counts the call
  * and returns CUDA_ERROR_NOT_SUPPORTED; defining the symbol replaces it.
  */
 #ifndef BINADE_POOL_STANDIN_ENTRIES_ENTRY_H_
 #define BINADE_POOL_STANDIN_ENTRIES_ENTRY_H_
 
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "pool/driver/cuda_abi.h"
+#include "pool/standin/base/names.h"
+#include "pool/standin/base/process.h"
 
 #define STANDIN_EXPORT __attribute__((visibility("default")))
-
-enum standin_entry {
-#define ENTRY(symbol, base, version, flavour) ENTRY_##symbol,
-#include "pool/standin/entries.inc"
-    ENTRY_COUNT
-};
 
 /* What an entry asks of the process before it runs; or-ed. */
 enum standin_needs {
@@ -43,27 +37,21 @@ CUresult standin_enter(enum standin_entry entry, unsigned needs);
             return entered_;                                                   \
     } while (0)
 
-/* The one lock over all state of the stand-in. Nothing that runs a user's
- * function or sleeps holds it, except standin_wait(), which releases it. */
-void standin_lock(void);
-void standin_unlock(void);
-/* Waits, lock held, until some state changed: woken by standin_notify(). */
-void standin_wait(void);
-/* The same, for at most `timeout_ns`. */
-void standin_wait_for(long timeout_ns);
-/* Wakes all waiters; lock held. */
-void standin_notify(void);
-
-/* True in the child of a fork and after the library was torn down: state may
- * be half-made, touch nothing. */
-bool standin_is_dead(void);
-
-/* cuInit has succeeded in this process. */
-bool standin_is_initialised(void);
-void standin_mark_initialised(void);
-
-/* Returns `code` and releases the lock: `return standin_leave(code);` */
-CUresult standin_leave(CUresult code);
+/* Defines two versions of an entry, `symbol` and `symbol##_v2`, that do the
+ * same: body(...), lock held. */
+#define DEFINE_VERSIONS(symbol, parameters, body, ...)                         \
+    STANDIN_EXPORT CUresult symbol parameters                                  \
+    {                                                                          \
+        ENTER(symbol, NEEDS_INIT);                                             \
+        standin_lock();                                                        \
+        return standin_leave(body(__VA_ARGS__));                               \
+    }                                                                          \
+    STANDIN_EXPORT CUresult symbol##_v2 parameters                             \
+    {                                                                          \
+        ENTER(symbol##_v2, NEEDS_INIT);                                        \
+        standin_lock();                                                        \
+        return standin_leave(body(__VA_ARGS__));                               \
+    }
 
 /* Counts the calls of every entry. Any thread, no lock needed. */
 void calls_count(enum standin_entry entry);

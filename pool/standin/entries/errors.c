@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pool/standin/base/names.h"
 #include "pool/standin/entries/core_api.h"
-#include "pool/standin/entries/names.h"
 
 #define TEXT_MAX 64
 #define CODE_MAX 1000

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "pool/standin/entries/core_api.h"
-#include "pool/standin/entries/names.h"
-#include "pool/standin/entries/settings.h"
+#include "pool/standin/entries/table.h"
+#include "pool/standin/settings/settings.h"
 
 #define FLAGS_ALL                                                              \
     ((cuuint64_t)CU_GET_PROC_ADDRESS_LEGACY_STREAM |                           \
@@ -26,7 +26,7 @@ static const struct entry_row *entries_find(const char *base, int version,
     *out_is_known = false;
     for (int i = 0; i < ENTRY_COUNT; i++) {
         const struct entry_row *row = entry_row((enum standin_entry)i);
-        if (strcmp(row->base, base) != 0)
+        if (strcmp(entry_base((enum standin_entry)i), base) != 0)
             continue;
         *out_is_known = true;
         if (row->version > version || (row->is_per_thread && !is_per_thread))

@@ -4,13 +4,14 @@
  * The entries about captures.
  */
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/capture.h"
+#include "pool/standin/streams/engine_internal.h"
+#include "pool/standin/work/capture.h"
 
 static CUresult capture_entries_begin(bool is_per_thread, CUstream handle,
                                       CUstreamCaptureMode mode)
 {
     CUresult why;
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, &why);
     return stream ? capture_begin(stream, mode) : why;
 }
 
@@ -24,7 +25,7 @@ static CUresult capture_entries_end(bool is_per_thread, CUstream handle,
                                     CUgraph *out)
 {
     CUresult why;
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, &why);
     if (!stream)
         return why;
     return out ? capture_end(stream, out) : CUDA_ERROR_INVALID_VALUE;
@@ -71,7 +72,7 @@ static CUresult get_info(bool is_per_thread, CUstream handle, struct info info)
 {
     CUresult why;
     const struct CUstream_st *stream =
-        launch_stream(handle, is_per_thread, &why);
+        stream_named(handle, is_per_thread, &why);
     if (!stream)
         return why;
     if (!info.status)

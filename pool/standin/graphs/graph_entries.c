@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool/standin/base/handle.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/graph.h"
-#include "pool/standin/streams/handle.h"
+#include "pool/standin/work/graph.h"
 
 /* A graph that is no longer, or not a graph at all, is an invalid value. */
 static struct CUgraph_st *graph_entries_find(CUgraph handle)

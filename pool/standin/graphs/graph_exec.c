@@ -5,9 +5,10 @@
  */
 #include <stdlib.h>
 
+#include "pool/standin/base/handle.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/graph.h"
-#include "pool/standin/streams/handle.h"
+#include "pool/standin/streams/engine_internal.h"
+#include "pool/standin/work/graph.h"
 
 #define FLAG_UPLOAD 2U
 #define FLAG_DEVICE_LAUNCH 4U
@@ -60,25 +61,10 @@ static CUresult instantiate_logged(CUgraphExec *out, CUgraph graph,
     return instantiate(out, graph, 0);
 }
 
-STANDIN_EXPORT CUresult cuGraphInstantiate(CUgraphExec *out, CUgraph graph,
-                                           CUgraphNode *out_node, char *log,
-                                           size_t log_bytes)
-{
-    ENTER(cuGraphInstantiate, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(
-        instantiate_logged(out, graph, out_node, log, log_bytes));
-}
-
-STANDIN_EXPORT CUresult cuGraphInstantiate_v2(CUgraphExec *out, CUgraph graph,
-                                              CUgraphNode *out_node, char *log,
-                                              size_t log_bytes)
-{
-    ENTER(cuGraphInstantiate_v2, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(
-        instantiate_logged(out, graph, out_node, log, log_bytes));
-}
+DEFINE_VERSIONS(cuGraphInstantiate,
+                (CUgraphExec * out, CUgraph graph, CUgraphNode *out_node,
+                 char *log, size_t log_bytes),
+                instantiate_logged, out, graph, out_node, log, log_bytes)
 
 STANDIN_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *out,
                                                     CUgraph graph,
@@ -99,7 +85,7 @@ static CUresult instantiate_with(bool is_per_thread, CUgraphExec *out,
     parameters->hErrNode_out = NULL;
     parameters->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
     if (parameters->flags & FLAG_UPLOAD &&
-        !launch_stream(parameters->hUploadStream, is_per_thread, &code))
+        !stream_named(parameters->hUploadStream, is_per_thread, &code))
         return code;
     code = instantiate(out, graph, parameters->flags);
     if (code == CUDA_SUCCESS)
@@ -165,10 +151,9 @@ STANDIN_EXPORT CUresult cuGraphExecDestroy(CUgraphExec handle)
     ENTER(cuGraphExecDestroy, NEEDS_INIT);
     CUresult why;
     standin_lock();
-    struct CUgraphExec_st *exec = handle_object(HANDLE_EXEC, handle, &why);
+    struct CUgraphExec_st *exec = handle_take(HANDLE_EXEC, handle, &why);
     if (!exec)
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
-    handle_free(HANDLE_EXEC, handle);
     graph_body_unref(exec->body);
     op_unref(exec->last);
     free(exec);

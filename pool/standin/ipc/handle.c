@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "pool/standin/context/context.h"
+#include "pool/standin/base/context.h"
 #include "pool/standin/memory/device_memory.h"
 
 #define MAGIC 0x62695043U

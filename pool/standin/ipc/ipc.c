@@ -33,13 +33,6 @@ struct import {
 
 static struct import *imports;
 
-static _Atomic(uint64_t) *export_word(const struct address_range *range)
-{
-    const struct device_memory *memory = range->device->memory;
-    return &memory
-                ->export[(range->base - memory->base) / SMALL_ALIGNMENT_BYTES];
-}
-
 /* Differs between allocations, and between processes that had the same pid. */
 static uint64_t proof_of(const struct address_range *range)
 {
@@ -48,16 +41,6 @@ static uint64_t proof_of(const struct address_range *range)
         seed = 0;
     seed |= 1;
     return seed ^ (range->id << 1);
-}
-
-/* An importer may look at any moment, from another process, without any order
- * to us: the word is all that it reads, so relaxed is enough. */
-void export_revoke(struct address_range *range)
-{
-    _Atomic(uint64_t) *word = export_word(range);
-    /* Only a written word has a page of its own; do not make one here. */
-    if (range->is_exported)
-        atomic_store_explicit(word, 0, memory_order_relaxed);
 }
 
 CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
@@ -71,7 +54,8 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
     if (!out || !range || range->kind != ADDRESS_DEVICE)
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
     const struct device_memory *memory = range->device->memory;
-    _Atomic(uint64_t) *word = export_word(range);
+    _Atomic(uint64_t) *word =
+        device_memory_export_word(range->device, range->base);
     struct ipc_handle handle = {
         .device = range->device->ordinal,
         .fd = memory->fd,
@@ -84,7 +68,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *out, CUdeviceptr address)
     if (!ipc_handle_seal(&handle, out))
         return standin_leave(CUDA_ERROR_OPERATING_SYSTEM);
     range->is_exported = true;
-    /* relaxed: see export_revoke(). */
+    /* relaxed: the word is all that an importer reads. */
     atomic_store_explicit(word, handle.proof, memory_order_relaxed);
     return standin_leave(CUDA_SUCCESS);
 }
@@ -118,6 +102,17 @@ static bool map_import(struct import *import, const struct ipc_handle *handle,
     return false;
 }
 
+static void import_end(struct address_range *range)
+{
+    struct import *import = range->import;
+    struct import **link = &imports;
+    while (*link != import)
+        link = &(*link)->next;
+    *link = import->next;
+    address_retire(import->map_base, import->map_bytes, import->map_shadow);
+    free(import);
+}
+
 static CUresult add_import(struct import *import,
                            const struct ipc_handle *handle, int fd)
 {
@@ -128,6 +123,7 @@ static CUresult add_import(struct import *import,
         .base = import->map_base + inset,
         .size_bytes = handle->size_bytes,
         .kind = ADDRESS_IMPORTED,
+        .end = import_end,
         .shadow = import->map_shadow + inset,
         .device = device_at(handle->device),
         .context = import->context,
@@ -197,17 +193,6 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *out, CUipcMemHandle handle,
 {
     ENTER(cuIpcOpenMemHandle_v2, NEEDS_INIT);
     return open_handle(out, &handle, flags);
-}
-
-void import_end(struct address_range *range)
-{
-    struct import *import = range->import;
-    struct import **link = &imports;
-    while (*link != import)
-        link = &(*link)->next;
-    *link = import->next;
-    address_retire(import->map_base, import->map_bytes, import->map_shadow);
-    free(import);
 }
 
 static struct address_range *imported_range(CUdeviceptr address)

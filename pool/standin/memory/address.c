@@ -10,8 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "pool/standin/memory/device_memory.h"
-
 /* Retired reservations that are kept back from the process. */
 #define RETIRED_MAX 64
 
@@ -146,7 +144,7 @@ static void drop_retired(struct retired *slot)
     slot->size_bytes = 0;
 }
 
-/* Who asks for an address that was just freed shall have it. */
+/* A program that asks for an address which it has just freed gets it. */
 static void drop_retired_within(uint64_t base, size_t size_bytes)
 {
     for (size_t i = 0; i < RETIRED_MAX; i++)
@@ -192,13 +190,8 @@ void address_retire(uint64_t base, size_t size_bytes, unsigned char *shadow)
     address_make_scratch(shadow, size_bytes);
 }
 
-bool address_is_device_like(uint64_t address)
+bool address_is_retired(uint64_t address)
 {
-    for (int i = 0; i < device_count(); i++)
-        if (device_memory_has(device_at(i), address))
-            return true;
-    if (address_find(&address_reserved, address))
-        return true;
     for (size_t i = 0; i < RETIRED_MAX; i++)
         if (address - retired[i].base < retired[i].size_bytes)
             return true;

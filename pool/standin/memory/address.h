@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pool/standin/context/context.h"
+#include "pool/standin/base/context.h"
 
 struct physical; /* vmm.h */
 struct import;   /* ipc.c */
@@ -41,7 +41,10 @@ struct address_range {
     struct CUctx_st *context; /* that owns it; NULL for VMM ranges */
     bool is_freeing;          /* a free waits for its turn: no second one */
     bool has_sync_memops;
-    bool is_exported;          /* by cuIpcGetMemHandle, at least once */
+    bool is_exported;      /* by cuIpcGetMemHandle, at least once */
+    unsigned handle_types; /* that its memory can be passed on as */
+    /* Gives back what it has beside its entry in the table; NULL: nothing. */
+    void (*end)(struct address_range *range);
     CUmemoryPool pool;         /* ADDRESS_POOL only */
     struct import *import;     /* ADDRESS_IMPORTED only */
     struct physical *physical; /* ADDRESS_MAPPING only, with */
@@ -100,7 +103,7 @@ void address_retire(uint64_t base, size_t size_bytes, unsigned char *shadow);
 /* Puts memory that is nobody's in the place of a shadow. */
 void address_make_scratch(unsigned char *shadow, size_t size_bytes);
 
-/* True for an address that is a device's, whether or not it is live. */
-bool address_is_device_like(uint64_t address);
+/* Whether address_retire() still keeps `address` back. */
+bool address_is_retired(uint64_t address);
 
 #endif

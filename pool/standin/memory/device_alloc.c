@@ -3,6 +3,8 @@
  *
  * cuMemAlloc and its family: device memory that a context owns.
  */
+#include <stdatomic.h>
+
 #include "pool/standin/entries/entry.h"
 #include "pool/standin/entries/memory_api.h"
 #include "pool/standin/memory/device_memory.h"
@@ -10,6 +12,18 @@
 #include "pool/standin/streams/engine.h"
 
 #define PITCH_BYTES ((size_t)512)
+
+/* An importer may look at any moment, from another process, without any order
+ * to us: the word is all that it reads, so relaxed is enough. */
+static void device_alloc_end(struct address_range *range)
+{
+    _Atomic(uint64_t) *word =
+        device_memory_export_word(range->device, range->base);
+    /* Only a written word has a page of its own; do not make one here. */
+    if (range->is_exported)
+        atomic_store_explicit(word, 0, memory_order_relaxed);
+    device_memory_give(range->device, range->base, range->size_bytes);
+}
 
 static CUresult device_alloc_allocate(CUdeviceptr *out, size_t size_bytes)
 {
@@ -25,6 +39,7 @@ static CUresult device_alloc_allocate(CUdeviceptr *out, size_t size_bytes)
         .base = address,
         .size_bytes = size_bytes,
         .kind = ADDRESS_DEVICE,
+        .end = device_alloc_end,
         .shadow = device_memory_shadow(context->device, address),
         .device = context->device,
         .context = context,

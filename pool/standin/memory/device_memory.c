@@ -218,3 +218,10 @@ bool device_memory_has(const struct device *device, uint64_t address)
 {
     return address - device->memory->base < device->memory->arena_bytes;
 }
+
+_Atomic(uint64_t) *device_memory_export_word(const struct device *device,
+                                             uint64_t address)
+{
+    const struct device_memory *memory = device->memory;
+    return &memory->export[(address - memory->base) / SMALL_ALIGNMENT_BYTES];
+}

@@ -64,6 +64,10 @@ void device_memory_give_physical(struct device *device, uint64_t offset,
 unsigned char *device_memory_shadow(const struct device *device,
                                     uint64_t address);
 
+/* The word of the allocation at `address`: 0, or what its handle proves. */
+_Atomic(uint64_t) *device_memory_export_word(const struct device *device,
+                                             uint64_t address);
+
 /* True for any address of the arena. */
 bool device_memory_has(const struct device *device, uint64_t address);
 

@@ -10,9 +10,10 @@
 
 #include "pool/standin/entries/entry.h"
 #include "pool/standin/entries/memory_api.h"
-#include "pool/standin/faults/cost.h"
 #include "pool/standin/memory/device_memory.h"
+#include "pool/standin/memory/memory.h"
 #include "pool/standin/memory/release.h"
+#include "pool/standin/settings/cost.h"
 
 #define ALLOC_FLAGS                                                            \
     (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |                    \
@@ -29,6 +30,7 @@ static CUresult host_memory_note(struct CUctx_st *context,
         .base = (uintptr_t)pointer,
         .size_bytes = size_bytes,
         .kind = kind,
+        .end = kind == ADDRESS_PINNED ? range_unmap : NULL,
         .flags = flags | CU_MEMHOSTALLOC_DEVICEMAP, /* as on any UVA device */
         .shadow = pointer,
         .context = context,
@@ -195,7 +197,7 @@ static CUresult check_register(const void *pointer, size_t size_bytes,
                    ? CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
                    : CUDA_ERROR_INVALID_VALUE;
     const char *needed = flags & CU_MEMHOSTREGISTER_READ_ONLY ? "r" : "rw";
-    if (address_is_device_like(base) ||
+    if (memory_is_device_like(base) ||
         !host_memory_is_mapped(base, base + size_bytes, needed))
         return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;

@@ -12,7 +12,6 @@
 #include "pool/standin/memory/device_memory.h"
 #include "pool/standin/memory/release.h"
 #include "pool/standin/streams/engine.h"
-#include "pool/standin/vmm/vmm.h"
 
 static bool has_access(const struct address_range *range)
 {
@@ -42,6 +41,15 @@ static bool is_one_piece(const struct address_range *range, uint64_t end)
     return false;
 }
 
+bool memory_is_device_like(uint64_t address)
+{
+    for (int i = 0; i < device_count(); i++)
+        if (device_memory_has(device_at(i), address))
+            return true;
+    return address_find(&address_reserved, address) ||
+           address_is_retired(address);
+}
+
 CUresult memory_resolve(CUdeviceptr address, size_t size_bytes,
                         unsigned char **out)
 {
@@ -51,7 +59,7 @@ CUresult memory_resolve(CUdeviceptr address, size_t size_bytes,
     if (range && !is_one_piece(range, address + size_bytes))
         return CUDA_ERROR_INVALID_VALUE;
     if (!range && (address_overlaps(&address_live, address, size_bytes) ||
-                   address_is_device_like(address)))
+                   memory_is_device_like(address)))
         return CUDA_ERROR_INVALID_VALUE;
     if (range)
         *out = range->shadow + (address - range->base);
@@ -63,34 +71,19 @@ CUresult memory_resolve(CUdeviceptr address, size_t size_bytes,
 bool memory_is_pageable(CUdeviceptr address)
 {
     return !address_find(&address_live, address) &&
-           !address_is_device_like(address);
+           !memory_is_device_like(address);
 }
 
 void range_release(struct address_range *range)
 {
-    switch (range->kind) {
-    case ADDRESS_DEVICE:
-        export_revoke(range);
-        device_memory_give(range->device, range->base, range->size_bytes);
-        break;
-    case ADDRESS_POOL:
-        pool_give(range);
-        break;
-    case ADDRESS_MAPPING:
-        mapping_end(range);
-        break;
-    case ADDRESS_IMPORTED:
-        import_end(range);
-        break;
-    case ADDRESS_PINNED:
-    case ADDRESS_MANAGED:
-        munmap((void *)(uintptr_t)range->base, range->size_bytes);
-        break;
-    case ADDRESS_REGISTERED:
-    case ADDRESS_RESERVATION:
-        break;
-    }
+    if (range->end)
+        range->end(range);
     address_remove(&address_live, range);
+}
+
+void range_unmap(struct address_range *range)
+{
+    munmap((void *)(uintptr_t)range->base, range->size_bytes);
 }
 
 CUresult range_drain_and_release(struct address_range *range)
@@ -140,6 +133,6 @@ int64_t memory_live(const char *kind)
         return count_kinds(1U << ADDRESS_IMPORTED);
     if (strcmp(kind, "vmm") == 0)
         return count_kinds(1U << ADDRESS_MAPPING) +
-               (int64_t)address_reserved.count + (int64_t)physical_live();
+               (int64_t)address_reserved.count;
     return -1;
 }

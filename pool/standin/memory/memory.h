@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pool/standin/context/context.h"
+#include "pool/standin/base/context.h"
 
 /* Makes device->memory: one memfd as large as the device, its PROT_NONE
  * address range and its shadow; pages are committed when touched. */
@@ -36,12 +36,15 @@ CUresult memory_resolve(CUdeviceptr address, size_t size_bytes,
  * asynchronous copies are staged by the caller's thread. */
 bool memory_is_pageable(CUdeviceptr address);
 
+/* True for an address that is a device's, whether or not it is live. */
+bool memory_is_device_like(uint64_t address);
+
 /* Bytes of `device`'s memory that are taken, in the driver's granules. */
 size_t memory_used_bytes(int device);
 
 /* Live "allocations" (device memory of all kinds), "host" (pinned and
- * registered), "vmm" (handles, mappings and reservations) or "ipc" (open
- * imports); -1 for another kind. */
+ * registered), "vmm" (mappings and reservations, without handles) or "ipc"
+ * (open imports); -1 for another kind. */
 int64_t memory_live(const char *kind);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "pool/standin/entries/entry.h"
 #include "pool/standin/entries/memory_api.h"
-#include "pool/standin/vmm/vmm.h"
+#include "pool/standin/memory/address.h"
 
 /* What an attribute is asked about; at most the reservation is there when the
  * address is reserved but not mapped. */
@@ -97,13 +97,6 @@ static unsigned access_of(const struct subject *subject)
     return range->access[subject->current->device->ordinal];
 }
 
-static unsigned handle_types_of(const struct address_range *range)
-{
-    if (range->kind != ADDRESS_MAPPING)
-        return CU_MEM_HANDLE_TYPE_NONE;
-    return range->physical->properties.requestedHandleTypes;
-}
-
 /* Where the address lies. Of a reservation without memory only the call for
  * many attributes tells the place; of an unknown address it tells nothing. */
 static CUresult ask_place(const struct subject *subject,
@@ -155,7 +148,7 @@ static CUresult ask_memory(const struct subject *subject,
         *out = of_truth(range && range->kind == ADDRESS_DEVICE);
         break;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        *out = of_wide(range ? handle_types_of(range) : 0);
+        *out = of_wide(range ? range->handle_types : 0);
         break;
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
         *out = of_word(range ? access_of(subject) : 0);

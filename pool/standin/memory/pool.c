@@ -9,8 +9,7 @@
 
 #include "pool/standin/entries/entry.h"
 #include "pool/standin/entries/memory_api.h"
-#include "pool/standin/entries/settings.h"
-#include "pool/standin/memory/release.h"
+#include "pool/standin/settings/settings.h"
 
 /* A pool grows by this much at once, where the device has it. */
 #define SEGMENT_BYTES ((size_t)32 << 20)
@@ -147,14 +146,6 @@ void pool_give(struct address_range *range)
     drop_if_done(pool);
 }
 
-static CUresult answer_pool(struct CUmemPoolHandle_st *pool, CUmemoryPool *out)
-{
-    if (!pool)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    *out = pool;
-    return CUDA_SUCCESS;
-}
-
 static CUresult pool_check_device(const void *argument, CUdevice device)
 {
     if (!argument)
@@ -164,24 +155,35 @@ static CUresult pool_check_device(const void *argument, CUdevice device)
     return pools_are_supported() ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
 }
 
-CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
+static CUresult answer_pool(struct CUmemPoolHandle_st *pool, CUmemoryPool *out)
 {
-    ENTER(cuDeviceGetDefaultMemPool, NEEDS_INIT);
+    if (!pool)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    *out = pool;
+    return CUDA_SUCCESS;
+}
+
+static CUresult
+answer_pool_of(CUmemoryPool *out, CUdevice device,
+               struct CUmemPoolHandle_st *(*choose)(struct device *))
+{
     CUresult code = pool_check_device(out, device);
     if (code != CUDA_SUCCESS)
         return code;
     standin_lock();
-    return standin_leave(answer_pool(pool_default(device_at(device)), out));
+    return standin_leave(answer_pool(choose(device_at(device)), out));
+}
+
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *out, CUdevice device)
+{
+    ENTER(cuDeviceGetDefaultMemPool, NEEDS_INIT);
+    return answer_pool_of(out, device, pool_default);
 }
 
 CUresult cuDeviceGetMemPool(CUmemoryPool *out, CUdevice device)
 {
     ENTER(cuDeviceGetMemPool, NEEDS_INIT);
-    CUresult code = pool_check_device(out, device);
-    if (code != CUDA_SUCCESS)
-        return code;
-    standin_lock();
-    return standin_leave(answer_pool(pool_current(device_at(device)), out));
+    return answer_pool_of(out, device, pool_current);
 }
 
 CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool handle)

@@ -34,6 +34,9 @@ struct CUmemPoolHandle_st *pool_current(struct device *device);
 CUresult pool_take(struct CUmemPoolHandle_st *pool, size_t size_bytes,
                    uint64_t *out_address);
 
+/* The end of a range of a pool. */
+void pool_give(struct address_range *range);
+
 /* Gives free memory back to the device until the pool has no more than
  * `keep_bytes`, or none is free. */
 void pool_trim(struct CUmemPoolHandle_st *pool, uint64_t keep_bytes);

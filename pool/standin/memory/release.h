@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * How each kind of memory ends.
+ * How memory ends: what its maker said (range->end), after the work that uses it.
  *
  * All functions: lock held.
  */
@@ -19,11 +19,7 @@ void range_release(struct address_range *range);
  * the meantime. */
 CUresult range_drain_and_release(struct address_range *range);
 
-/* One kind each, called by range_release() only: what it has beside the entry
- * in the table. */
-void pool_give(struct address_range *range);     /* pool.c */
-void mapping_end(struct address_range *range);   /* vmm/map.c */
-void import_end(struct address_range *range);    /* ipc/ipc.c */
-void export_revoke(struct address_range *range); /* ipc/ipc.c */
+/* An end of ranges that are mappings of their own: unmaps them. */
+void range_unmap(struct address_range *range);
 
 #endif

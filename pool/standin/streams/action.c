@@ -7,9 +7,9 @@
  */
 #include <stdlib.h>
 
-#include "pool/standin/entries/entry.h"
-#include "pool/standin/graphs/capture.h"
+#include "pool/standin/base/process.h"
 #include "pool/standin/streams/engine_internal.h"
+#include "pool/standin/work/capture.h"
 
 struct action {
     unsigned references;

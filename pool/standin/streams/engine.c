@@ -9,18 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pool/standin/entries/entry.h"
-#include "pool/standin/graphs/capture.h"
+#include "pool/standin/base/handle.h"
+#include "pool/standin/base/process.h"
+#include "pool/standin/settings/fault.h"
 #include "pool/standin/streams/engine_internal.h"
-#include "pool/standin/streams/handle.h"
-
-static uint64_t event_delay_ns;
+#include "pool/standin/work/capture.h"
+#include "pool/standin/work/graph.h"
 
 CUresult engine_context_init(struct CUctx_st *context)
 {
-    CUresult code = workers_start();
+    CUresult code = workers_start(op_end);
     if (code == CUDA_SUCCESS)
-        code = watcher_start();
+        code = watcher_start(op_end);
     if (code != CUDA_SUCCESS)
         return code;
     struct engine *engine = engine_alloc(sizeof(*engine));
@@ -53,6 +53,25 @@ static void end_all_work(struct engine *engine)
     }
 }
 
+void event_free(struct CUevent_st *event)
+{
+    op_unref(event->op);
+    node_set_free(&event->capture_tail);
+    free(event);
+}
+
+/* The context is gone: its events go, their handles keep saying why. */
+static void orphan_events(const struct CUctx_st *context)
+{
+    struct CUevent_st *event;
+    for (uint32_t cursor = 0; (event = handle_next(HANDLE_EVENT, &cursor));) {
+        if (event->context != context)
+            continue;
+        handle_orphan(HANDLE_EVENT, event->handle);
+        event_free(event);
+    }
+}
+
 /* From here on no call finds them. */
 static void orphan_streams(struct engine *engine)
 {
@@ -70,7 +89,7 @@ void engine_context_fini(struct CUctx_st *context)
     if (!engine)
         return;
     capture_forget_context(context);
-    event_end_all(context);
+    orphan_events(context);
     orphan_streams(engine);
     /* A reset primary context may get its next engine while the lock is
      * released below. */
@@ -155,11 +174,12 @@ static void replace(struct op **place, struct op *op)
 struct op *engine_delay_event(struct engine *engine, struct CUstream_st *stream,
                               struct op *op)
 {
-    if (event_delay_ns == 0)
+    uint64_t delay_ns = (uint64_t)fault_event_late_us() * 1000;
+    if (delay_ns == 0)
         return op;
     const struct work wait = {.test = engine_is_due,
                               .node_type = CU_GRAPH_NODE_TYPE_EMPTY,
-                              .as.timer = {.delay_ns = event_delay_ns}};
+                              .as.timer = {.delay_ns = delay_ns}};
     struct op *late = op_make(engine, &wait);
     op_depend(late, op);
     op_depend(late, engine->late);
@@ -171,18 +191,10 @@ struct op *engine_delay_event(struct engine *engine, struct CUstream_st *stream,
     return late;
 }
 
-void engine_set_delays(long event_late_us, long stream_delay_us)
-{
-    standin_lock();
-    event_delay_ns = (uint64_t)event_late_us * 1000;
-    worker_set_delay(stream_delay_us);
-    standin_unlock();
-}
-
 CUresult engine_hold(CUstream handle)
 {
     CUresult why;
-    struct CUstream_st *stream = launch_stream(handle, false, &why);
+    struct CUstream_st *stream = stream_named(handle, false, &why);
     if (stream)
         stream->hold_count++;
     return why;
@@ -191,7 +203,7 @@ CUresult engine_hold(CUstream handle)
 CUresult engine_release(CUstream handle)
 {
     CUresult why;
-    struct CUstream_st *stream = launch_stream(handle, false, &why);
+    struct CUstream_st *stream = stream_named(handle, false, &why);
     if (!stream)
         return why;
     if (stream->hold_count == 0)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "pool/standin/context/context.h"
+#include "pool/standin/base/context.h"
 
 /* Makes context->engine: the legacy default stream, no others yet. */
 CUresult engine_context_init(struct CUctx_st *context);
@@ -53,23 +53,10 @@ CUresult engine_synchronize(struct CUctx_st *context);
 CUresult engine_submit_action(struct CUstream_st *stream,
                               void (*run)(void *argument), void *argument);
 
-/* Called by standin_enter() for entries that BREAKS_CAPTURE, lock NOT held:
- * applies the capture rules for the calling thread's mode. CUDA_SUCCESS when
- * the call may go on. */
-CUresult capture_gate(void);
-
-/* The calling thread runs a host function of some stream: then every entry
- * must return NOT_PERMITTED. Any thread, lock held or not. */
-bool engine_is_in_callback(void);
-
 /* Holds or releases a stream of the current context: held, its queued work
  * does not start. Counted. */
 CUresult engine_hold(CUstream handle);
 CUresult engine_release(CUstream handle);
-
-/* For the fault plan, lock NOT held: events complete `event_late_us` after
- * their work, and every piece of stream work takes `stream_delay_us` longer. */
-void engine_set_delays(long event_late_us, long stream_delay_us);
 
 /* Live "streams", "events" or "graphs" that the user made; -1 for another
  * kind. */

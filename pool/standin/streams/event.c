@@ -6,11 +6,10 @@
  */
 #include <stdlib.h>
 
+#include "pool/standin/base/handle.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/capture.h"
-#include "pool/standin/graphs/graph.h"
 #include "pool/standin/streams/engine_internal.h"
-#include "pool/standin/streams/handle.h"
+#include "pool/standin/work/capture.h"
 
 #define FLAGS_ALL                                                              \
     ((unsigned)CU_EVENT_BLOCKING_SYNC | (unsigned)CU_EVENT_DISABLE_TIMING |    \
@@ -52,48 +51,16 @@ STANDIN_EXPORT CUresult cuEventCreate(CUevent *out, unsigned flags)
     return standin_leave(event_create(out, flags));
 }
 
-static void event_free(struct CUevent_st *event)
-{
-    op_unref(event->op);
-    node_set_free(&event->capture_tail);
-    free(event);
-}
-
-void event_end_all(const struct CUctx_st *context)
-{
-    struct CUevent_st *event;
-    for (uint32_t cursor = 0; (event = handle_next(HANDLE_EVENT, &cursor));) {
-        if (event->context != context)
-            continue;
-        handle_orphan(HANDLE_EVENT, event->handle);
-        event_free(event);
-    }
-}
-
 static CUresult event_destroy(CUevent handle)
 {
     CUresult why;
-    struct CUevent_st *event = handle_object(HANDLE_EVENT, handle, &why);
-    if (!event)
-        return why;
-    handle_free(HANDLE_EVENT, handle);
-    event_free(event);
-    return CUDA_SUCCESS;
+    struct CUevent_st *event = handle_take(HANDLE_EVENT, handle, &why);
+    if (event)
+        event_free(event);
+    return why;
 }
 
-STANDIN_EXPORT CUresult cuEventDestroy(CUevent event)
-{
-    ENTER(cuEventDestroy, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(event_destroy(event));
-}
-
-STANDIN_EXPORT CUresult cuEventDestroy_v2(CUevent event)
-{
-    ENTER(cuEventDestroy_v2, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(event_destroy(event));
-}
+DEFINE_VERSIONS(cuEventDestroy, (CUevent event), event_destroy, event)
 
 /* The event behind `handle`, if it may be asked and its context is sound. */
 static struct CUevent_st *event_find(CUevent handle, CUresult *why)
@@ -160,18 +127,5 @@ static CUresult elapsed(float *out_ms, CUevent from, CUevent to)
     return CUDA_SUCCESS;
 }
 
-STANDIN_EXPORT CUresult cuEventElapsedTime(float *out_ms, CUevent from,
-                                           CUevent to)
-{
-    ENTER(cuEventElapsedTime, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(elapsed(out_ms, from, to));
-}
-
-STANDIN_EXPORT CUresult cuEventElapsedTime_v2(float *out_ms, CUevent from,
-                                              CUevent to)
-{
-    ENTER(cuEventElapsedTime_v2, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(elapsed(out_ms, from, to));
-}
+DEFINE_VERSIONS(cuEventElapsedTime, (float *out_ms, CUevent from, CUevent to),
+                elapsed, out_ms, from, to)

@@ -3,10 +3,10 @@
  *
  * Recording events and waiting for them, on streams and on whole contexts.
  */
+#include "pool/standin/base/handle.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/capture.h"
 #include "pool/standin/streams/engine_internal.h"
-#include "pool/standin/streams/handle.h"
+#include "pool/standin/work/capture.h"
 
 /* Thousands of records were put on a held stream of an H200, and none waited. */
 static const struct work recording = {.node_type = CU_GRAPH_NODE_TYPE_EMPTY,

@@ -5,8 +5,8 @@
  * one runs, its thread may not call the driver.
  */
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/capture.h"
 #include "pool/standin/streams/engine_internal.h"
+#include "pool/standin/work/capture.h"
 
 static CUresult host_func_run(struct work *work)
 {

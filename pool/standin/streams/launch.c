@@ -1,37 +1,12 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * How a call's work gets on a stream: which stream a handle names, whether the
- * call may queue now, and what the work comes after.
+ * How a call's work gets on a stream: whether the call may queue now, and what
+ * the work comes after.
  */
-#include "pool/standin/entries/entry.h"
-#include "pool/standin/graphs/capture.h"
+#include "pool/standin/base/process.h"
 #include "pool/standin/streams/engine_internal.h"
-#include "pool/standin/streams/handle.h"
-
-struct CUstream_st *engine_stream(struct CUctx_st *context, CUstream handle,
-                                  bool is_per_thread, CUresult *why)
-{
-    *why = CUDA_SUCCESS;
-    if (!context->engine)
-        *why = CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    else if (handle == CU_STREAM_PER_THREAD || (!handle && is_per_thread))
-        return stream_per_thread(context->engine);
-    else if (!handle || handle == CU_STREAM_LEGACY)
-        return context->engine->legacy;
-    else
-        return handle_object(HANDLE_STREAM, handle, why);
-    return NULL;
-}
-
-struct CUstream_st *launch_stream(CUstream handle, bool is_per_thread,
-                                  CUresult *why)
-{
-    if (handle && handle != CU_STREAM_LEGACY && handle != CU_STREAM_PER_THREAD)
-        return handle_object(HANDLE_STREAM, handle, why);
-    struct CUctx_st *context = context_current(why);
-    return context ? engine_stream(context, handle, is_per_thread, why) : NULL;
-}
+#include "pool/standin/work/capture.h"
 
 CUresult launch_refusal(const struct CUstream_st *stream)
 {
@@ -43,7 +18,7 @@ CUresult launch_refusal(const struct CUstream_st *stream)
 struct CUstream_st *launch_begin(CUstream handle, bool is_per_thread,
                                  CUresult *why)
 {
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, why);
     /* After each wait the stream may be gone: look again. What is captured is
      * no launch. */
     while (stream && !stream->capture &&
@@ -52,7 +27,7 @@ struct CUstream_st *launch_begin(CUstream handle, bool is_per_thread,
             standin_wait();
         else
             engine_await_room(handle, is_per_thread);
-        stream = launch_stream(handle, is_per_thread, why);
+        stream = stream_named(handle, is_per_thread, why);
     }
     if (stream)
         *why = launch_refusal(stream);

@@ -10,8 +10,8 @@
  * call waits only for launchers that were blocked before it began, so one that
  * blocks again and again cannot keep it for ever.
  */
-#include "pool/standin/entries/entry.h"
-#include "pool/standin/entries/settings.h"
+#include "pool/standin/base/process.h"
+#include "pool/standin/settings/settings.h"
 #include "pool/standin/streams/engine_internal.h"
 
 /* A thread in engine_await_room(), on its stack. The names outlive what they
@@ -52,7 +52,7 @@ void engine_await_room(CUstream handle, bool is_per_thread)
 {
     CUresult why;
     const struct CUstream_st *stream =
-        launch_stream(handle, is_per_thread, &why);
+        stream_named(handle, is_per_thread, &why);
     if (!stream || !queue_is_full(stream))
         return;
     struct launcher self = {.next = launchers,
@@ -64,7 +64,7 @@ void engine_await_room(CUstream handle, bool is_per_thread)
     while (stream && !stream->capture &&
            (queue_is_full(stream) || !is_oldest(&self))) {
         op_wait_for_any();
-        stream = launch_stream(handle, is_per_thread, &why);
+        stream = stream_named(handle, is_per_thread, &why);
     }
     queue_leave(&self);
 }

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pool/standin/base/handle.h"
 #include "pool/standin/entries/engine_api.h"
-#include "pool/standin/graphs/capture.h"
 #include "pool/standin/streams/engine_internal.h"
-#include "pool/standin/streams/handle.h"
+#include "pool/standin/work/capture.h"
 
 #define PRIORITY_LEAST 0
 #define PRIORITY_GREATEST (-5)
@@ -59,30 +59,18 @@ STANDIN_EXPORT CUresult cuStreamCreateWithPriority(CUstream *out,
 static CUresult stream_entries_destroy(CUstream handle)
 {
     CUresult why;
-    struct CUstream_st *stream = handle_object(HANDLE_STREAM, handle, &why);
-    if (!stream)
-        return why;
-    handle_free(HANDLE_STREAM, handle);
-    stream_end(stream);
-    return CUDA_SUCCESS;
+    struct CUstream_st *stream = handle_take(HANDLE_STREAM, handle, &why);
+    if (stream)
+        stream_end(stream);
+    return why;
 }
 
-STANDIN_EXPORT CUresult cuStreamDestroy(CUstream stream)
-{
-    ENTER(cuStreamDestroy, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(stream_entries_destroy(stream));
-}
+DEFINE_VERSIONS(cuStreamDestroy, (CUstream stream), stream_entries_destroy,
+                stream)
 
-STANDIN_EXPORT CUresult cuStreamDestroy_v2(CUstream stream)
-{
-    ENTER(cuStreamDestroy_v2, NEEDS_INIT);
-    standin_lock();
-    return standin_leave(stream_entries_destroy(stream));
-}
-
-/* The real driver crashes here. Whoever asks streams whether they are idle must
- * find out on the stand-in, and not read an answer that no GPU gives. */
+/* The real driver crashes here. A program that asks a stream which it has
+ * destroyed must find out on the stand-in, and not read an answer that no GPU
+ * gives. */
 static void refuse_destroyed(CUstream handle)
 {
     if (!handle_was_freed(HANDLE_STREAM, handle))
@@ -98,9 +86,9 @@ static CUresult stream_entries_query(bool is_per_thread, CUstream handle)
 {
     CUresult why;
     refuse_destroyed(handle);
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, &why);
     if (stream && queue_await_launchers(stream))
-        stream = launch_stream(handle, is_per_thread, &why);
+        stream = stream_named(handle, is_per_thread, &why);
     if (!stream)
         return why;
     why = capture_check_wait(stream);
@@ -119,7 +107,7 @@ DEFINE_BOTH(cuStreamQuery, _ptsz, (CUstream stream), stream_entries_query,
 static CUresult stream_entries_synchronize(bool is_per_thread, CUstream handle)
 {
     CUresult why;
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, &why);
     if (!stream)
         return why;
     why = capture_check_wait(stream);
@@ -134,7 +122,7 @@ DEFINE_BOTH(cuStreamSynchronize, _ptsz, (CUstream stream),
 static CUresult get_context(bool is_per_thread, CUstream handle, CUcontext *out)
 {
     CUresult why;
-    struct CUstream_st *stream = launch_stream(handle, is_per_thread, &why);
+    struct CUstream_st *stream = stream_named(handle, is_per_thread, &why);
     if (!stream)
         return why;
     if (!out)
@@ -166,7 +154,7 @@ DEFINE_BOTH(cuStreamGetCtx_v2, _ptsz,
     {                                                                          \
         CUresult why;                                                          \
         struct CUstream_st *stream =                                           \
-            launch_stream(handle, is_per_thread, &why);                        \
+            stream_named(handle, is_per_thread, &why);                         \
         if (!stream)                                                           \
             return why;                                                        \
         if (!out)                                                              \

@@ -80,6 +80,35 @@ static bool show(const struct physical *physical, unsigned char *where,
     return true;
 }
 
+/* What the CPU may do at the addresses themselves. */
+static bool set_host_access(struct address_range *range,
+                            CUmemAccess_flags flags)
+{
+    unsigned char *where = (unsigned char *)(uintptr_t)range->base;
+    if (range->host_access == flags)
+        return true;
+    range->host_access = flags;
+    if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        return mmap(where, range->size_bytes, PROT_NONE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                    0) != MAP_FAILED;
+    int protection = flags == CU_MEM_ACCESS_FLAGS_PROT_READ
+                         ? PROT_READ
+                         : PROT_READ | PROT_WRITE;
+    return show(range->physical, where, range->size_bytes, protection);
+}
+
+/* The driver does not wait here: what is still queued for these addresses
+ * comes too late, and must find nobody's memory. */
+static void mapping_end(struct address_range *range)
+{
+    struct physical *physical = range->physical;
+    (void)set_host_access(range, CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    address_make_scratch(range->shadow, range->size_bytes);
+    physical->mapping_count--;
+    physical_drop_unused(physical);
+}
+
 static CUresult vmm_map(uint64_t base, size_t size_bytes,
                         struct physical *physical)
 {
@@ -91,10 +120,12 @@ static CUresult vmm_map(uint64_t base, size_t size_bytes,
         .base = base,
         .size_bytes = size_bytes,
         .kind = ADDRESS_MAPPING,
+        .end = mapping_end,
         .shadow = home->shadow + (base - home->base),
         .flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP,
         .device = physical->device,
         .physical = physical,
+        .handle_types = (unsigned)physical->properties.requestedHandleTypes,
     };
     struct address_range *added = address_add(&address_live, &range);
     if (!added)
@@ -122,35 +153,6 @@ CUresult cuMemMap(CUdeviceptr address, size_t size_bytes, size_t offset_bytes,
     if (!is_granular(address, size_bytes))
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
     return standin_leave(vmm_map(address, size_bytes, physical));
-}
-
-/* What the CPU may do at the addresses themselves. */
-static bool set_host_access(struct address_range *range,
-                            CUmemAccess_flags flags)
-{
-    unsigned char *where = (unsigned char *)(uintptr_t)range->base;
-    if (range->host_access == flags)
-        return true;
-    range->host_access = flags;
-    if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
-        return mmap(where, range->size_bytes, PROT_NONE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-                    0) != MAP_FAILED;
-    int protection = flags == CU_MEM_ACCESS_FLAGS_PROT_READ
-                         ? PROT_READ
-                         : PROT_READ | PROT_WRITE;
-    return show(range->physical, where, range->size_bytes, protection);
-}
-
-/* The driver does not wait here: what is still queued for these addresses
- * comes too late, and must find nobody's memory. */
-void mapping_end(struct address_range *range)
-{
-    struct physical *physical = range->physical;
-    (void)set_host_access(range, CU_MEM_ACCESS_FLAGS_PROT_NONE);
-    address_make_scratch(range->shadow, range->size_bytes);
-    physical->mapping_count--;
-    physical_drop_unused(physical);
 }
 
 /* Mappings that fill [base, base + size_bytes) from end to end: their first
