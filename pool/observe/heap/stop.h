@@ -5,15 +5,15 @@
  * is. Nothing is taken back and no cache is emptied: the pool goes on as it was.
  *
  * Three things move memory, and each is stopped by its own means.
- *  - Calls that are no hits are operations (pool/cache/gate.h). Each looks at `stop` after
- *    it has counted itself, and steps out again while it is odd; so once each
- *    member's counter was seen even, none moves anything.
+ *  - Calls that are no hits are operations (pool/cache/gate.h). Each looks at
+ *    `stop` after it has counted itself, and steps out again while it is odd; so
+ *    once each member's counter was seen even, none moves anything.
  *  - Hits. The attention word lets no route be right. A hit that looked at it
  *    before comes upon its thread's claim, which is asked for as by a thread
  *    that takes idle caches (pool/cache/reclaim.c), with the same barrier: after
- *    it a thread that is outside, or in a call that is no hit, has no hit before it has
- *    settled with the claim, and then it sees the attention word. What is left
- *    is a hit that is inside: it is waited for.
+ *    it a thread that is outside, or in a call that is no hit, has no hit before
+ *    it has settled with the claim, and then it sees the attention word. What is
+ *    left is a hit that is inside: it is waited for.
  *  - Growth, which is no operation. It adds a segment under the segments' lock.
  *
  * A thread that makes a call meanwhile waits until the pool goes on, however
