@@ -11,7 +11,7 @@
 #include "binade/stream.h"
 #include "tests/fuzz/ledger.h"
 #include "tests/fuzz/pool_model.h"
-#include "tests/support/stage.h"
+#include "tests/support/tools/stage.h"
 
 #define LIVE_MAX 1024U
 #define BATCH_MAX 80U

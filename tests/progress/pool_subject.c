@@ -11,7 +11,7 @@
 #include "binade/pool.h"
 #include "binade/private.h"
 #include "tests/progress/freeze.h"
-#include "tests/support/stage.h"
+#include "tests/support/tools/stage.h"
 
 #define MIB (UINT64_C(1) << 20)
 /* One segment, and room for those that only the roaming thread asks for: it has
