@@ -28,12 +28,7 @@ LARGER = {
     "pool/buddy": 28,
     "pool/cache": 38,
     "tests/bench": 32,
-    "tests/buddy": 38,
-    "tests/conformance": 44,
-    "tests/emm": 45,
     "tests/models": 30,
-    "tests/pool": 45,
-    "tests/support": 30,
 }
 DATA = ("bench/results", "bench/traces", "corpus", "docs/adr")
 
