@@ -14,6 +14,7 @@
 #include "binade/stats.h"
 #include "binade/stream.h"
 #include "pool/driver/cuda_abi.h"
+#include "tests/support/tools/random.h"
 
 enum exit_code {
     EXIT_RIGHT = 0,
@@ -66,36 +67,5 @@ void kit_pause_us(long duration_us);
 
 /* Prints a snapshot of the pool's numbers, those that are not 0. */
 void kit_print_stats(binade_pool *pool);
-
-/* A state that is not 0, from a seed and a thread's number. */
-static inline uint64_t random_start(uint64_t seed, unsigned thread)
-{
-    uint64_t mix = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15) +
-                   (thread + 1) * UINT64_C(0xd1b54a32d192ed03);
-    mix ^= mix >> 29;
-    return mix | 1;
-}
-
-static inline uint64_t random_next(uint64_t *state)
-{
-    uint64_t x = *state;
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    *state = x;
-    return x * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-/* From 0 to `limit` - 1. */
-static inline uint32_t random_below(uint64_t *state, uint32_t limit)
-{
-    return (uint32_t)(((random_next(state) >> 32) * limit) >> 32);
-}
-
-/* True once in `odds` times. */
-static inline bool random_once_in(uint64_t *state, uint32_t odds)
-{
-    return random_below(state, odds) == 0;
-}
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "tests/support/buddy_probe.h"
 #include "tests/support/map_probe.h"
+#include "tests/support/tools/random.h"
 
 #define STREAMS 2U
 #define HELD_MAX 600U
@@ -72,14 +73,9 @@ __attribute__((format(printf, 2, 3))) static void fail(struct model *model,
                    model->step, model->doing, what);
 }
 
-/* Below `bound`; the SplitMix64 generator. */
 static uint32_t choose(struct model *model, uint32_t bound)
 {
-    uint64_t mixed = model->random += UINT64_C(0x9E3779B97F4A7C15);
-    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94D049BB133111EB);
-    mixed ^= mixed >> 31;
-    return (uint32_t)(mixed >> 32) % bound;
+    return random_below(&model->random, bound);
 }
 
 static uint64_t choose_grain(struct model *model)
@@ -608,8 +604,8 @@ bool map_model_run(uint64_t seed, uint32_t steps,
                    char message[MAP_MODEL_MESSAGE_BYTES])
 {
     static struct model model;
-    model =
-        (struct model){.random = seed, .doing = "create", .message = message};
+    model = (struct model){
+        .random = random_start(seed, 0), .doing = "create", .message = message};
     message[0] = '\0';
     uint32_t first = choose(&model, 3) ? 0 : BORDER_PAGES;
     model.pages = first + 1 + choose(&model, 6);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/buddy/maps/map_under_test.h"
+#include "tests/support/tools/random.h"
 
 namespace
 {
@@ -39,11 +40,10 @@ uint64_t BestFit(const MapsUnderTest &test, const std::string &places,
 // Memory of every origin in runs of many lengths, over three pages.
 void Scatter(MapsUnderTest &test)
 {
-    uint64_t random = 7;
+    uint64_t random = random_start(7, 0);
     for (uint64_t at = 0; at < 3 * kPage - 400;) {
-        random = random * 6364136223846793005U + 1442695U;
-        uint64_t length = 1 + (random >> 40) % (at % 5 ? 40 : 400);
-        switch (random >> 60 & 3) {
+        uint64_t length = 1 + random_below(&random, at % 5 ? 40 : 400);
+        switch (random_below(&random, 4)) {
         case 0:
             break;
         case 1:
@@ -52,11 +52,11 @@ void Scatter(MapsUnderTest &test)
         default:
             EXPECT_EQ(test.Give(at, length), PROBE_GIVEN);
         }
-        if ((random >> 50 & 63) == 0) {
+        if (random_once_in(&random, 64)) {
             map_probe_drain(test.maps(), PROBE_AGEING);
             map_probe_close(test.maps());
         }
-        at += length + (random >> 56 & 3);
+        at += length + random_below(&random, 4);
     }
 }
 

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "tests/support/tools/random.h"
+
 #define BATCH_MAX 16U
 
 bool race_arena_init(struct race_arena *arena, uint32_t first_page,
@@ -19,9 +21,11 @@ bool race_arena_init(struct race_arena *arena, uint32_t first_page,
     arena->freed = calloc(grains, sizeof(*arena->freed));
     for (unsigned i = 0; i < RACE_PLAYERS_MAX; i++)
         arena->players[i] = (struct race_player){
-            .arena = arena, .index = i, .random = seed * 31 + i};
-    arena->dealer = (struct race_player){
-        .arena = arena, .index = RACE_PLAYERS_MAX, .random = seed};
+            .arena = arena, .index = i, .random = random_start(seed, i)};
+    arena->dealer =
+        (struct race_player){.arena = arena,
+                             .index = RACE_PLAYERS_MAX,
+                             .random = random_start(seed, RACE_PLAYERS_MAX)};
     if (!arena->is_held || !arena->payload || !arena->freed ||
         buddy_probe_create(page_capacity, &arena->buddy) != 0 ||
         !race_streams_init(arena))
@@ -48,9 +52,7 @@ void race_fail(struct race_arena *arena, const char *what, uint64_t grain)
 
 uint32_t race_choose(struct race_player *player, uint32_t bound)
 {
-    player->random =
-        player->random * UINT64_C(6364136223846793005) + UINT64_C(1442695);
-    return (uint32_t)(player->random >> 33) % bound;
+    return random_below(&player->random, bound);
 }
 
 void race_mark(struct race_player *player, uint64_t start, uint64_t grains)
