@@ -10,46 +10,22 @@
 #include <thread>
 #include <vector>
 
+#include "tests/pool/oom/oom_under_test.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace
 {
 
+using oom_test::kStream;
 using pool_test::Defaults;
 using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 
-const binade_stream kStream = BINADE_STREAM_LEGACY;
-
-class Limit : public ::testing::Test
+class Limit : public oom_test::OomTest
 {
   protected:
-    static void SetUpTestSuite()
-    {
-        pool_test::UseStandin();
-    }
-
-    // One segment of 8 MiB, and no wait.
-    static binade_pool_options Small()
-    {
-        binade_pool_options options = Defaults();
-        options.limit_bytes = 8 * kMiB;
-        options.first_segment_bytes = 8 * kMiB;
-        options.wait_ms = 0;
-        return options;
-    }
-
-    static std::vector<binade_devptr> AllocAll(Pool &pool, size_t size_bytes,
-                                               binade_stream stream = kStream)
-    {
-        std::vector<binade_devptr> blocks;
-        for (uint64_t bytes = 0; bytes < 8 * kMiB; bytes += size_bytes)
-            blocks.push_back(pool.Alloc(size_bytes, stream));
-        return blocks;
-    }
-
     // As small as what they are for.
     static binade_pool_options SmallSegments()
     {
@@ -68,20 +44,13 @@ class Limit : public ::testing::Test
         return blocks;
     }
 
-    static void FreeAll(Pool &pool, const std::vector<binade_devptr> &blocks,
-                        binade_stream stream)
-    {
-        for (binade_devptr block : blocks)
-            pool.Free(block, stream);
-    }
-
     binade_devptr address = 77;
 };
 
 TEST_F(Limit, EndsInAFailureThatAFreeMakesGood)
 {
     Pool pool(Small());
-    std::vector<binade_devptr> blocks = AllocAll(pool, kMiB);
+    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
     EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
               binade_alloc(pool, kMiB, kStream, &address));
     EXPECT_EQ(77u, address);
@@ -120,7 +89,7 @@ TEST_F(Limit, IsUsedUpToTheLastByte)
 {
     Pool pool(Small());
     for (size_t size_bytes : {size_t{512}, 64 * kKiB, kMiB, 2 * kMiB}) {
-        FreeAll(pool, AllocAll(pool, size_bytes), BINADE_STREAM_DONE);
+        FreeAll(pool, Fill(pool, size_bytes), BINADE_STREAM_DONE);
         pool.Free(pool.Alloc(8 * kMiB), BINADE_STREAM_DONE);
     }
     EXPECT_EQ(0u, pool.Stats().ooms);
@@ -214,7 +183,7 @@ TEST_F(Ladder, EmptiesTheThreadsOwnCachesBeforeItGrows)
     binade_pool_options options = Small();
     options.limit_bytes = 64 * kMiB;
     Pool pool(options);
-    FreeAll(pool, AllocAll(pool, 64 * kKiB), BINADE_STREAM_DONE);
+    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
     binade_devptr block = pool.Alloc(8 * kMiB);
     EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
     pool.Free(block);
@@ -225,7 +194,7 @@ TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
 {
     for (size_t freed_count : {1, 8}) {
         Pool pool(Small());
-        std::vector<binade_devptr> blocks = AllocAll(pool, 64 * kKiB);
+        std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
         for (size_t i = 0; i < freed_count; i++) {
             pool.Free(blocks.front(), BINADE_STREAM_DONE);
             blocks.erase(blocks.begin(), blocks.begin() + 1);
@@ -248,7 +217,7 @@ TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
 TEST_F(Ladder, EmptiesTheThreadsOwnCaches)
 {
     Pool pool(Small());
-    FreeAll(pool, AllocAll(pool, 64 * kKiB), BINADE_STREAM_DONE);
+    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
     binade_devptr block = pool.Alloc(8 * kMiB);
     binade_stats stats = pool.Stats();
     EXPECT_EQ(1u, stats.ladder_own_cache);
@@ -264,9 +233,9 @@ TEST_F(Ladder, EmptiesAlsoCachesOfOtherStreams)
     options.wait_ms = UINT32_MAX;
     Pool pool(options);
     Stream stream, other;
-    FreeAll(pool, AllocAll(pool, 64 * kKiB, stream), stream);
+    FreeAll(pool, Fill(pool, 64 * kKiB, 8 * kMiB, stream), stream);
     pool.Free(pool.Alloc(8 * kMiB, other), other);
-    FreeAll(pool, AllocAll(pool, 64 * kKiB), BINADE_STREAM_ANY);
+    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_ANY);
     pool.Free(pool.Alloc(8 * kMiB, other), other);
     EXPECT_EQ(0u, pool.Stats().ooms);
 }
@@ -275,7 +244,7 @@ TEST_F(Ladder, TakesWhatEndedThreadsLeft)
 {
     Pool pool(Small());
     std::thread([&] {
-        FreeAll(pool, AllocAll(pool, 64 * kKiB), BINADE_STREAM_DONE);
+        FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
     }).join();
     binade_devptr block = pool.Alloc(8 * kMiB);
     EXPECT_EQ(0u, pool.Stats().ooms);
@@ -383,7 +352,7 @@ TEST_F(Trim, GivesBackWhatTheThreadHasInItsCaches)
     for (binade_stream freed :
          {BINADE_STREAM_DONE, BINADE_STREAM_ANY, BINADE_STREAM_LEGACY,
           BINADE_STREAM_PER_THREAD, static_cast<binade_stream>(stream)}) {
-        FreeAll(pool, AllocAll(pool, 64 * kKiB), freed);
+        FreeAll(pool, Fill(pool, 64 * kKiB), freed);
         uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
         EXPECT_EQ(reserved_bytes, pool.TrimAll()) << freed;
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
