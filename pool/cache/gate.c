@@ -40,8 +40,8 @@ bool binadei_operations_are_over(struct binadei_engine *engine,
 {
     bool are_over;
     binadei_registry_lock();
-    *out_sum = count_operations(engine, except, &are_over) +
-               engine->abandoned_members;
+    *out_sum =
+        count_operations(engine, except, &are_over) + engine->abandoned_members;
     binadei_registry_unlock();
     return are_over;
 }
