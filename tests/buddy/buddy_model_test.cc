@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/buddy/model.h"
-#include "tests/support/seeded_main.h"
+#include "tests/support/tools/seeded_main.h"
 
 namespace
 {

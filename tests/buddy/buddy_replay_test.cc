@@ -1,54 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replays what the fuzzer found worth keeping: argument 1 is the folder.
+// Replays what the fuzzer found worth keeping.
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <vector>
-
 #include "tests/buddy/model.h"
+#include "tests/support/tools/corpus_main.h"
 
 namespace
 {
 
-std::string corpus;
-
-std::vector<uint8_t> Read(const std::filesystem::path &path)
-{
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(BuddyReplay, AgreesOnTheWholeCorpus)
 {
     int inputs = 0;
-    for (const auto &entry : std::filesystem::directory_iterator(corpus)) {
-        if (entry.path().filename() == "BUILD")
-            continue;
-        std::vector<uint8_t> bytes = Read(entry.path());
+    for (const auto &found : test_support::Corpus()) {
         buddy_model_input input = {};
         input.steps = 2000;
-        input.ops = bytes.data();
-        input.op_bytes = bytes.size();
+        input.ops = found.bytes.data();
+        input.op_bytes = found.bytes.size();
         char message[BUDDY_MODEL_MESSAGE_BYTES];
         EXPECT_TRUE(buddy_model_run(&input, message))
-            << entry.path() << ": " << message;
+            << found.path << ": " << message;
         inputs++;
     }
     EXPECT_GT(inputs, 10);
 }
 
 } // namespace
-
-int main(int argc, char **argv)
-{
-    ::testing::InitGoogleTest(&argc, argv);
-    if (argc != 2)
-        return 2;
-    corpus = argv[1];
-    return RUN_ALL_TESTS();
-}

@@ -12,6 +12,7 @@
 #include "tests/buddy/byte_map.h"
 #include "tests/oracle/mutex_buddy.h"
 #include "tests/support/buddy_probe.h"
+#include "tests/support/tools/random.h"
 
 #define HOME_COUNT 3U
 #define HELD_MAX 1024U
@@ -24,9 +25,8 @@ struct held {
 };
 
 struct model {
-    const struct buddy_model_input *input;
-    uint64_t random;
-    size_t used_bytes;
+    struct choices choices;
+    uint32_t steps; /* at the most */
     uint32_t pages;
     bool has_runs;
     struct binadei_buddy *buddy;
@@ -54,23 +54,9 @@ __attribute__((format(printf, 2, 3))) static void fail(struct model *model,
                    "step %u (%s): %s", model->step, model->doing, what);
 }
 
-/* The next choice, below `bound`. */
 static uint32_t choose(struct model *model, uint32_t bound)
 {
-    const struct buddy_model_input *input = model->input;
-    if (input->ops) {
-        uint32_t value = 0;
-        for (uint32_t room = bound - 1; room; room >>= 8)
-            if (model->used_bytes < input->op_bytes)
-                value = value << 8 | input->ops[model->used_bytes++];
-        return value % bound;
-    }
-    /* The SplitMix64 generator. */
-    uint64_t mixed = model->random += UINT64_C(0x9E3779B97F4A7C15);
-    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94D049BB133111EB);
-    mixed ^= mixed >> 31;
-    return (uint32_t)(mixed >> 32) % bound;
+    return choices_below(&model->choices, bound);
 }
 
 static struct buddy_probe_home *choose_home(struct model *model)
@@ -427,9 +413,8 @@ static void finish(struct model *model)
 
 static void run_steps(struct model *model)
 {
-    const struct buddy_model_input *input = model->input;
-    for (; model->step < input->steps && !model->message[0]; model->step++) {
-        if (input->ops && model->used_bytes == input->op_bytes)
+    for (; model->step < model->steps && !model->message[0]; model->step++) {
+        if (choices_are_over(&model->choices))
             break;
         const struct kind *kind = choose_kind(model);
         model->doing = kind->name;
@@ -442,8 +427,10 @@ static void run_steps(struct model *model)
 bool buddy_model_run(const struct buddy_model_input *input,
                      char message[BUDDY_MODEL_MESSAGE_BYTES])
 {
-    struct model model = {.input = input,
-                          .random = input->seed,
+    struct model model = {.choices = {.random = random_start(input->seed, 0),
+                                      .bytes = input->ops,
+                                      .byte_count = input->op_bytes},
+                          .steps = input->steps,
                           .doing = "create",
                           .message = message};
     message[0] = '\0';

@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "tests/buddy/good_fits.h"
-#include "tests/buddy/map_model.h"
-#include "tests/buddy/map_steps.h"
+#include "tests/buddy/maps/map_model.h"
+#include "tests/buddy/maps/map_steps.h"
 #include "tests/buddy/model.h"
-#include "tests/buddy/race.h"
+#include "tests/buddy/races/race.h"
 
 #define SEEDS 40U
 #define STEPS 120U

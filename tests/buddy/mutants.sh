@@ -17,9 +17,10 @@ tsan=(-g -fsanitize=thread)
 product=(pool/buddy/{buddy,check,give,home,runs,summary,take,walk}.c
     pool/buddy/{claim,extent,fit,index,map,map_take}.c
     tests/support/{buddy_probe,map_probe}.c)
-drivers=(tests/buddy/{byte_map,good_fits,map_model,map_race,map_steps,model}.c
-    tests/buddy/{mutant_driver,race,race_arena,race_match,race_streams}.c
-    tests/progress/freeze.c tests/support/failing_memory.c
+drivers=(tests/buddy/{byte_map,good_fits,model,mutant_driver}.c
+    tests/buddy/maps/{map_model,map_steps}.c
+    tests/buddy/races/{map_race,race,race_arena,race_match,race_streams}.c
+    tests/progress/freeze.c tests/support/tools/failing_memory.c
     tests/oracle/mutex_buddy.c)
 more=()
 part=() # of the driver: all, or "maps"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/checked/checked_under_test.h"
-#include "tests/support/failing_memory.h"
+#include "tests/support/tools/failing_memory.h"
 
 // An event or a stream that the stand-in was told not to destroy is its own
 // leak. That there is no other is what the tests count.

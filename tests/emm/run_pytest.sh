@@ -26,4 +26,6 @@ if [ -n "$2" ]; then
 fi
 shift 2
 cd "${TEST_TMPDIR:?}"
-exec "$python" -B -m pytest -q -p no:cacheprovider "${@/#tests\//$OLDPWD/tests/}"
+# A test's folder may have its fixtures in a folder above.
+exec "$python" -B -m pytest -q -p no:cacheprovider --confcutdir="$OLDPWD" \
+    "${@/#tests\//$OLDPWD/tests/}"

@@ -17,7 +17,7 @@
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
 #include "tests/support/driver_probe.h"
-#include "tests/support/failing_memory.h"
+#include "tests/support/tools/failing_memory.h"
 
 // An event that the stand-in was told not to destroy is its own leak. That
 // there is no other is what the tests count.

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "binade/source.h"
-#include "tests/support/stage.h"
+#include "tests/support/tools/stage.h"
 
 #define LEDGER_BYTES (UINT64_C(128) << 20)
 #define LEDGER_GRAIN_BYTES 512U

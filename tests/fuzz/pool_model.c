@@ -37,20 +37,7 @@ void expect(struct model *model, const char *call, binade_status status,
 
 uint32_t choose(struct model *model, uint32_t bound)
 {
-    const struct pool_model_input *input = model->input;
-    if (input->ops) {
-        uint32_t value = 0;
-        for (uint32_t room = bound - 1; room; room >>= 8)
-            if (model->used_bytes < input->op_bytes)
-                value = value << 8 | input->ops[model->used_bytes++];
-        return value % bound;
-    }
-    /* The SplitMix64 generator. */
-    uint64_t mixed = model->random += UINT64_C(0x9E3779B97F4A7C15);
-    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94D049BB133111EB);
-    mixed ^= mixed >> 31;
-    return (uint32_t)(mixed >> 32) % bound;
+    return choices_below(&model->choices, bound);
 }
 
 struct named choose_stream(struct model *model)
@@ -122,9 +109,8 @@ static void take_step(struct model *model)
 
 static bool is_over(const struct model *model)
 {
-    const struct pool_model_input *input = model->input;
-    return model->message[0] || model->step >= input->steps ||
-           (input->ops && model->used_bytes >= input->op_bytes);
+    return model->message[0] || model->step >= model->steps ||
+           choices_are_over(&model->choices);
 }
 
 static bool begin(struct model *model)
@@ -218,8 +204,10 @@ bool pool_model_run(const struct pool_model_input *input,
     if (!model || !stage_open() || !ledger_init(&model->ledger))
         abort();
     int64_t objects = stage_live_objects();
-    model->input = input;
-    model->random = input->seed;
+    model->steps = input->steps;
+    model->choices = (struct choices){.random = random_start(input->seed, 0),
+                                      .bytes = input->ops,
+                                      .byte_count = input->op_bytes};
     model->doing = "the beginning";
     model->message = message;
     if (stage_init(&model->stage))

@@ -11,7 +11,8 @@
 #include "binade/stream.h"
 #include "tests/fuzz/ledger.h"
 #include "tests/fuzz/pool_model.h"
-#include "tests/support/stage.h"
+#include "tests/support/tools/random.h"
+#include "tests/support/tools/stage.h"
 
 #define LIVE_MAX 1024U
 #define BATCH_MAX 80U
@@ -31,9 +32,8 @@ struct live {
 };
 
 struct model {
-    const struct pool_model_input *input;
-    uint64_t random;
-    size_t used_bytes;
+    struct choices choices;
+    uint32_t steps; /* at the most */
     binade_pool *pool;
     binade_pool_options options;
     struct ledger ledger;

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/pool_model.h"
-#include "tests/support/seeded_main.h"
+#include "tests/support/tools/seeded_main.h"
 
 namespace
 {

@@ -25,12 +25,7 @@ MOST_FILES = 25
 LARGER = {
     "docs": 27,
     "tests/bench": 32,
-    "tests/buddy": 38,
-    "tests/conformance": 44,
-    "tests/emm": 45,
     "tests/models": 30,
-    "tests/pool": 45,
-    "tests/support": 30,
 }
 DATA = ("bench/results", "bench/traces", "corpus", "docs/adr")
 

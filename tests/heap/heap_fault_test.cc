@@ -8,7 +8,7 @@
 
 #include "tests/heap/heap_under_test.h"
 #include "tests/pool/pool_under_test.h"
-#include "tests/support/failing_memory.h"
+#include "tests/support/tools/failing_memory.h"
 
 namespace
 {

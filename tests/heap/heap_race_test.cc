@@ -9,6 +9,7 @@
 
 #include "tests/heap/heap_under_test.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/support/tools/random.h"
 
 namespace
 {
@@ -27,7 +28,7 @@ class Churner
 {
   public:
     Churner(binade_pool *pool, binade_stream stream, uint64_t seed)
-        : pool_(pool), stream_(stream), random_(seed)
+        : pool_(pool), stream_(stream), random_(random_start(seed, 0))
     {
     }
 
@@ -40,10 +41,9 @@ class Churner
     }
 
   private:
-    uint64_t Random(uint64_t below)
+    uint32_t Random(size_t below)
     {
-        random_ = random_ * UINT64_C(6364136223846793005) + 1;
-        return (random_ >> 33) % below;
+        return random_below(&random_, static_cast<uint32_t>(below));
     }
 
     void Step()

@@ -11,7 +11,7 @@
 
 extern "C" {
 #include "tests/progress/freeze.h"
-#include "tests/support/stage.h"
+#include "tests/support/tools/stage.h"
 }
 
 namespace

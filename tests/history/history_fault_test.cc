@@ -7,7 +7,7 @@
 
 #include "tests/history/history_under_test.h"
 #include "tests/pool/pool_under_test.h"
-#include "tests/support/failing_memory.h"
+#include "tests/support/tools/failing_memory.h"
 
 namespace
 {

@@ -10,7 +10,7 @@
 
 extern "C" {
 #include "tests/progress/freeze.h"
-#include "tests/support/stage.h"
+#include "tests/support/tools/stage.h"
 }
 
 namespace

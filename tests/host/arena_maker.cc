@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "binade/host.h"
-#include "tests/support/pool_maker.h"
+#include "tests/support/tools/pool_maker.h"
 
 namespace
 {

@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 
 #include "binade/host.h"
-#include "tests/support/failing_steps.h"
+#include "tests/support/tools/failing_steps.h"
 
 #define SEGMENTS 4U
 #define SEGMENT_BYTES (UINT64_C(4) << 20)

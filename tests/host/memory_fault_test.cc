@@ -4,7 +4,7 @@
 // nothing is left pinned, and the next call works.
 #include "tests/host/arena_under_test.h"
 #include "tests/host/pages_under_test.h"
-#include "tests/support/failing_memory.h"
+#include "tests/support/tools/failing_memory.h"
 
 namespace host_test
 {

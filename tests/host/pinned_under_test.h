@@ -14,8 +14,8 @@
 
 #include "binade/host.h"
 #include "tests/pool/pool_under_test.h"
-#include "tests/support/failing_steps.h"
 #include "tests/support/pinned_probe.h"
+#include "tests/support/tools/failing_steps.h"
 
 namespace host_test
 {

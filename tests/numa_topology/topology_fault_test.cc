@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/failing_memory.h"
 #include "tests/support/numa_probe.h"
+#include "tests/support/tools/failing_memory.h"
 
 namespace
 {

@@ -12,7 +12,7 @@
 
 #include "pool/driver/cuda_abi.h"
 #include "tests/support/driver_probe.h"
-#include "tests/support/pool_maker.h"
+#include "tests/support/tools/pool_maker.h"
 
 namespace pool_test
 {

@@ -79,8 +79,8 @@ bool Holds(binade_devptr address, size_t size_bytes, uint32_t word);
 // The library's, but for a first segment of 32 MiB, in which most tests have room.
 binade_pool_options Defaults();
 
-// A pool, of the kind that tests/support/pool_maker.h says, that expects to be
-// whole at its end.
+// A pool, of the kind that tests/support/tools/pool_maker.h says, that expects
+// to be whole at its end.
 class Pool
 {
   public:

@@ -7,6 +7,7 @@
 
 #include "tests/support/buddy_probe.h"
 #include "tests/support/map_probe.h"
+#include "tests/support/tools/random.h"
 
 #define PAGES 8U
 /* Pages behind them that come and go. */
@@ -39,9 +40,7 @@ struct game {
 
 static uint32_t choose(struct player *player, uint32_t bound)
 {
-    player->random =
-        player->random * UINT64_C(6364136223846793005) + UINT64_C(1442695);
-    return (uint32_t)(player->random >> 33) % bound;
+    return random_below(&player->random, bound);
 }
 
 static void *create_game(void)
@@ -59,7 +58,7 @@ static void *create_game(void)
     }
     buddy_probe_add(game->buddy, 0, PAGES);
     for (unsigned i = 0; i < PROGRESS_THREADS; i++)
-        game->players[i].random = i;
+        game->players[i].random = random_start(0, i);
     return game;
 }
 

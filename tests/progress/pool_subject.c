@@ -11,7 +11,8 @@
 #include "binade/pool.h"
 #include "binade/private.h"
 #include "tests/progress/freeze.h"
-#include "tests/support/stage.h"
+#include "tests/support/tools/random.h"
+#include "tests/support/tools/stage.h"
 
 #define MIB (UINT64_C(1) << 20)
 /* One segment, and room for those that only the roaming thread asks for: it has
@@ -48,9 +49,7 @@ static void attempt(binade_status status)
 
 static uint32_t choose(struct player *player, uint32_t bound)
 {
-    player->random =
-        player->random * UINT64_C(6364136223846793005) + UINT64_C(1442695);
-    return (uint32_t)(player->random >> 33) % bound;
+    return random_below(&player->random, bound);
 }
 
 static binade_stream choose_stream(struct game *game, struct player *player)
@@ -275,7 +274,7 @@ static void *create_game(void)
         return NULL;
     }
     for (unsigned i = 0; i < PROGRESS_THREADS; i++)
-        game->players[i].random = i;
+        game->players[i].random = random_start(0, i);
     return game;
 }
 

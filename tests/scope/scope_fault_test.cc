@@ -14,7 +14,7 @@
 #include "binade/scope.h"
 #include "pool/driver/cuda_abi.h"
 #include "tests/pool/pool_under_test.h"
-#include "tests/support/failing_memory.h"
+#include "tests/support/tools/failing_memory.h"
 
 // An event that the stand-in was told not to destroy is its own leak. That
 // there is no other is what the tests count.

@@ -7,7 +7,7 @@
 
 #include "tests/segment/device_under_test.h"
 #include "tests/segment/segments_under_test.h"
-#include "tests/support/failing_memory.h"
+#include "tests/support/tools/failing_memory.h"
 
 namespace
 {

@@ -8,7 +8,7 @@
 
 #include "tests/streams/device.h"
 #include "tests/streams/pool_under_test.h"
-#include "tests/support/pool_maker.h"
+#include "tests/support/tools/pool_maker.h"
 
 namespace streams_test
 {

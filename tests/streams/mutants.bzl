@@ -111,3 +111,18 @@ def mutant_test(name, test, data = [], size = "small"):
         data = [":" + name] + data,
         tags = ["no-sanitizer"],
     )
+
+def tested_mutant(name, file, change, tests, test, data = [], size = "small"):
+    """The test `name`_test: that a test fails in a mutant of its own.
+
+    Args:
+      name: of the change
+      file: a .c file of the pool
+      change: a script for sed -E, without single quotes
+      tests: a library with the test
+      test: the test's full name
+      data: what it needs besides
+      size: of the test
+    """
+    mutant(name, file, change, tests)
+    mutant_test(name, test, data, size)

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "binade/status.h"
-#include "tests/support/pool_maker.h"
+#include "tests/support/tools/pool_maker.h"
 
 namespace streams_test
 {

@@ -4,7 +4,7 @@
 // fails changes nothing, and the next call works.
 #include <gtest/gtest.h>
 
-#include "tests/support/failing_memory.h"
+#include "tests/support/tools/failing_memory.h"
 #include "tests/tenant/tenant_under_test.h"
 
 namespace

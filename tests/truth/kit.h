@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "bench/base/random.h"
 #include "binade/stats.h"
 #include "binade/stream.h"
 #include "pool/driver/cuda_abi.h"
+#include "tests/support/tools/random.h"
 
 enum exit_code {
     EXIT_RIGHT = 0,
@@ -67,11 +67,5 @@ void kit_pause_us(long duration_us);
 
 /* Prints a snapshot of the pool's numbers, those that are not 0. */
 void kit_print_stats(binade_pool *pool);
-
-/* True once in `odds` times. */
-static inline bool random_once_in(uint64_t *state, uint32_t odds)
-{
-    return random_below(state, odds) == 0;
-}
 
 #endif

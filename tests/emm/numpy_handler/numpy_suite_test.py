@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPy's own tests of its core, once with its own handler and once with ours
+set from the beginning to the end: what passes with the one passes with the
+other. numpy_modules.txt lists the files.
+
+tests/suites runs all of NumPy's tests, on a machine with a GPU.
+"""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).parent
+SUITES = HERE.parents[1] / "suites"
+TESTS = Path(np._core.__file__).parent / "tests"
+# With NumPy 2.4.6, 18 648 passed with either on the machine where it was
+# counted; a few depend on the machine.
+PASSED_MIN = 18600
+# Blocks of the arena. NumPy 2.4.6 was given 32 787 there.
+SERVED_MIN = 10_000
+
+sys.path.insert(0, str(SUITES))
+import comparison  # noqa: E402, after its folder
+
+
+def modules():
+    lines = (HERE / "numpy_modules.txt").read_text().splitlines()
+    return [str(TESTS / line) for line in lines
+            if line and not line.startswith("#")]
+
+
+def run(handler, folder):
+    outcomes = folder / f"{handler}.jsonl"
+    environment = {
+        **os.environ,
+        "BINADE_NUMPY_HANDLER": handler,
+        "BINADE_OUTCOMES": str(outcomes),
+        # meson and ninja, for those that build a module.
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}"
+                f"{os.environ['PATH']}",
+        "PYTHONPATH": f"{HERE}{os.pathsep}{SUITES}{os.pathsep}"
+                      f"{os.environ['PYTHONPATH']}",
+    }
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider",
+         "-p", "recording", "-p", "numpy_plugin", "--tb=short",
+         "-m", "not slow", *modules()],
+        env=environment, cwd=folder, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True)
+    # 1: tests failed, which is for the comparison to judge.
+    assert done.returncode in (0, 1), done.stdout[-4000:]
+    return comparison.read(outcomes.read_text().splitlines()), done.stdout
+
+
+def test_numpys_own_tests_pass_as_with_its_own_handler(tmp_path):
+    with ThreadPoolExecutor(2) as both:
+        ours = both.submit(run, "pinned", tmp_path)
+        default, _ = run("default", tmp_path)
+        pinned, output = ours.result()
+    assert default.served == 0
+    assert pinned.served > SERVED_MIN
+
+    passed = default.having("passed")
+    assert len(passed) >= PASSED_MIN
+    missing = passed - pinned.having("passed")
+    assert not missing, "\n".join([*sorted(missing), output[-20000:]])
+    print(f"{len(passed)} passed with NumPy's handler, and with ours too")

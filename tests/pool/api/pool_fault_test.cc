@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every n-th call of the driver, of the host's memory and of the source fails
+// once in a life that visits all that a pool does. Whatever the calls then
+// answer: no block is lost or given out twice, the next calls work, and at the
+// end everything is back where it came from.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/pool/api/pool_life.h"
+#include "tests/pool/inventory.h"
+#include "tests/pool/pool_under_test.h"
+#include "tests/segment/fake_source.h"
+#include "tests/support/tools/failing_memory.h"
+
+// An event that the stand-in was told not to destroy is its own leak. That
+// there is no other is what the tests count.
+extern "C" BINADE_API const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions()
+{
+    return "leak:libcuda.so.1\n";
+}
+
+namespace
+{
+
+using pool_test::Life;
+using segment_test::FakeSource;
+
+constexpr unsigned kTooMany = 5000; // calls that no life below makes
+
+class PoolFault : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    // For every n: the n-th call of a life fails, or of its end.
+    void ExpectDriverFaultsAreSurvived(const char *code, bool at_the_end)
+    {
+        unsigned n = 0;
+        while (!HasFailure() && n < kTooMany) {
+            SCOPED_TRACE("call " + std::to_string(++n));
+            uint64_t calls =
+                at_the_end ? EndBadly(n, code) : LiveBadly(n, code);
+            inventory_.ExpectUnchanged();
+            if (n > calls)
+                break;
+        }
+        EXPECT_LT(n, kTooMany);
+        std::printf("%u calls, each failed once\n", n - 1);
+    }
+
+    // These return how many calls there were.
+    uint64_t LiveBadly(unsigned n, const char *code)
+    {
+        Life life(nullptr);
+        Arm(n, code);
+        life.Run();
+        uint64_t calls = Disarm();
+        life.ExpectHealth();
+        EXPECT_EQ(BINADE_OK, life.End());
+        return calls;
+    }
+
+    uint64_t EndBadly(unsigned n, const char *code)
+    {
+        Life life(nullptr);
+        life.Run();
+        Arm(n, code);
+        (void)life.End();
+        return Disarm();
+    }
+
+    void Arm(unsigned n, const char *code)
+    {
+        calls_before_ = pool_test::Calls();
+        pool_test::SetFaults("*:nth=" + std::to_string(n) + ":code=" + code);
+    }
+
+    uint64_t Disarm()
+    {
+        pool_test::SetFaults("");
+        return pool_test::Calls() - calls_before_;
+    }
+
+    pool_test::Inventory inventory_;
+
+  private:
+    uint64_t calls_before_ = 0;
+};
+
+TEST_F(PoolFault, EveryCallOfTheDriver)
+{
+    ExpectDriverFaultsAreSurvived("CUDA_ERROR_UNKNOWN", false);
+}
+
+TEST_F(PoolFault, EveryCallOfTheDriverByExhaustion)
+{
+    ExpectDriverFaultsAreSurvived("CUDA_ERROR_OUT_OF_MEMORY", false);
+}
+
+TEST_F(PoolFault, EveryCallOfTheDriverAtTheEnd)
+{
+    ExpectDriverFaultsAreSurvived("CUDA_ERROR_UNKNOWN", true);
+}
+
+TEST_F(PoolFault, EveryAllocationOfHostMemory)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        {
+            Life life(nullptr);
+            failing_memory_arm(n);
+            life.Run();
+            is_over = failing_memory_disarm();
+            if (is_over) {
+                EXPECT_EQ(0u, life.failed_count());
+            }
+            life.ExpectHealth();
+            EXPECT_EQ(BINADE_OK, life.End());
+        }
+        inventory_.ExpectUnchanged();
+    }
+    EXPECT_LT(n, kTooMany);
+    std::printf("%u allocations, each failed once\n", n - 1);
+}
+
+// A free needs host memory only for the stream's own maps: without it the block
+// waits among what was freed with ANY.
+TEST_F(PoolFault, AFreeOnAStreamLosesNothingForWantOfHostMemory)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        binade_pool_options options = pool_test::Defaults();
+        options.thread_cache_bytes = 0;
+        pool_test::Pool pool(options);
+        pool_test::Stream stream;
+        binade_devptr block = pool.Alloc(5 * pool_test::kMiB + 512, stream);
+        failing_memory_arm(n);
+        binade_status status = binade_free(pool, block, stream);
+        is_over = failing_memory_disarm();
+        if (status != BINADE_OK)
+            pool.Free(block, stream);
+        EXPECT_EQ(0u, pool.Stats().allocation_current);
+        pool.TrimAll();
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    }
+    EXPECT_GT(n, 2u) << "nothing was asked for";
+}
+
+TEST_F(PoolFault, GrowthWithoutHostMemoryChangesNothing)
+{
+    bool is_over = false;
+    unsigned n = 0;
+    while (!is_over && n < kTooMany && !HasFailure()) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        pool_test::Pool pool;
+        pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+        uint64_t reserved = pool.Stats().reserved_bytes_current;
+        binade_devptr block = 0;
+        failing_memory_arm(n);
+        binade_status status = binade_alloc(pool, 200 * pool_test::kMiB,
+                                            BINADE_STREAM_LEGACY, &block);
+        is_over = failing_memory_disarm();
+        if (status != BINADE_OK) {
+            EXPECT_EQ(BINADE_E_NO_HOST_MEMORY, status);
+            EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
+            block = pool.Alloc(200 * pool_test::kMiB);
+        }
+        pool.Free(block, BINADE_STREAM_ANY);
+        pool.TrimAll();
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    }
+    // A page's words at least; after a refusal the pool asks once more.
+    EXPECT_GT(n, 50u);
+}
+
+// `failing` counts down to the call that fails.
+void FailEachCallOnce(unsigned FakeSource::*failing)
+{
+    unsigned n = 0, left;
+    do {
+        SCOPED_TRACE("call " + std::to_string(n + 1));
+        FakeSource source;
+        binade_source table = source.Table();
+        Life life(&table);
+        source.*failing = ++n;
+        life.Run();
+        left = source.*failing;
+        source.*failing = 0;
+        life.ExpectHealth();
+        EXPECT_EQ(BINADE_OK, life.End());
+        EXPECT_TRUE(source.Live().empty());
+        EXPECT_EQ("", source.Complaint());
+    } while (!left && n < kTooMany);
+    EXPECT_GT(n, 3u);
+}
+
+TEST_F(PoolFault, EveryReserveOfTheSource)
+{
+    FailEachCallOnce(&FakeSource::failing_reserve);
+}
+
+TEST_F(PoolFault, EveryReleaseOfTheSource)
+{
+    FailEachCallOnce(&FakeSource::failing_release);
+}
+
+} // namespace

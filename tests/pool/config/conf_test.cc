@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What BINADE_CONF may say, and what is said of that which is refused.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "tests/pool/config/options_under_test.h"
+
+namespace
+{
+
+using options_test::Defaults;
+using options_test::kGiB;
+using options_test::kKiB;
+using options_test::kMiB;
+using options_test::Resolved;
+
+TEST(PoolConf, SetsEveryKey)
+{
+    Resolved resolved(
+        "reuse_dependencies:1,report_leaks:1,exportable:1,auto_scope:1,"
+        "wait_ms:12,limit:3000K,first_segment:4M,largest_segment:2G,"
+        "thread_cache:65536,cache:128K,history:4K,watermark:2500K");
+    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
+                  BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE,
+              resolved.options.flags);
+    EXPECT_EQ(12u, resolved.options.wait_ms);
+    EXPECT_EQ(3000 * kKiB, resolved.options.limit_bytes);
+    EXPECT_EQ(4 * kMiB, resolved.options.first_segment_bytes);
+    EXPECT_EQ(2 * kGiB, resolved.options.largest_segment_bytes);
+    EXPECT_EQ(64 * kKiB, resolved.options.thread_cache_bytes);
+    EXPECT_EQ(128 * kKiB, resolved.options.cache_bytes);
+    EXPECT_EQ(4096u, resolved.options.history_entries);
+    EXPECT_EQ(2500 * kKiB, resolved.options.watermark_bytes);
+}
+
+TEST(PoolConf, GoesOverTheProgram)
+{
+    binade_pool_options given = Defaults();
+    given.flags = BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS;
+    given.wait_ms = 5;
+    given.limit_bytes = kGiB;
+    Resolved resolved(&given, "reuse_dependencies:0,wait_ms:0,limit:0");
+    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(BINADE_POOL_REPORT_LEAKS, resolved.options.flags);
+    EXPECT_EQ(0u, resolved.options.wait_ms);
+    EXPECT_EQ(0u, resolved.options.limit_bytes);
+}
+
+TEST(PoolConf, LeavesWhatItDoesNotName)
+{
+    binade_pool_options given = Defaults();
+    given.limit_bytes = kGiB;
+    given.first_segment_bytes = 2 * kMiB;
+    Resolved resolved(&given, "thread_cache:1M");
+    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    given.thread_cache_bytes = kMiB;
+    EXPECT_EQ(0, std::memcmp(&given, &resolved.options, sizeof(given)));
+}
+
+struct BadConf {
+    const char *text;
+    const char *message; // behind "BINADE_CONF: "
+};
+
+void PrintTo(const BadConf &bad, std::ostream *out)
+{
+    *out << '"' << bad.text << '"';
+}
+
+class BadPoolConf : public ::testing::TestWithParam<BadConf>
+{
+};
+
+TEST_P(BadPoolConf, IsRefusedByNameAndValue)
+{
+    Resolved resolved(GetParam().text);
+    EXPECT_EQ(BINADE_E_INVALID, resolved.status);
+    EXPECT_EQ(std::string("BINADE_CONF: ") + GetParam().message,
+              resolved.message);
+}
+
+#define ENTRIES "; accepted are key:value entries with a comma between two"
+#define KEYS                                                                   \
+    "; accepted are reuse_dependencies, report_leaks, exportable, "            \
+    "auto_scope, note_streams, checked, checked_fill, checked_abort, "         \
+    "checked_quiet, pass_through, wait_ms, limit, first_segment, "             \
+    "largest_segment, thread_cache, cache, history, watermark, quarantine, "   \
+    "record, expose"
+#define SEGMENT "; accepted are multiples of 2M up to 1024G"
+#define CACHE "; accepted are bytes from 0 to 1024G"
+#define LIMIT "; accepted are 0 and bytes from 2M to 1024G"
+#define WAIT "; accepted are milliseconds from 0 to 4294967295"
+
+INSTANTIATE_TEST_SUITE_P(
+    Entries, BadPoolConf,
+    ::testing::Values(
+        BadConf{",", "entry '' has no key" ENTRIES},
+        BadConf{",limit:2M", "entry '' has no key" ENTRIES},
+        BadConf{"limit:2M,", "entry '' has no key" ENTRIES},
+        BadConf{"limit:2M,,wait_ms:1", "entry '' has no key" ENTRIES},
+        BadConf{":", "entry ':' has no key" ENTRIES},
+        BadConf{":2M", "entry ':2M' has no key" ENTRIES},
+        BadConf{"limit", "entry 'limit' has no value" ENTRIES},
+        BadConf{"limit:", "entry 'limit:' has no value" ENTRIES},
+        BadConf{"limit=2M", "entry 'limit=2M' has no value" ENTRIES}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, BadPoolConf,
+    ::testing::Values(
+        BadConf{"limits:2M", "key 'limits' is not known" KEYS},
+        BadConf{"limi:2M", "key 'limi' is not known" KEYS},
+        BadConf{"LIMIT:2M", "key 'LIMIT' is not known" KEYS},
+        BadConf{" limit:2M", "key ' limit' is not known" KEYS},
+        BadConf{"wait_ms:1, limit:2M", "key ' limit' is not known" KEYS},
+        BadConf{"device:0", "key 'device' is not known" KEYS},
+        BadConf{"limit:2M,wait_ms:1,limit:2M",
+                "key 'limit' is given twice, again as 'limit:2M'; accepted is "
+                "once"},
+        BadConf{"report_leaks:0,report_leaks:1",
+                "key 'report_leaks' is given twice, again as "
+                "'report_leaks:1'; accepted is once"},
+        BadConf{"record:a,record:b",
+                "key 'record' is given twice, again as 'record:b'; accepted is "
+                "once"},
+        BadConf{"record:", "entry 'record:' has no value" ENTRIES}));
+
+// Its entries lie in the rings first.
+TEST(PoolConf, RecordBringsAHistory)
+{
+    EXPECT_EQ(4096u, Resolved("record:a:b").options.history_entries);
+    EXPECT_EQ(7u, Resolved("history:7,record:a").options.history_entries);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Values, BadPoolConf,
+    ::testing::Values(
+        BadConf{"limit:-1", "limit is '-1'" LIMIT},
+        BadConf{"limit:+2M", "limit is '+2M'" LIMIT},
+        BadConf{"limit: 2M", "limit is ' 2M'" LIMIT},
+        BadConf{"limit:2M ", "limit is '2M '" LIMIT},
+        BadConf{"limit:2:M", "limit is '2:M'" LIMIT},
+        BadConf{"limit:M", "limit is 'M'" LIMIT},
+        BadConf{"limit:2m", "limit is '2m'" LIMIT},
+        BadConf{"limit:2MB", "limit is '2MB'" LIMIT},
+        BadConf{"limit:1T", "limit is '1T'" LIMIT},
+        BadConf{"limit:0x200000", "limit is '0x200000'" LIMIT},
+        BadConf{"limit:2.5G", "limit is '2.5G'" LIMIT},
+        BadConf{"limit:1M", "limit is '1M'" LIMIT},
+        BadConf{"limit:1025G", "limit is '1025G'" LIMIT},
+        BadConf{"limit:18446744073709551615",
+                "limit is '18446744073709551615'" LIMIT},
+        BadConf{"limit:18446744073709551616",
+                "limit is '18446744073709551616'" LIMIT},
+        BadConf{"limit:18446744073711648768",
+                "limit is '18446744073711648768'" LIMIT},
+        BadConf{"limit:17179869185G", "limit is '17179869185G'" LIMIT},
+        BadConf{"first_segment:0", "first_segment is '0'" SEGMENT},
+        BadConf{"first_segment:3M", "first_segment is '3M'" SEGMENT},
+        BadConf{"largest_segment:1K", "largest_segment is '1K'" SEGMENT},
+        BadConf{"thread_cache:2048G", "thread_cache is '2048G'" CACHE},
+        BadConf{"cache:none", "cache is 'none'" CACHE},
+        BadConf{"watermark:1M",
+                "watermark is '1M'; accepted are 0 and bytes from 2M to 1024G"},
+        BadConf{"wait_ms:1K", "wait_ms is '1K'" WAIT},
+        BadConf{"wait_ms:4294967296", "wait_ms is '4294967296'" WAIT},
+        BadConf{"report_leaks:2", "report_leaks is '2'; accepted are 0 and 1"},
+        BadConf{"report_leaks:1K",
+                "report_leaks is '1K'; accepted are 0 and 1"},
+        BadConf{"reuse_dependencies:true",
+                "reuse_dependencies is 'true'; accepted are 0 and 1"}));
+
+TEST(PoolConf, TakesTheLargestOfEachNumber)
+{
+    Resolved resolved("wait_ms:4294967295,limit:1024G");
+    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(UINT32_MAX, resolved.options.wait_ms);
+    EXPECT_EQ(1024 * kGiB, resolved.options.limit_bytes);
+}
+
+TEST(PoolConf, IsShownCutWhereItIsLong)
+{
+    std::string word(3000, 'x');
+    Resolved resolved((word + ":1").c_str());
+    EXPECT_EQ(BINADE_E_INVALID, resolved.status);
+    EXPECT_EQ("BINADE_CONF: key '" + std::string(64, 'x') +
+                  "' is not known" KEYS,
+              resolved.message);
+}
+
+struct Pair {
+    const char *text;
+    const char *message;
+};
+
+void PrintTo(const Pair &pair, std::ostream *out)
+{
+    *out << '"' << pair.text << '"';
+}
+
+class PoolOptionsTogether : public ::testing::TestWithParam<Pair>
+{
+};
+
+TEST_P(PoolOptionsTogether, AreRefusedWhereTheyContradict)
+{
+    Resolved resolved(GetParam().text);
+    EXPECT_EQ(BINADE_E_INVALID, resolved.status);
+    EXPECT_EQ(GetParam().message, resolved.message);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Conf, PoolOptionsTogether,
+    ::testing::Values(
+        Pair{"first_segment:4M,largest_segment:2M",
+             "first_segment is 4194304 bytes; accepted is no more than "
+             "largest_segment, 2097152"},
+        Pair{"first_segment:2G",
+             "first_segment is 2147483648 bytes; accepted is no more than "
+             "largest_segment, 1073741824"},
+        Pair{"limit:4M,watermark:5M",
+             "watermark is 5242880 bytes; accepted are 0 and no more than "
+             "limit, 4194304"},
+        Pair{"cache:1G,thread_cache:0",
+             "cache is 1073741824 bytes, without effect where thread_cache is "
+             "0; accepted is 0"},
+        Pair{"cache:2M,thread_cache:4M",
+             "cache is 2097152 bytes; accepted are 0 and no less than "
+             "thread_cache, 4194304"},
+        Pair{"cache:2M",
+             "cache is 2097152 bytes; accepted are 0 and no less than "
+             "thread_cache, 67108864"}));
+
+} // namespace

@@ -1,0 +1,44 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What becomes of a program's options and a text of BINADE_CONF.
+ */
+#ifndef BINADE_TESTS_POOL_CONFIG_OPTIONS_UNDER_TEST_H_
+#define BINADE_TESTS_POOL_CONFIG_OPTIONS_UNDER_TEST_H_
+
+#include <cstdint>
+#include <string>
+
+#include "tests/support/options_probe.h"
+
+namespace options_test
+{
+
+constexpr uint64_t kKiB = UINT64_C(1) << 10;
+constexpr uint64_t kMiB = UINT64_C(1) << 20;
+constexpr uint64_t kGiB = UINT64_C(1) << 30;
+
+inline binade_pool_options Defaults()
+{
+    return BINADE_POOL_OPTIONS_INIT;
+}
+
+struct Resolved {
+    explicit Resolved(const binade_pool_options *given, const char *conf)
+        : status(options_probe_resolve(given, conf, &options)),
+          message(status == BINADE_OK ? "" : options_probe_message())
+    {
+    }
+    explicit Resolved(const binade_pool_options &given)
+        : Resolved(&given, nullptr)
+    {
+    }
+    explicit Resolved(const char *conf) : Resolved(nullptr, conf) {}
+    binade_pool_options options = {};
+    binade_status status;
+    std::string message; // "" after BINADE_OK
+};
+
+} // namespace options_test
+
+#endif

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A pool at its limit: each step of the way out of memory where that step alone
+// can help, the failure, and the trim.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/pool/oom/oom_under_test.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using oom_test::kStream;
+using pool_test::Defaults;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+class Limit : public oom_test::OomTest
+{
+  protected:
+    // As small as what they are for.
+    static binade_pool_options SmallSegments()
+    {
+        binade_pool_options options = Defaults();
+        options.first_segment_bytes = 2 * kMiB;
+        return options;
+    }
+
+    // Each in a segment of its own.
+    static std::vector<binade_devptr> AllocFour(Pool &pool)
+    {
+        std::vector<binade_devptr> blocks;
+        while (blocks.size() < 4)
+            blocks.push_back(pool.Alloc(12 * kMiB));
+        EXPECT_EQ(4u, pool.Stats().segment_current);
+        return blocks;
+    }
+
+    binade_devptr address = 77;
+};
+
+TEST_F(Limit, EndsInAFailureThatAFreeMakesGood)
+{
+    Pool pool(Small());
+    std::vector<binade_devptr> blocks = Fill(pool, kMiB);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, kMiB, kStream, &address));
+    EXPECT_EQ(77u, address);
+    pool.Free(blocks.back());
+    blocks.back() = pool.Alloc(kMiB);
+    FreeAll(pool, blocks, kStream);
+}
+
+TEST_F(Limit, IsNamedInTheFailure)
+{
+    Pool pool(Small());
+    binade_devptr block = pool.Alloc(8 * kMiB);
+    ASSERT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 3 * kMiB, kStream, &address));
+    std::string message = binade_last_error_message();
+    EXPECT_NE(std::string::npos, message.find("3145728")) << message;
+    EXPECT_NE(std::string::npos, message.find("a limit of 8 MiB")) << message;
+    pool.Free(block);
+}
+
+TEST_F(Limit, CountsAFailure)
+{
+    Pool pool(Small());
+    binade_devptr block = pool.Alloc(8 * kMiB);
+    EXPECT_EQ(0u, pool.Stats().ooms);
+    ASSERT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 512, kStream, &address));
+    binade_stats stats = pool.Stats();
+    EXPECT_EQ(1u, stats.ooms);
+    EXPECT_EQ(1u, stats.ladder_failed);
+    EXPECT_EQ(1u, stats.allocation_current);
+    pool.Free(block);
+}
+
+TEST_F(Limit, IsUsedUpToTheLastByte)
+{
+    Pool pool(Small());
+    for (size_t size_bytes : {size_t{512}, 64 * kKiB, kMiB, 2 * kMiB}) {
+        FreeAll(pool, Fill(pool, size_bytes), BINADE_STREAM_DONE);
+        pool.Free(pool.Alloc(8 * kMiB), BINADE_STREAM_DONE);
+    }
+    EXPECT_EQ(0u, pool.Stats().ooms);
+}
+
+TEST_F(Limit, IsNeverExceeded)
+{
+    binade_pool_options options = Small();
+    options.limit_bytes = 21 * kMiB;
+    options.first_segment_bytes = 2 * kMiB;
+    Pool pool(options);
+    std::mt19937_64 random(pool_test::Seed(3));
+    std::vector<binade_devptr> live(40, 0);
+    for (int i = 0; i < 5000; i++) {
+        binade_devptr &block = live[random() % live.size()];
+        if (block)
+            pool.Free(block, random() % 2 ? kStream : BINADE_STREAM_ANY);
+        block = 0;
+        binade_status status =
+            binade_alloc(pool, 1 + random() % (3 * kMiB), kStream, &block);
+        ASSERT_TRUE(status == BINADE_OK || status == BINADE_E_NO_DEVICE_MEMORY)
+            << binade_last_error_message();
+        ASSERT_LE(pool.Stats().reserved_bytes_current, 21 * kMiB);
+    }
+    EXPECT_LE(pool.Stats().reserved_bytes_peak, 21 * kMiB);
+    FreeAll(pool, live, kStream);
+}
+
+class Ladder : public Limit
+{
+};
+
+TEST_F(Ladder, TakesNoStepForWhatIsThere)
+{
+    Pool pool(Small());
+    pool.Free(pool.Alloc(512));
+    binade_stats before = pool.Stats();
+    pool.Free(pool.Alloc(512));
+    binade_stats after = pool.Stats();
+    EXPECT_EQ(before.ladder_grow, after.ladder_grow);
+    EXPECT_EQ(0u, after.alloc_retries);
+    EXPECT_EQ(0u, after.ladder_failed);
+}
+
+TEST_F(Ladder, Grows)
+{
+    binade_pool_options options = Small();
+    options.limit_bytes = 64 * kMiB;
+    options.first_segment_bytes = 2 * kMiB;
+    Pool pool(options);
+    binade_devptr first = pool.Alloc(12 * kMiB);
+    EXPECT_EQ(1u, pool.Stats().ladder_grow);
+    EXPECT_EQ(1u, pool.Stats().segment_allocated);
+    binade_devptr second = pool.Alloc(12 * kMiB);
+    EXPECT_EQ(2u, pool.Stats().ladder_grow);
+    EXPECT_EQ(0u, pool.Stats().alloc_retries);
+    pool.Free(first);
+    pool.Free(second);
+}
+
+TEST_F(Ladder, TakesFinishedBatchesBeforeItGrows)
+{
+    binade_pool_options options = Small();
+    options.limit_bytes = 64 * kMiB;
+    Pool pool(options);
+    binade_event event = pool_test::NewEvent();
+    binade_devptr block = pool.Alloc(8 * kMiB);
+    ASSERT_EQ(BINADE_OK, binade_free_after(pool, block, event));
+    pool_test::Synchronize();
+    EXPECT_EQ(block, pool.Alloc(8 * kMiB));
+    EXPECT_EQ(1u, pool.Stats().ladder_grow);
+    pool.Free(block);
+    pool_test::DestroyEvent(event);
+}
+
+TEST_F(Ladder, TakesWhatIsOnItsWayOutBeforeItGrows)
+{
+    binade_pool_options options = Small();
+    options.limit_bytes = 64 * kMiB;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(12 * kMiB);
+    pool.Free(block, BINADE_STREAM_ANY);
+    EXPECT_NE(0u, pool.Stats().retiring_bytes) << "still cached";
+    EXPECT_EQ(block, pool.Alloc(12 * kMiB));
+    EXPECT_EQ(1u, pool.Stats().ladder_grow);
+    pool.Free(block);
+}
+
+TEST_F(Ladder, EmptiesTheThreadsOwnCachesBeforeItGrows)
+{
+    binade_pool_options options = Small();
+    options.limit_bytes = 64 * kMiB;
+    Pool pool(options);
+    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
+    binade_devptr block = pool.Alloc(8 * kMiB);
+    EXPECT_EQ(8 * kMiB, pool.Stats().reserved_bytes_current);
+    pool.Free(block);
+}
+
+// Before growing, and when that is refused; little is less than 1/32 of 8 MiB.
+TEST_F(Ladder, AsksAThreadAgainOnlyIfItsCachesGaveMuch)
+{
+    for (size_t freed_count : {1, 8}) {
+        Pool pool(Small());
+        std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+        for (size_t i = 0; i < freed_count; i++) {
+            pool.Free(blocks.front(), BINADE_STREAM_DONE);
+            blocks.erase(blocks.begin(), blocks.begin() + 1);
+            std::rotate(blocks.begin(), blocks.begin() + 1, blocks.end());
+        }
+        std::vector<uint64_t> asked;
+        for (int i = 0; i < 3; i++) {
+            uint64_t before = pool.Stats().ladder_own_cache;
+            EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+                      binade_alloc(pool, 1 * kMiB, kStream, &address));
+            asked.push_back(pool.Stats().ladder_own_cache - before);
+        }
+        EXPECT_EQ((freed_count == 1 ? std::vector<uint64_t>{2, 1, 1}
+                                    : std::vector<uint64_t>{2, 2, 1}),
+                  asked);
+        FreeAll(pool, blocks, BINADE_STREAM_DONE);
+    }
+}
+
+TEST_F(Ladder, EmptiesTheThreadsOwnCaches)
+{
+    Pool pool(Small());
+    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
+    binade_devptr block = pool.Alloc(8 * kMiB);
+    binade_stats stats = pool.Stats();
+    EXPECT_EQ(1u, stats.ladder_own_cache);
+    EXPECT_EQ(1u, stats.ladder_grow) << "the first";
+    EXPECT_EQ(0u, stats.alloc_retries);
+    EXPECT_EQ(0u, stats.cached_bytes);
+    pool.Free(block);
+}
+
+TEST_F(Ladder, EmptiesAlsoCachesOfOtherStreams)
+{
+    binade_pool_options options = Small();
+    options.wait_ms = UINT32_MAX;
+    Pool pool(options);
+    Stream stream, other;
+    FreeAll(pool, Fill(pool, 64 * kKiB, 8 * kMiB, stream), stream);
+    pool.Free(pool.Alloc(8 * kMiB, other), other);
+    FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_ANY);
+    pool.Free(pool.Alloc(8 * kMiB, other), other);
+    EXPECT_EQ(0u, pool.Stats().ooms);
+}
+
+TEST_F(Ladder, TakesWhatEndedThreadsLeft)
+{
+    Pool pool(Small());
+    std::thread([&] {
+        FreeAll(pool, Fill(pool, 64 * kKiB), BINADE_STREAM_DONE);
+    }).join();
+    binade_devptr block = pool.Alloc(8 * kMiB);
+    EXPECT_EQ(0u, pool.Stats().ooms);
+    pool.Free(block);
+}
+
+TEST_F(Ladder, TrimsSegmentsThatAreFreeToGrowAnother)
+{
+    binade_pool_options options = Small();
+    options.limit_bytes = 48 * kMiB;
+    options.first_segment_bytes = 2 * kMiB;
+    Pool pool(options);
+    FreeAll(pool, AllocFour(pool), BINADE_STREAM_DONE);
+    binade_devptr block = pool.Alloc(48 * kMiB);
+    EXPECT_GE(pool.Stats().ladder_trim, 1u);
+    EXPECT_EQ(1u, pool.Stats().segment_current);
+    EXPECT_EQ(48 * kMiB, pool.Stats().reserved_bytes_current);
+    pool.Free(block);
+}
+
+TEST_F(Ladder, DoesNotHandOverUnlessItIsAllowedTo)
+{
+    Pool pool(Small());
+    Stream held, other;
+    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    held.Hold();
+    pool.Free(block, held);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 8 * kMiB, other, &address));
+    EXPECT_EQ(0u, pool.Stats().ladder_hand_over);
+    EXPECT_EQ(0u, pool.Stats().stream_waits);
+    held.Release();
+}
+
+TEST_F(Ladder, HandsOverWhereItIsAllowedTo)
+{
+    binade_pool_options options = Small();
+    options.flags = BINADE_POOL_REUSE_DEPENDENCIES;
+    Pool pool(options);
+    Stream held, other;
+    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    held.Hold();
+    pool.Free(block, held);
+    binade_devptr same = pool.Alloc(8 * kMiB, other);
+    EXPECT_EQ(block, same);
+    EXPECT_GE(pool.Stats().ladder_hand_over, 1u);
+    EXPECT_GE(pool.Stats().stream_waits, 1u);
+    held.Release();
+    pool.Free(same, other);
+}
+
+TEST_F(Ladder, WaitsAsLongAsItMay)
+{
+    binade_pool_options options = Small();
+    options.wait_ms = 1;
+    Pool pool(options);
+    Stream held, other;
+    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    held.Hold();
+    pool.Free(block, held);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 8 * kMiB, other, &address));
+    EXPECT_EQ(1u, pool.Stats().ladder_wait);
+    EXPECT_EQ(1u, pool.Stats().ladder_failed);
+    held.Release();
+}
+
+// The stream is released by a thread, so it is open how long the wait is.
+TEST_F(Ladder, WaitsUntilTheMemoryIsDone)
+{
+    binade_pool_options options = Small();
+    options.wait_ms = UINT32_MAX;
+    Pool pool(options);
+    Stream held, other;
+    binade_devptr block = pool.Alloc(8 * kMiB, held);
+    held.Hold();
+    pool.Free(block, held);
+    std::thread releasing([&held] { held.Release(); });
+    pool.Free(pool.Alloc(8 * kMiB, other), other);
+    releasing.join();
+    EXPECT_EQ(0u, pool.Stats().ladder_failed);
+}
+
+class Trim : public Limit
+{
+};
+
+TEST_F(Trim, WithoutAPoolIsInvalid)
+{
+    uint64_t bytes = 77;
+    EXPECT_EQ(BINADE_E_INVALID, binade_pool_trim(nullptr, 0, &bytes));
+}
+
+TEST_F(Trim, OfAFreshPoolGivesNothing)
+{
+    Pool pool;
+    EXPECT_EQ(0u, pool.Trim());
+}
+
+TEST_F(Trim, GivesBackWhatTheThreadHasInItsCaches)
+{
+    Pool pool;
+    Stream stream;
+    int64_t before = pool_test::Live("allocations");
+    for (binade_stream freed :
+         {BINADE_STREAM_DONE, BINADE_STREAM_ANY, BINADE_STREAM_LEGACY,
+          BINADE_STREAM_PER_THREAD, static_cast<binade_stream>(stream)}) {
+        FreeAll(pool, Fill(pool, 64 * kKiB), freed);
+        uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
+        EXPECT_EQ(reserved_bytes, pool.TrimAll()) << freed;
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+        EXPECT_EQ(0u, pool.Stats().cached_bytes);
+    }
+    EXPECT_EQ(before, pool_test::Live("allocations"));
+}
+
+TEST_F(Trim, MayBeAskedForNoNumber)
+{
+    Pool pool;
+    pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+    EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+}
+
+TEST_F(Trim, LeavesSegmentsThatAreInUse)
+{
+    Pool pool(SmallSegments());
+    std::vector<binade_devptr> blocks = AllocFour(pool);
+    pool.Free(blocks[1], BINADE_STREAM_DONE);
+    pool.Free(blocks[2], BINADE_STREAM_DONE);
+    EXPECT_EQ(24 * kMiB, pool.Trim());
+    EXPECT_EQ(24 * kMiB, pool.Stats().reserved_bytes_current);
+    EXPECT_EQ(12 * kMiB, pool.UsableSize(blocks[0]));
+    pool.Free(blocks[0]);
+    pool.Free(blocks[3]);
+}
+
+TEST_F(Trim, KeepsAsManyBytesAsItIsTold)
+{
+    Pool pool(SmallSegments());
+    FreeAll(pool, AllocFour(pool), BINADE_STREAM_DONE);
+    EXPECT_EQ(24 * kMiB, pool.Trim(18 * kMiB));
+    EXPECT_EQ(24 * kMiB, pool.Stats().reserved_bytes_current);
+    EXPECT_EQ(0u, pool.Trim(UINT64_MAX));
+    EXPECT_EQ(24 * kMiB, pool.Trim());
+}
+
+TEST_F(Trim, LeavesWhatIsNotDoneAndDoesNotWait)
+{
+    Pool pool;
+    Stream held;
+    binade_devptr block = pool.Alloc(4096, held);
+    held.Hold();
+    pool.Free(block, held);
+    EXPECT_EQ(0u, pool.Trim());
+    EXPECT_GT(pool.Stats().retiring_bytes, 0u);
+    held.Release();
+    EXPECT_EQ(32 * kMiB, pool.TrimAll());
+}
+
+TEST_F(Trim, TellsWhatTheDriverRefused)
+{
+    Pool pool;
+    pool.Free(pool.Alloc(512), BINADE_STREAM_DONE);
+    uint64_t bytes = 77;
+    pool_test::SetFaults("cuMemFree:nth=1:code=CUDA_ERROR_UNKNOWN");
+    EXPECT_EQ(BINADE_E_DRIVER, binade_pool_trim(pool, 0, &bytes));
+    pool_test::SetFaults("");
+    EXPECT_EQ(0u, bytes);
+    EXPECT_EQ(32 * kMiB, pool.Stats().unreleased_bytes);
+    EXPECT_EQ(32 * kMiB, pool.Trim());
+    EXPECT_EQ(0u, pool.Stats().unreleased_bytes);
+}
+
+} // namespace

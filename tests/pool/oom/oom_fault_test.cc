@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The n-th call of the driver fails on an allocation's way out of memory, for
+// every n: it fails or succeeds, but nothing is lost, and the next works.
+#include "tests/pool/oom/oom_under_test.h"
+
+namespace oom_test
+{
+
+class OomFault : public OomTest
+{
+  protected:
+    // All in batches, caches and callbacks' hands; every step has to do.
+    struct World {
+        World() : pool(AllSteps())
+        {
+            blocks = Fill(pool, 512 * kKiB, 8 * kMiB, stream);
+            callback.act = [this](uint64_t) {
+                FreeOne(other);
+                return 1;
+            };
+            EXPECT_EQ(BINADE_OK, callback.AddTo(pool));
+            for (int i = 0; i < 3; i++) {
+                FreeOne(other);
+                FreeOne(BINADE_STREAM_ANY);
+                FreeOne(stream);
+            }
+        }
+
+        static binade_pool_options AllSteps()
+        {
+            binade_pool_options options = Small();
+            options.first_segment_bytes = 2 * kMiB;
+            options.largest_segment_bytes = 2 * kMiB;
+            options.flags = BINADE_POOL_REUSE_DEPENDENCIES;
+            options.wait_ms = 2;
+            return options;
+        }
+
+        // A free that the driver refuses leaves the block where it is.
+        void FreeOne(binade_stream freed)
+        {
+            if (binade_free(pool, blocks.back(), freed) == BINADE_OK)
+                blocks.pop_back();
+        }
+
+        Pool pool;
+        Stream stream, other;
+        Callback callback;
+        std::vector<binade_devptr> blocks;
+    };
+
+    static bool IsExpected(binade_status status)
+    {
+        return status == BINADE_OK || status == BINADE_E_NO_DEVICE_MEMORY ||
+               status == BINADE_E_DRIVER;
+    }
+
+    // Returns how many calls there were.
+    static uint64_t AllocBadly(World &world, unsigned n, const char *code)
+    {
+        binade_devptr block = 77;
+        uint64_t before = pool_test::Calls();
+        pool_test::SetFaults("*:nth=" + std::to_string(n) + ":code=" + code);
+        binade_status status =
+            binade_alloc(world.pool, 7 * kMiB, world.stream, &block);
+        uint64_t calls = pool_test::Calls() - before;
+        pool_test::SetFaults("");
+        EXPECT_TRUE(IsExpected(status)) << status;
+        if (status == BINADE_OK)
+            world.pool.Free(block, world.stream);
+        else
+            EXPECT_EQ(77u, block);
+        return calls;
+    }
+
+    static void ExpectHealth(World &world)
+    {
+        EXPECT_EQ(BINADE_OK, world.callback.RemoveFrom(world.pool));
+        FreeAll(world.pool, world.blocks);
+        pool_test::Synchronize();
+        EXPECT_EQ(0u, world.pool.Stats().allocated_bytes_current);
+        EXPECT_EQ(0u, world.pool.Stats().double_frees_found);
+        world.pool.Free(world.pool.Alloc(8 * kMiB, world.stream), world.stream);
+    }
+
+    static void FailEachOnce(const char *code)
+    {
+        uint64_t calls = UINT64_MAX;
+        unsigned n = 0;
+        while (n < calls && n < 1000 && !HasFailure()) {
+            SCOPED_TRACE("call " + std::to_string(++n));
+            World world;
+            calls = AllocBadly(world, n, code);
+            ExpectHealth(world);
+        }
+        EXPECT_GT(n, 10u);
+        EXPECT_LT(n, 1000u);
+        std::printf("%u calls, each failed once\n", n);
+    }
+};
+
+TEST_F(OomFault, OfUnknownKind)
+{
+    FailEachOnce("CUDA_ERROR_UNKNOWN");
+}
+
+TEST_F(OomFault, OfExhaustion)
+{
+    FailEachOnce("CUDA_ERROR_OUT_OF_MEMORY");
+}
+
+} // namespace oom_test

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that another thread moves while an allocation is about to fail: here a
+// segment that is on its way back to its source, which takes its time.
+#include "tests/pool/oom/oom_under_test.h"
+
+namespace oom_test
+{
+
+// Memory of the stand-in, whose release stops until it is told to go on.
+class SlowSource
+{
+  public:
+    binade_source Table()
+    {
+        binade_source table = {};
+        table.struct_size = sizeof(table);
+        table.name = "slow";
+        table.context = this;
+        table.reserve = Reserve;
+        table.release = Release;
+        return table;
+    }
+
+    std::atomic<bool> is_stopped{false}; // releases wait
+    std::atomic<bool> is_releasing{false};
+
+  private:
+    static binade_status Reserve(void *, size_t size_bytes, binade_devptr *out)
+    {
+        using alloc_fn = int(binade_devptr *, size_t);
+        return pool_test::Get<alloc_fn>("cuMemAlloc_v2")(out, size_bytes)
+                   ? BINADE_E_NO_DEVICE_MEMORY
+                   : BINADE_OK;
+    }
+
+    static binade_status Release(void *context, binade_devptr address, size_t)
+    {
+        auto *self = static_cast<SlowSource *>(context);
+        self->is_releasing = true;
+        while (self->is_stopped)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return pool_test::Get<int(binade_devptr)>("cuMemFree_v2")(address)
+                   ? BINADE_E_DRIVER
+                   : BINADE_OK;
+    }
+};
+
+class OomFlight : public OomTest
+{
+  protected:
+    // Segments as they are asked for.
+    binade_pool_options Options(uint32_t wait_ms)
+    {
+        binade_pool_options options = Small();
+        options.source = &table_;
+        options.limit_bytes = 24 * kMiB;
+        options.first_segment_bytes = 2 * kMiB;
+        options.largest_segment_bytes = 2 * kMiB;
+        options.wait_ms = wait_ms;
+        // So that what is freed is free at once.
+        options.thread_cache_bytes = 0;
+        return options;
+    }
+
+    // A thread that trims, and is on its way when this returns.
+    std::thread BeginToTrim(Pool &pool)
+    {
+        source_.is_releasing = false;
+        source_.is_stopped = true;
+        std::thread trimming([&pool] {
+            pool_test::SetCurrent(pool_test::PrimaryContext());
+            EXPECT_EQ(BINADE_OK, binade_pool_trim(pool, 0, nullptr));
+        });
+        while (!source_.is_releasing)
+            std::this_thread::yield();
+        return trimming;
+    }
+
+    SlowSource source_;
+    binade_source table_ = source_.Table();
+};
+
+TEST_F(OomFlight, ASegmentOnItsWayToTheSourceIsWaitedFor)
+{
+    Pool pool(Options(10000));
+    binade_devptr kept = pool.Alloc(12 * kMiB);
+    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
+    std::thread trimming = BeginToTrim(pool);
+    std::thread releasing([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        source_.is_stopped = false;
+    });
+    binade_devptr block = pool.Alloc(12 * kMiB);
+    trimming.join();
+    releasing.join();
+    EXPECT_EQ(0u, pool.Stats().ooms);
+    pool.Free(kept);
+    pool.Free(block);
+}
+
+TEST_F(OomFlight, WhoWaitedLongEnoughSaysThatItIsNotExact)
+{
+    Pool pool(Options(0));
+    binade_devptr kept = pool.Alloc(12 * kMiB);
+    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
+    std::thread trimming = BeginToTrim(pool);
+    binade_oom_report report = Fail(pool, 12 * kMiB);
+    source_.is_stopped = false;
+    trimming.join();
+    EXPECT_EQ(0u, report.is_exact);
+    EXPECT_EQ(24 * kMiB, report.reserved_bytes);
+    EXPECT_EQ(12 * kMiB, report.live_bytes);
+    EXPECT_EQ(0u, report.free_bytes);
+    pool.Free(kept);
+}
+
+struct Guard {
+    Guard()
+    {
+        EXPECT_EQ(BINADE_OK, binade_capture_guard_begin());
+    }
+
+    ~Guard()
+    {
+        EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
+    }
+};
+
+// What a thread leaves behind whose event cannot be recorded under a guard.
+class OomUnderAGuard : public OomTest
+{
+  protected:
+    // In a thread that ends.
+    static void Leave(Pool &pool, std::vector<binade_devptr> &blocks,
+                      const std::vector<binade_stream> &streams)
+    {
+        std::thread([&] {
+            for (binade_stream stream : streams) {
+                pool.Free(blocks.back(), stream);
+                blocks.pop_back();
+            }
+        }).join();
+    }
+};
+
+// It is not done, and no look finds more by being repeated.
+TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftLeavesALookExact)
+{
+    Pool pool(Small());
+    Guard guard;
+    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    Leave(pool, blocks, {BINADE_STREAM_ANY});
+    binade_oom_report report = Fail(pool, 64 * kKiB);
+    EXPECT_EQ(1u, report.is_exact);
+    EXPECT_EQ(64 * kKiB, report.retiring_bytes);
+    FreeAll(pool, blocks);
+}
+
+TEST_F(OomUnderAGuard, WhatAnEndedThreadLeftIsFoundBesideWhatIsNotDone)
+{
+    Pool pool(Small());
+    Guard guard;
+    std::vector<binade_devptr> blocks = Fill(pool, 64 * kKiB);
+    Leave(pool, blocks,
+          {BINADE_STREAM_DONE, BINADE_STREAM_ANY, BINADE_STREAM_DONE});
+    blocks.push_back(pool.Alloc(64 * kKiB, kStream));
+    blocks.push_back(pool.Alloc(64 * kKiB, kStream));
+    Fail(pool, 64 * kKiB);
+    FreeAll(pool, blocks);
+}
+
+// Allocations that find nothing in their own caches wait while another looks
+// for the last time, but not for good: here the other has to look for as long
+// as the trim goes on.
+TEST_F(OomFlight, OthersGoOnMeanwhile)
+{
+    Pool pool(Options(300));
+    binade_devptr kept = pool.Alloc(10 * kMiB);
+    binade_devptr small = pool.Alloc(512);
+    pool.Free(pool.Alloc(12 * kMiB), BINADE_STREAM_DONE);
+    std::thread trimming = BeginToTrim(pool);
+    std::atomic<bool> is_over{false};
+    std::thread failing([&] {
+        Fail(pool, 12 * kMiB);
+        is_over = true;
+    });
+    unsigned count = 0;
+    while (!is_over) {
+        pool.Free(pool.Alloc(1024), BINADE_STREAM_DONE);
+        count++;
+    }
+    failing.join();
+    source_.is_stopped = false;
+    trimming.join();
+    EXPECT_GT(count, 0u);
+    pool.Free(kept);
+    pool.Free(small);
+}
+
+} // namespace oom_test

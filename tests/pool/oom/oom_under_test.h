@@ -1,0 +1,115 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A small pool at its limit, for the tests of the way out of memory.
+ */
+#ifndef BINADE_TESTS_POOL_OOM_OOM_UNDER_TEST_H_
+#define BINADE_TESTS_POOL_OOM_OOM_UNDER_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "binade/oom.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace oom_test
+{
+
+using pool_test::Defaults;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+// The thread's last report.
+inline binade_oom_report LastOom(binade_pool *pool)
+{
+    binade_oom_report report = {};
+    report.struct_size = sizeof(report);
+    EXPECT_EQ(BINADE_OK, binade_last_oom(pool, &report));
+    return report;
+}
+
+class OomTest : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    // One segment of 8 MiB, and no wait.
+    static binade_pool_options Small()
+    {
+        binade_pool_options options = Defaults();
+        options.limit_bytes = 8 * kMiB;
+        options.first_segment_bytes = 8 * kMiB;
+        options.wait_ms = 0;
+        return options;
+    }
+
+    static std::vector<binade_devptr> Fill(Pool &pool, size_t size_bytes,
+                                           uint64_t bytes = 8 * kMiB,
+                                           binade_stream stream = kStream)
+    {
+        std::vector<binade_devptr> blocks;
+        for (; bytes >= size_bytes; bytes -= size_bytes)
+            blocks.push_back(pool.Alloc(size_bytes, stream));
+        return blocks;
+    }
+
+    static void FreeAll(Pool &pool, const std::vector<binade_devptr> &blocks,
+                        binade_stream stream = BINADE_STREAM_DONE)
+    {
+        for (binade_devptr block : blocks)
+            pool.Free(block, stream);
+    }
+
+    // Expects that an allocation fails for want of memory.
+    static binade_oom_report Fail(Pool &pool, size_t size_bytes,
+                                  binade_stream stream = kStream)
+    {
+        binade_devptr address = 77;
+        EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+                  binade_alloc(pool, size_bytes, stream, &address));
+        EXPECT_EQ(77u, address);
+        return LastOom(pool);
+    }
+};
+
+// A callback from a function object.
+struct Callback {
+    std::function<int(uint64_t)> act;
+    unsigned calls = 0;
+
+    static int Call(binade_pool *, uint64_t requested_bytes, void *user)
+    {
+        auto *self = static_cast<Callback *>(user);
+        self->calls++;
+        return self->act ? self->act(requested_bytes) : 0;
+    }
+
+    binade_status AddTo(binade_pool *pool)
+    {
+        return binade_pool_add_oom_callback(pool, Call, this);
+    }
+
+    binade_status RemoveFrom(binade_pool *pool)
+    {
+        return binade_pool_remove_oom_callback(pool, Call, this);
+    }
+};
+
+} // namespace oom_test
+
+#endif
