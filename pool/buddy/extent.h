@@ -44,49 +44,90 @@ static inline bool binadei_run_fits(const struct binadei_run *run,
     return run->grains >= want->grains + skipped;
 }
 
-/* The maps of a view: a stream's two, and what is done. */
-#define BINADEI_VIEW_MAPS (BINADEI_AGES + 1)
-
-/* The words of a page, in one map or in several. */
+/* A page, and whose words of it are read: a stream's maps', what is done, or
+ * both as one. Words are edges BW and MW and MH, here only read; relaxed: a
+ * snapshot. */
 struct binadei_page_words {
-    unsigned count; /* maps; 0: nothing was ever free there */
-    unsigned page_bit;
-    /* Edges BW and MW and MH: the buddy's or the maps', here only read. */
-    const binadei_atomic_word *pages[BINADEI_VIEW_MAPS];
-    const binadei_atomic_word *chunks[BINADEI_VIEW_MAPS];
-    const binadei_atomic_word *cut[BINADEI_VIEW_MAPS]; /* chunks with grains */
-    const binadei_atomic_word
-        *grains[BINADEI_VIEW_MAPS]; /* NULL: no free ones */
+    const struct binadei_maps_group *own;  /* NULL: not, or nothing free */
+    const struct binadei_maps_page *parts; /* of its chunks; NULL: none free */
+    const struct binadei_buddy *done;      /* NULL: not */
+    binadei_page page;
 };
 
-/* Of one kind of memory, or of a view's. */
-struct binadei_page_words binadei_page_words_of(const struct binadei_kind *kind,
-                                                binadei_page page);
-struct binadei_page_words
-binadei_page_words_of_view(const struct binadei_view *view, binadei_page page);
-
-/* What is free in any of the maps, of pages of the group, of chunks of the
- * page, or chunks that may have grains. relaxed, here and below: advice. */
-static inline uint64_t binadei_page_words_any(
-    const struct binadei_page_words *words,
-    const binadei_atomic_word *const level[BINADEI_VIEW_MAPS])
+/* NULL for what is not to be read. */
+static inline struct binadei_page_words
+binadei_page_words_of(const struct binadei_maps *maps,
+                      const struct binadei_buddy *done, binadei_page page)
 {
-    uint64_t any = 0;
-    for (unsigned i = 0; i < words->count; i++)
-        any |= binadei_load_relaxed(level[i]);
-    return any;
+    struct binadei_page_words words = {.done = done, .page = page};
+    words.own = binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS);
+    if (words.own)
+        words.parts =
+            binadei_maps_page_at(words.own, page.index % BINADEI_WORD_BITS);
+    return words;
 }
 
-/* The same of one chunk's grains; relaxed. */
+/* The group's pages that are free as a whole. */
+static inline uint64_t
+binadei_page_words_pages(const struct binadei_page_words *words)
+{
+    uint64_t pages = 0;
+    if (words->done)
+        pages = binadei_load_relaxed(
+            &words->done->groups[words->page.index / BINADEI_WORD_BITS]
+                 .free_pages);
+    for (unsigned age = 0; words->own && age < BINADEI_AGES; age++)
+        pages |= binadei_load_relaxed(&words->own->ages[age].pages);
+    return pages;
+}
+
+/* The page's chunks that are free as a whole. */
+static inline uint64_t
+binadei_page_words_chunks(const struct binadei_page_words *words)
+{
+    unsigned bit = words->page.index % BINADEI_WORD_BITS;
+    uint64_t chunks = 0;
+    if (words->done)
+        chunks =
+            binadei_load_relaxed(&words->done->pages[words->page.index].word);
+    for (unsigned age = 0; words->own && age < BINADEI_AGES; age++)
+        chunks |= binadei_load_relaxed(&words->own->ages[age].chunks[bit]);
+    return chunks;
+}
+
+/* Chunks that may have free grains, and those of which several maps may. */
+static inline uint64_t
+binadei_page_words_cut(const struct binadei_page_words *words,
+                       uint64_t *out_twice)
+{
+    unsigned bit = words->page.index % BINADEI_WORD_BITS;
+    uint64_t once = 0;
+    uint64_t twice = 0;
+    if (words->done)
+        once = binadei_load_relaxed(
+            &words->done->pages[words->page.index].chunk_summary[0]);
+    for (unsigned age = 0; words->own && age < BINADEI_AGES; age++) {
+        uint64_t cut = binadei_load_relaxed(&words->own->ages[age].cut[bit]);
+        twice |= once & cut;
+        once |= cut;
+    }
+    *out_twice = twice;
+    return once;
+}
+
+/* The free grains of a chunk that is not free as a whole. */
 static inline uint64_t
 binadei_page_words_grains(const struct binadei_page_words *words,
                           unsigned chunk)
 {
-    uint64_t any = 0;
-    for (unsigned i = 0; i < words->count; i++)
-        if (words->grains[i])
-            any |= binadei_load_relaxed(&words->grains[i][chunk]);
-    return any;
+    uint64_t grains = 0;
+    if (words->done)
+        grains = binadei_load_relaxed(
+            &words->done->chunk_words[binadei_chunk_in_page(words->page, chunk)
+                                          .index]);
+    for (unsigned age = 0; words->parts && age < BINADEI_AGES; age++)
+        grains |= binadei_load_relaxed(&words->parts->grains[age][chunk]);
+    return grains;
 }
 
 /* index.c: notes a run; shorter ones than the index has are left out. */

@@ -32,46 +32,55 @@
 #define TRIES 64U
 
 #define KINDS 2U
+/* The maps of a view: a stream's two, and what is done. */
 #define DONE BINADEI_AGES
+#define MAPS (BINADEI_AGES + 1)
 
-/* Free grains as a search finds them, put together to runs. */
+/* Free grains as a search finds them, put together to runs: each search begins
+ * with this, and says what becomes of a run that goes no further. Inlined, so
+ * that each search is a loop of its own: it costs a quarter of a miss. */
 struct runs {
-    struct binadei_run run; /* what is being put together */
-    /* It goes no further: the search's own, which begins with this. */
-    void (*end)(struct runs *runs);
+    struct binadei_run run;
 };
 
-static void runs_end(struct runs *runs)
+typedef void runs_end_fn(struct runs *runs);
+
+#define RUNS_INLINE static inline __attribute__((always_inline))
+
+RUNS_INLINE void runs_end(struct runs *runs, runs_end_fn *end)
 {
     if (runs->run.grains)
-        runs->end(runs);
+        end(runs);
     runs->run.grains = 0;
 }
 
-static void runs_add(struct runs *runs, uint64_t start, uint64_t grains)
+RUNS_INLINE void runs_add(struct runs *runs, runs_end_fn *end, uint64_t start,
+                          uint64_t grains)
 {
     if (runs->run.start + runs->run.grains != start) {
-        runs_end(runs);
+        runs_end(runs, end);
         runs->run.start = start;
     }
     runs->run.grains += grains;
 }
 
-static void runs_add_word(struct runs *runs, uint64_t base, uint64_t word)
+RUNS_INLINE void runs_add_word(struct runs *runs, runs_end_fn *end,
+                               uint64_t base, uint64_t word)
 {
     while (word) {
         unsigned start;
         unsigned length;
         word &= ~binadei_word_first_run(word, &start, &length);
-        runs_add(runs, base + start, length);
+        runs_add(runs, end, base + start, length);
     }
 }
 
 /* Of a page that begins at grain `base`, those of `units` that are whole `chunks`,
  * and of the others their grains; `are_ends_enough`: no run is within a chunk. */
-static void runs_add_page(struct runs *runs,
-                          const struct binadei_page_words *words, uint64_t base,
-                          uint64_t chunks, uint64_t units, bool are_ends_enough)
+RUNS_INLINE void runs_add_page(struct runs *runs, runs_end_fn *end,
+                               const struct binadei_page_words *words,
+                               uint64_t base, uint64_t chunks, uint64_t units,
+                               bool are_ends_enough)
 {
     while (units) {
         unsigned bit = binadei_word_lowest(units);
@@ -79,11 +88,11 @@ static void runs_add_page(struct runs *runs,
         if (chunks >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(chunks & units, &bit, &length);
-            runs_add(runs, start, (uint64_t)length * BINADEI_CHUNK_GRAINS);
+            runs_add(runs, end, start, (uint64_t)length * BINADEI_CHUNK_GRAINS);
             continue;
         }
         uint64_t grains = binadei_page_words_grains(words, bit);
-        runs_add_word(runs, start,
+        runs_add_word(runs, end, start,
                       are_ends_enough ? binadei_word_ends(grains) : grains);
         units &= units - 1;
     }
@@ -132,14 +141,18 @@ static void good_fit_end_run(struct runs *runs)
 /* Runs of the page, of a chunk at least, the best of them in `best`. */
 static void good_fit_look(struct visit *visit, binadei_page page)
 {
-    struct binadei_page_words words = binadei_page_words_of(visit->kind, page);
-    uint64_t chunks = binadei_page_words_any(&words, words.chunks);
-    uint64_t units = chunks | binadei_page_words_any(&words, words.cut);
+    const struct binadei_kind *kind = visit->kind;
+    struct binadei_page_words words = binadei_page_words_of(
+        kind->maps, kind->maps ? NULL : kind->buddy, page);
+    uint64_t chunks = binadei_page_words_chunks(&words);
+    uint64_t cut_twice;
+    uint64_t units = chunks | binadei_page_words_cut(&words, &cut_twice);
     visit->page_base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
-    if (binadei_page_words_any(&words, words.pages) >> words.page_bit & 1)
+    if (binadei_page_words_pages(&words) >> page.index % BINADEI_WORD_BITS & 1)
         chunks = units = BINADEI_WORD_FULL;
-    runs_add_page(&visit->runs, &words, 0, chunks, units, true);
-    runs_end(&visit->runs);
+    runs_add_page(&visit->runs, good_fit_end_run, &words, 0, chunks, units,
+                  true);
+    runs_end(&visit->runs, good_fit_end_run);
 }
 
 static void note_best(const struct visit *visit)
@@ -215,7 +228,7 @@ static void visit_next(struct search *search, unsigned kind,
     const struct binadei_index_at *at = &search->at[kind];
     visit->kind = &search->kinds[kind];
     visit->least = binadei_index_bin_grains(at->bin);
-    visit->runs = (struct runs){.end = good_fit_end_run};
+    visit->runs = (struct runs){{0, 0}};
     visit->best = (struct binadei_run){0, 0};
     visit->has_runs = false;
     search->looks++;
@@ -328,8 +341,7 @@ static uint64_t pages_in_use(const struct scan *scan)
 /* Of open pages, those beside one that is whole, or may be of two maps
  * together, and the group's ends: a run of two pages and more has a whole one,
  * so a page that is cut can only be its begin or its end. */
-static uint64_t beside_whole(uint64_t whole,
-                             const uint64_t open[BINADEI_VIEW_MAPS])
+static uint64_t beside_whole(uint64_t whole, const uint64_t open[MAPS])
 {
     const uint64_t ends = UINT64_C(1) << (BINADEI_WORD_BITS - 1) | 1;
     whole |= (open[BINADEI_FRESH] & open[BINADEI_AGEING]) |
@@ -343,7 +355,7 @@ static uint64_t open_pages(const struct scan *scan, uint64_t whole)
 {
     const struct binadei_group_state *done =
         &scan->view->buddy->groups[scan->group];
-    uint64_t open[BINADEI_VIEW_MAPS] = {0};
+    uint64_t open[MAPS] = {0};
     if (scan->is_thorough)
         return pages_in_use(scan);
     for (unsigned age = 0; scan->own && age < BINADEI_AGES; age++)
@@ -354,19 +366,6 @@ static uint64_t open_pages(const struct scan *scan, uint64_t whole)
     return scan->want.grains >= UINT64_C(2) * BINADEI_PAGE_GRAINS
                ? pages & beside_whole(whole, open)
                : pages;
-}
-
-/* Chunks of which several maps may have grains, which together may be all. */
-static uint64_t cut_twice(const struct binadei_page_words *words)
-{
-    uint64_t once = 0;
-    uint64_t twice = 0;
-    for (unsigned i = 0; i < words->count; i++) {
-        uint64_t cut = binadei_load_relaxed(words->cut[i]);
-        twice |= once & cut;
-        once |= cut;
-    }
-    return twice;
 }
 
 /* Whether a run that is long enough may be within the page: enough `whole`
@@ -394,16 +393,17 @@ static uint64_t units_worth_it(const struct scan *scan, uint64_t whole)
 
 static void scan_page(struct scan *scan, binadei_page page)
 {
-    struct binadei_page_words words =
-        binadei_page_words_of_view(scan->view, page);
-    uint64_t chunks = binadei_page_words_any(&words, words.chunks);
-    uint64_t cut = scan->is_thorough
-                       ? BINADEI_WORD_FULL
-                       : binadei_page_words_any(&words, words.cut);
-    uint64_t worth_it = units_worth_it(scan, chunks | cut_twice(&words));
-    runs_add_page(
-        &scan->runs, &words, (uint64_t)page.index * BINADEI_PAGE_GRAINS, chunks,
-        (chunks | cut) & worth_it, scan->want.grains > BINADEI_CHUNK_GRAINS);
+    const struct binadei_view *view = scan->view;
+    struct binadei_page_words words = binadei_page_words_of(
+        view->maps, view->is_own_only ? NULL : view->buddy, page);
+    uint64_t chunks = binadei_page_words_chunks(&words);
+    uint64_t cut_twice;
+    uint64_t cut = binadei_page_words_cut(&words, &cut_twice);
+    uint64_t units = chunks | (scan->is_thorough ? BINADEI_WORD_FULL : cut);
+    runs_add_page(&scan->runs, fit_end_run, &words,
+                  (uint64_t)page.index * BINADEI_PAGE_GRAINS, chunks,
+                  units & units_worth_it(scan, chunks | cut_twice),
+                  scan->want.grains > BINADEI_CHUNK_GRAINS);
 }
 
 static void scan_group(struct scan *scan, uint32_t group)
@@ -418,7 +418,8 @@ static void scan_group(struct scan *scan, uint32_t group)
         if (whole >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(whole & units, &bit, &length);
-            runs_add(&scan->runs, (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+            runs_add(&scan->runs, fit_end_run,
+                     (uint64_t)page.index * BINADEI_PAGE_GRAINS,
                      (uint64_t)length * BINADEI_PAGE_GRAINS);
             continue;
         }
@@ -432,11 +433,11 @@ static bool fit_find(struct scan *scan, binadei_grain *out)
 {
     const struct binadei_view *view = scan->view;
     uint32_t groups = binadei_page_word_limit(view->buddy);
-    scan->runs = (struct runs){.end = fit_end_run};
+    scan->runs = (struct runs){{0, 0}};
     scan->best = (struct binadei_run){0, 0};
     for (uint32_t i = 0; i < groups && !is_tight(scan); i++)
         scan_group(scan, i);
-    runs_end(&scan->runs);
+    runs_end(&scan->runs, fit_end_run);
     *out = binadei_grain_at(binadei_run_begin(&scan->best, &scan->want));
     return scan->best.grains != 0;
 }

@@ -295,7 +295,7 @@ mutant "a search passes pages that are whole in two maps" $fit \
 mutant "a long run may leave something over" $fit \
     's/needed > BINADEI_PAGE_GRAINS \?/0 ?/'
 mutant "a search sees no chunks of the stream" $fit \
-    '/^static void scan_page/,/^}/s/binadei_page_words_any\(&words, words\.chunks\)/(scan->view->is_own_only ? 0 : binadei_load_relaxed(words.chunks[words.count - 1]))/'
+    '/^static void scan_page/,/^}/s/binadei_page_words_chunks\(&words\)/(scan->view->is_own_only ? 0 : binadei_load_relaxed(\&words.done->pages[page.index].word))/'
 
 # The index, and good fits by it.
 mutant "a bin has no runs as short as its least" $bins \
