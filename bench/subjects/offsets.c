@@ -54,11 +54,11 @@ static uint64_t arena_grain(uint64_t address)
 
 /* A cache line pair each: the owner writes it on every operation. */
 struct thread_home {
-    alignas(128) struct binadei_home home;
+    alignas(128) struct binadei_affinity affinity;
 };
 
 static struct binadei_buddy *core;
-static struct thread_home homes[BENCH_THREADS_MAX];
+static struct thread_home affinities[BENCH_THREADS_MAX];
 
 static const char *start_core(const struct subject_setup *setup)
 {
@@ -89,7 +89,8 @@ static uint64_t alloc_core(uint32_t thread, size_t size_bytes, uint32_t stream)
     uint64_t address = 0;
     if (grains > ARENA_INTERVAL_GRAINS_MAX)
         address = alloc_of_view(grains, false);
-    else if (binadei_buddy_take(core, &homes[thread].home, &what, &grain))
+    else if (binadei_buddy_take(core, &affinities[thread].affinity, &what,
+                                &grain))
         address = arena_address(grain.index);
     if (address)
         return address;
@@ -101,7 +102,7 @@ static void free_core(uint32_t thread, uint64_t address, size_t size_bytes,
                       uint32_t stream)
 {
     (void)stream;
-    (void)binadei_buddy_give(core, &homes[thread].home,
+    (void)binadei_buddy_give(core, &affinities[thread].affinity,
                              binadei_grain_at(arena_grain(address)),
                              arena_grains(size_bytes));
 }

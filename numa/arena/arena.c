@@ -33,9 +33,10 @@ static binade_status arena_open_context(struct binade_host *host,
                                   (&context, host->device));
         host->has_primary = status == BINADE_OK;
     }
-    return status == BINADE_OK ? binadei_context_init(&host->home, driver,
-                                                      context, &host->mark, 1)
-                               : status;
+    return status == BINADE_OK
+               ? binadei_context_init(&host->own_context, driver, context,
+                                      &host->mark, 1)
+               : status;
 }
 
 static binade_status arena_check_device(const struct binadei_driver *driver,
@@ -65,7 +66,7 @@ static binade_status make_source(struct binade_host *host,
                             binadei_topology_source(topology));
     }
     const struct binadei_pinned_options pinned = {
-        .home = &host->home,
+        .own_context = &host->own_context,
         .topology = binadei_topology_hwloc(topology),
         .nodes = host->place.nodes,
         .is_interleaved = host->place.is_interleaved,
@@ -90,7 +91,7 @@ static binade_status make_pool(struct binade_host *host,
 {
     const binade_source source = binadei_pinned_source(host->pinned);
     binade_pool_options pool = BINADE_POOL_OPTIONS_INIT;
-    pool.context = host->home.handle;
+    pool.context = host->own_context.handle;
     pool.device = options->device; /* for who looks at it: binade/expose.h */
     pool.source = &source;
     pool.limit_bytes = host->limit_bytes;
@@ -125,7 +126,7 @@ static binade_status arena_make(struct binade_host *host,
 static bool is_context_there(struct binade_host *host)
 {
     struct binadei_section section;
-    if (binadei_context_watch(&host->home, &section) != BINADE_OK)
+    if (binadei_context_watch(&host->own_context, &section) != BINADE_OK)
         return false;
     (void)binadei_section_leave(&section);
     return true;
@@ -146,7 +147,7 @@ static void arena_unmake(struct binade_host *host)
  * leak. */
 static _Atomic(struct binade_host *) gone;
 
-static void arena_bury(struct binade_host *host)
+static void arena_retain_handle(struct binade_host *host)
 {
     /* relaxed: compared and stored, never followed. */
     struct binade_host *seen =
@@ -226,7 +227,7 @@ binade_status binade_host_destroy(binade_host *host, binade_leaks *out_leaks)
         return status;
     int cancel_state = binadei_cancel_hold();
     arena_unmake(host);
-    arena_bury(host);
+    arena_retain_handle(host);
     binadei_cancel_restore(cancel_state);
     return status;
 }

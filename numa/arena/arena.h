@@ -23,7 +23,7 @@ struct binade_host {
     const struct binadei_driver *driver;
     CUdevice device;
     bool has_primary; /* the context is retained */
-    struct binadei_context home;
+    struct binadei_context own_context;
     /* Edge: none; relaxed: the home's, and nobody reads it. */
     _Atomic uint64_t mark;
 };

@@ -37,7 +37,7 @@ struct range {
 struct stretch {
     struct stretch *next;
     struct span pages;
-    struct binadei_context home;
+    struct binadei_context own_context;
     uint64_t idle_since; /* a stamp: the later, the larger */
     uint64_t seen_by;    /* the last call that found its context alive */
     bool is_busy;        /* some thread calls the driver for it */
@@ -114,16 +114,16 @@ static struct stretch *lowest_locked(const struct span *pages)
 }
 
 static binade_status
-in_section(struct binadei_context *home,
+in_section(struct binadei_context *own_context,
            binade_status (*call)(const struct binadei_driver *driver,
                                  const struct span *pages),
            const struct span *pages)
 {
     struct binadei_section section;
-    binade_status status = binadei_context_enter(home, &section);
+    binade_status status = binadei_context_enter(own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = call(home->driver, pages);
+    status = call(own_context->driver, pages);
     /* What the driver did is done, whatever becomes of the context. */
     (void)binadei_section_leave(&section);
     return status;
@@ -145,33 +145,34 @@ static binade_status call_unregister(const struct binadei_driver *driver,
 }
 
 /* One that is not lost. */
-static void copy_home(struct binadei_context *to,
-                      const struct binadei_context *home)
+static void copy_own_context(struct binadei_context *to,
+                             const struct binadei_context *own_context)
 {
-    to->driver = home->driver;
-    to->handle = home->handle;
-    to->id = home->id;
-    to->mark = home->mark;
-    to->mark_bit = home->mark_bit;
+    to->driver = own_context->driver;
+    to->handle = own_context->handle;
+    to->id = own_context->id;
+    to->mark = own_context->mark;
+    to->mark_bit = own_context->mark_bit;
     atomic_init(&to->why, BINADE_OK);
 }
 
 /* Lock held, but not while the driver works. Registers pages that no stretch
  * has. */
-static binade_status add_locked(const struct binadei_context *home,
+static binade_status add_locked(const struct binadei_context *own_context,
                                 struct span pages)
 {
     struct stretch *fresh = calloc(1, sizeof(*fresh));
     if (!fresh)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for the record of pinned pages");
-    copy_home(&fresh->home, home);
+    copy_own_context(&fresh->own_context, own_context);
     fresh->pages = pages;
     fresh->is_busy = true;
     fresh->next = stretches;
     stretches = fresh;
     pthread_mutex_unlock(&lock);
-    binade_status status = in_section(&fresh->home, call_register, &pages);
+    binade_status status =
+        in_section(&fresh->own_context, call_register, &pages);
     pthread_mutex_lock(&lock);
     settle_locked(fresh, status != BINADE_OK);
     return status;
@@ -184,10 +185,11 @@ static binade_status look_locked(struct stretch *stretch, uint64_t call)
     struct binadei_section section;
     stretch->is_busy = true;
     pthread_mutex_unlock(&lock);
-    binade_status status = binadei_context_watch(&stretch->home, &section);
+    binade_status status =
+        binadei_context_watch(&stretch->own_context, &section);
     if (status == BINADE_OK)
         (void)binadei_section_leave(&section);
-    bool is_gone = binadei_context_is_lost(&stretch->home);
+    bool is_gone = binadei_context_is_lost(&stretch->own_context);
     pthread_mutex_lock(&lock);
     if (status == BINADE_OK && stretch->seen_by < call)
         stretch->seen_by = call;
@@ -197,7 +199,7 @@ static binade_status look_locked(struct stretch *stretch, uint64_t call)
 
 /* Likewise. Goes over the pages from below; begins again whenever the lock was
  * not held. */
-static binade_status cover_locked(const struct binadei_context *home,
+static binade_status cover_locked(const struct binadei_context *own_context,
                                   const struct span *pages)
 {
     uint64_t call = ++stamp;
@@ -215,7 +217,7 @@ static binade_status cover_locked(const struct binadei_context *home,
             rest.first = next->pages.end;
         } else {
             struct span gap = {rest.first, next ? next->pages.first : rest.end};
-            status = add_locked(home, gap);
+            status = add_locked(own_context, gap);
             rest = *pages;
         }
     }
@@ -241,7 +243,7 @@ static struct stretch *oldest_idle_locked(uint64_t *out_bytes)
 static binade_status unregister(struct stretch *stretch)
 {
     binade_status status =
-        in_section(&stretch->home, call_unregister, &stretch->pages);
+        in_section(&stretch->own_context, call_unregister, &stretch->pages);
     /* Gone with its context, or by somebody else's hand. */
     return status == BINADE_E_CONTEXT_DESTROYED || status == BINADE_E_FOREIGN
                ? BINADE_OK
@@ -323,7 +325,7 @@ static binade_status pin_check(const char *function, const void *address,
     return binadei_is_forked() ? binadei_refuse_child() : BINADE_OK;
 }
 
-static binade_status find_home(struct binadei_context *out)
+static binade_status find_own_context(struct binadei_context *out)
 {
     const struct binadei_driver *driver;
     CUcontext current = NULL;
@@ -355,11 +357,11 @@ static void pin_leave(int cancel_state)
 binade_status binade_host_pin(void *address, size_t size_bytes)
 {
     struct span bytes = {0, 0};
-    struct binadei_context home = {0};
+    struct binadei_context own_context = {0};
     binade_status status =
         pin_check("binade_host_pin", address, size_bytes, &bytes);
     if (status == BINADE_OK)
-        status = find_home(&home);
+        status = find_own_context(&own_context);
     if (status != BINADE_OK)
         return status;
     struct range *fresh = calloc(1, sizeof(*fresh));
@@ -370,7 +372,7 @@ binade_status binade_host_pin(void *address, size_t size_bytes)
     int cancel_state = pin_enter();
     /* First, so that nobody unpins meanwhile what is pinned already. */
     hold_locked(&bytes, fresh);
-    status = cover_locked(&home, &pages);
+    status = cover_locked(&own_context, &pages);
     if (status != BINADE_OK) {
         char message[BINADEI_MESSAGE_BYTES];
         (void)snprintf(message, sizeof(message), "%s",

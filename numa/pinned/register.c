@@ -48,31 +48,31 @@ static binade_status pin_and_find(const struct binadei_driver *driver,
     return status;
 }
 
-static binade_status pin_in(struct binadei_context *home,
+static binade_status pin_in(struct binadei_context *own_context,
                             struct binadei_region *region, unsigned flags)
 {
     struct binadei_section section;
-    binade_status status = binadei_context_enter(home, &section);
+    binade_status status = binadei_context_enter(own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = pin_and_find(home->driver, region, flags);
+    status = pin_and_find(own_context->driver, region, flags);
     binade_status left = binadei_section_leave(&section);
     return status == BINADE_OK ? left : status;
 }
 
-binade_status binadei_register(struct binadei_context *home,
+binade_status binadei_register(struct binadei_context *own_context,
                                struct binadei_region *region, bool is_read_only)
 {
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     if (is_read_only)
         flags |= CU_MEMHOSTREGISTER_READ_ONLY;
-    return pin_in(home, region, flags);
+    return pin_in(own_context, region, flags);
 }
 
-binade_status binadei_register_combined(struct binadei_context *home,
+binade_status binadei_register_combined(struct binadei_context *own_context,
                                         struct binadei_region *region)
 {
-    return pin_in(home, region,
+    return pin_in(own_context, region,
                   CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
                       CU_MEMHOSTALLOC_WRITECOMBINED);
 }
@@ -85,24 +85,24 @@ static binade_status register_unpin(const struct binadei_driver *driver,
                : BINADEI_CALL(driver, cuMemHostUnregister, (region->base));
 }
 
-static binade_status unpin_in(struct binadei_context *home,
+static binade_status unpin_in(struct binadei_context *own_context,
                               const struct binadei_region *region)
 {
     struct binadei_section section;
-    binade_status status = binadei_context_enter(home, &section);
+    binade_status status = binadei_context_enter(own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = register_unpin(home->driver, region);
+    status = register_unpin(own_context->driver, region);
     (void)binadei_section_leave(&section);
     /* Somebody was faster: the driver does not have it. */
     return status == BINADE_E_FOREIGN ? BINADE_OK : status;
 }
 
-binade_status binadei_unregister(struct binadei_context *home,
+binade_status binadei_unregister(struct binadei_context *own_context,
                                  struct binadei_region *region)
 {
     binade_status status =
-        region->is_pinned ? unpin_in(home, region) : BINADE_OK;
+        region->is_pinned ? unpin_in(own_context, region) : BINADE_OK;
     if (status != BINADE_OK && status != BINADE_E_CONTEXT_DESTROYED)
         return status;
     bool is_ours = region->pages != BINADEI_PAGES_DRIVER;

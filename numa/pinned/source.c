@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "numa/pinned/making.h"
 #include "numa/pinned/map.h"
+#include "numa/pinned/pin_region.h"
 #include "numa/pinned/register.h"
 #include "pool/base/failure.h"
 #include "pool/segment/segment.h"
@@ -26,7 +26,7 @@ struct record {
 
 struct binadei_pinned {
     /* Constant. */
-    struct binadei_context *home;
+    struct binadei_context *own_context;
     struct binadei_place place;
     uint32_t flags;
     uint32_t thread_max;
@@ -98,7 +98,8 @@ static void source_abandon(struct binadei_pinned *pinned, struct record *record)
     /* The message stays the failure's. */
     char message[BINADEI_MESSAGE_BYTES];
     (void)snprintf(message, sizeof(message), "%s", binadei_failure_message());
-    binade_status status = binadei_unregister(pinned->home, &record->region);
+    binade_status status =
+        binadei_unregister(pinned->own_context, &record->region);
     if (source_is_gone(status)) {
         free(record);
         return;
@@ -147,8 +148,8 @@ static void note_foreign(struct binadei_region *region)
 static binade_status source_make(struct binadei_pinned *pinned,
                                  struct binadei_region *region)
 {
-    const struct binadei_making making = {
-        .home = pinned->home,
+    const struct binadei_pin_request request = {
+        .own_context = pinned->own_context,
         .place = &pinned->place,
         .flags = pinned->flags,
         .thread_max = progress && progress->thread_count
@@ -156,7 +157,7 @@ static binade_status source_make(struct binadei_pinned *pinned,
                           : pinned->thread_max,
         .progress = progress,
     };
-    binade_status status = binadei_make_region(&making, region);
+    binade_status status = binadei_make_region(&request, region);
     if (pinned->is_foreign)
         note_foreign(region);
     note_fallbacks(pinned, region);
@@ -228,7 +229,8 @@ static binade_status source_release(void *context, binade_devptr address,
         return binadei_fail(BINADE_E_FOREIGN,
                             "0x%llx, %zu bytes: not memory of this source",
                             address, size_bytes);
-    binade_status status = binadei_unregister(pinned->home, &record->region);
+    binade_status status =
+        binadei_unregister(pinned->own_context, &record->region);
     if (source_is_gone(status)) {
         free(record);
         return status;
@@ -301,7 +303,7 @@ binadei_pinned_create(const struct binadei_pinned_options *options,
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for a source of pinned memory");
     }
-    pinned->home = options->home;
+    pinned->own_context = options->own_context;
     pinned->flags = options->flags;
     pinned->is_foreign = options->is_foreign;
     pinned->thread_max = options->thread_max ? options->thread_max

@@ -16,9 +16,9 @@
 struct binadei_pinned;
 
 struct binadei_pinned_options {
-    struct binadei_context *home; /* outlives the source */
-    hwloc_topology_t topology;    /* outlives the source */
-    binadei_nodeset nodes;        /* not empty */
+    struct binadei_context *own_context; /* outlives the source */
+    hwloc_topology_t topology;           /* outlives the source */
+    binadei_nodeset nodes;               /* not empty */
     bool is_interleaved;
     bool is_foreign; /* the topology is not this machine's: nothing is bound */
     /* BINADE_HOST_ bits; those that exclude each other are refused before. */

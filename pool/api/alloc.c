@@ -13,10 +13,10 @@
 #include "pool/core/recorded.h"
 #include "pool/oom/watermark.h"
 
-static binade_status alloc_check(const struct binadei_wish *wish,
+static binade_status alloc_check(const struct binadei_alloc_args *args,
                                  const binade_devptr *out)
 {
-    size_t alignment = wish->alignment_bytes;
+    size_t alignment = args->alignment_bytes;
     if (!out)
         return binadei_fail(BINADE_E_INVALID, "binade_alloc: out is NULL");
     if (!alignment || alignment & (alignment - 1) ||
@@ -30,58 +30,59 @@ static binade_status alloc_check(const struct binadei_wish *wish,
 }
 
 static binade_status alloc_in(struct binadei_call *call,
-                              const struct binadei_wish *wish,
+                              const struct binadei_alloc_args *args,
                               binade_devptr *out)
 {
     uint64_t limit_bytes = call->pool->body->limit_bytes;
-    if (!wish->size_bytes) {
+    if (!args->size_bytes) {
         *out = 0;
         return BINADE_OK;
     }
-    if (wish->size_bytes > limit_bytes)
+    if (args->size_bytes > limit_bytes)
         return binadei_fail(BINADE_E_TOO_LARGE,
                             "%zu bytes: the pool never reserves more than %llu",
-                            wish->size_bytes, (unsigned long long)limit_bytes);
-    return call->pool->body->ops->alloc(call, wish, out);
+                            args->size_bytes, (unsigned long long)limit_bytes);
+    return call->pool->body->ops->alloc(call, args, out);
 }
 
 static void alloc_note(const struct binadei_call *call,
-                       const struct binadei_wish *wish, binade_status status,
-                       const binade_devptr *out)
+                       const struct binadei_alloc_args *args,
+                       binade_status status, const binade_devptr *out)
 {
     const struct binadei_note note = {
         .kind = BINADE_HISTORY_ALLOC,
         .status = status,
         .address = status == BINADE_OK ? *out : 0,
-        .size_bytes = wish->size_bytes,
+        .size_bytes = args->size_bytes,
         .stream = call->stream,
     };
     binadei_note(call, &note);
 }
 
 static __attribute__((noinline)) binade_status
-alloc_slow(binade_pool *pool, const struct binadei_wish *wish,
+alloc_slow(binade_pool *pool, const struct binadei_alloc_args *args,
            binade_stream stream, binade_devptr *out)
 {
     struct binadei_call call;
-    binade_status status = alloc_check(wish, out);
+    binade_status status = alloc_check(args, out);
     if (status != BINADE_OK)
         return status;
     status = binadei_begin(pool, stream, &call);
     if (status != BINADE_OK)
         return status;
-    status = alloc_in(&call, wish, out);
-    alloc_note(&call, wish, status, out);
-    if (wish->may_wait)
+    status = alloc_in(&call, args, out);
+    alloc_note(&call, args, status, out);
+    if (args->may_wait)
         binadei_watermark_look(&call);
     binadei_call_end(&call);
     return status;
 }
 
-binade_status binadei_alloc(binade_pool *pool, const struct binadei_wish *wish,
+binade_status binadei_alloc(binade_pool *pool,
+                            const struct binadei_alloc_args *args,
                             binade_stream stream, binade_devptr *out)
 {
-    return alloc_slow(pool, wish, stream, out);
+    return alloc_slow(pool, args, stream, out);
 }
 
 /* What the thread's cache has for any stream; 0: nothing. */
@@ -106,10 +107,10 @@ static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
                                                            binade_stream stream,
                                                            binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, true, false, NULL};
+    const struct binadei_alloc_args args = {size_bytes, 1, true, false, NULL};
     binade_devptr address = out ? take_cached(pool, size_bytes, stream) : 0;
     if (!address)
-        return alloc_slow(pool, &wish, stream, out);
+        return alloc_slow(pool, &args, stream, out);
     *out = address;
     return BINADE_OK;
 }
@@ -149,14 +150,14 @@ binade_status binade_alloc_aligned(binade_pool *pool, size_t size_bytes,
                                    size_t alignment_bytes, binade_stream stream,
                                    binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, false,
-                                      NULL};
-    return alloc_slow(pool, &wish, stream, out);
+    const struct binadei_alloc_args args = {size_bytes, alignment_bytes, true,
+                                            false, NULL};
+    return alloc_slow(pool, &args, stream, out);
 }
 
 binade_status binade_try_alloc(binade_pool *pool, size_t size_bytes,
                                binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, false, false, NULL};
-    return alloc_slow(pool, &wish, stream, out);
+    const struct binadei_alloc_args args = {size_bytes, 1, false, false, NULL};
+    return alloc_slow(pool, &args, stream, out);
 }

@@ -10,9 +10,8 @@
 #include "pool/core/ops.h"
 
 /* As binade_alloc_aligned() without a look for a hit. */
-BINADE_MUST_USE binade_status binadei_alloc(binade_pool *pool,
-                                            const struct binadei_wish *wish,
-                                            binade_stream stream,
-                                            binade_devptr *out);
+BINADE_MUST_USE binade_status
+binadei_alloc(binade_pool *pool, const struct binadei_alloc_args *args,
+              binade_stream stream, binade_devptr *out);
 
 #endif

@@ -229,12 +229,13 @@ static struct binadei_cache *free_own_cache(struct binadei_thread *thread,
     const struct binadei_route *last = thread->last;
     if (last && last->note == note &&
         binadei_hit_is_right(last, pool, last->stream) &&
-        !binadei_hit_is_claimed(thread))
+        !binadei_hit_is_revoked(thread))
         return last->push;
     const struct binadei_route *done =
         binadei_hit_find(thread, pool, BINADE_STREAM_DONE);
-    struct binadei_cache *cache = done ? done->push->member->caches : NULL;
-    while (cache && cache->slot->note != note)
+    struct binadei_cache *cache =
+        done ? done->push->thread_state->caches : NULL;
+    while (cache && cache->stream_state->note != note)
         cache = cache->next;
     return cache;
 }

@@ -46,7 +46,7 @@ binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
                               "the pool is not exportable: it was made "
                               "without BINADE_POOL_EXPORTABLE");
     } else if (binadei_is_lost(pool)) {
-        status = binadei_context_refuse(call.engine->streams.home);
+        status = binadei_context_refuse(call.engine->streams.own_context);
     } else if (is_private(&call, address)) {
         status =
             binadei_fail(BINADE_E_UNSUPPORTED,

@@ -13,7 +13,7 @@
 #include "pool/graph/privates.h"
 #include "pool/graph/scopes.h"
 #include "pool/ipc/exports.h"
-#include "pool/oom/ladder.h"
+#include "pool/oom/escalate.h"
 
 /* Only pools that have no hits ask. */
 static binade_status plain_recognise(struct binadei_call *call,
@@ -27,40 +27,40 @@ static binade_status plain_recognise(struct binadei_call *call,
 /* What other processes map begins on a page where it is larger than half of one,
  * so that they find it as they would an allocation of the driver's. */
 static uint32_t alignment_grains(const struct binadei_call *call,
-                                 const struct binadei_wish *wish)
+                                 const struct binadei_alloc_args *args)
 {
-    if (call->pool->body->exports && wish->size_bytes > BINADEI_PAGE_BYTES / 2)
+    if (call->pool->body->exports && args->size_bytes > BINADEI_PAGE_BYTES / 2)
         return BINADEI_PAGE_GRAINS;
-    return wish->alignment_bytes > BINADEI_GRAIN_BYTES
-               ? (uint32_t)(wish->alignment_bytes / BINADEI_GRAIN_BYTES)
+    return args->alignment_bytes > BINADEI_GRAIN_BYTES
+               ? (uint32_t)(args->alignment_bytes / BINADEI_GRAIN_BYTES)
                : 1;
 }
 
 static binade_status plain_alloc(struct binadei_call *call,
-                                 const struct binadei_wish *wish,
+                                 const struct binadei_alloc_args *args,
                                  binade_devptr *out)
 {
     const struct binadei_request request = {
-        wish->is_exact ? binadei_full_size_of_bytes(wish->size_bytes)
-                       : binadei_size_of_bytes(wish->size_bytes),
-        wish->size_bytes, alignment_grains(call, wish), wish->is_exact};
+        args->is_exact ? binadei_full_size_of_bytes(args->size_bytes)
+                       : binadei_size_of_bytes(args->size_bytes),
+        args->size_bytes, alignment_grains(call, args), args->is_exact};
     binade_status status =
         call->capture.kind >= BINADEI_CAPTURE_BROKEN
-            ? binadei_scopes_alloc(call, &request, wish->may_wait, out)
-            : binadei_climb(call, &request, wish->may_wait, out);
+            ? binadei_scopes_alloc(call, &request, args->may_wait, out)
+            : binadei_alloc_escalating(call, &request, args->may_wait, out);
     if (status == BINADE_OK)
         binadei_note_stream(call, *out);
     return status;
 }
 
-static binade_status plain_alloc_private(struct binadei_call *call,
-                                         const struct binadei_private_ref *home,
-                                         binade_scope number, size_t size_bytes,
-                                         binade_devptr *out)
+static binade_status
+plain_alloc_private(struct binadei_call *call,
+                    const struct binadei_private_ref *arena_ref,
+                    binade_scope number, size_t size_bytes, binade_devptr *out)
 {
     const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
                                             size_bytes, 1, true};
-    return binadei_private_take(call, home, number, &request, true, out);
+    return binadei_private_take(call, arena_ref, number, &request, true, out);
 }
 
 /* A size that the caller claims; 0: none. */

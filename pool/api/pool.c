@@ -81,7 +81,7 @@ static binade_status find_limit(struct binadei_pool_body *body)
         body->limit_bytes = BINADEI_CAPACITY_BYTES;
     if (body->limit_bytes)
         return BINADE_OK;
-    binade_status status = binadei_context_enter(&body->home, &section);
+    binade_status status = binadei_context_enter(&body->own_context, &section);
     if (status != BINADE_OK)
         return status;
     status =
@@ -158,8 +158,9 @@ static binade_source pool_wrap(struct binadei_pool_body *body)
 
 static binade_source source_of(struct binadei_pool_body *body)
 {
-    return body->options.source ? pool_wrap(body)
-                                : binadei_device_source_init(&body->home);
+    return body->options.source
+               ? pool_wrap(body)
+               : binadei_device_source_init(&body->own_context);
 }
 
 static binade_status make_segments(struct binadei_pool_body *body)
@@ -205,7 +206,7 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .driver = body->driver,
         .segments = body->segments,
         .buddy = body->buddy,
-        .home = &body->home,
+        .own_context = &body->own_context,
         .thread_cache_bytes = body->options.thread_cache_bytes,
         .cache_bytes = cache_bytes(body),
         .history_entries = body->options.history_entries,
@@ -220,7 +221,7 @@ static binade_status make_exports(struct binadei_pool_body *body)
 {
     const struct binadei_exports_options options = {
         .driver = body->driver,
-        .home = &body->home,
+        .own_context = &body->own_context,
         .segments = body->segments,
         .buddy = body->buddy,
     };
@@ -257,8 +258,9 @@ static binade_status pool_make_body(struct binadei_pool_body *body,
     if (status == BINADE_OK)
         status = pool_open_context(body);
     if (status == BINADE_OK)
-        status = binadei_context_init(&body->home, body->driver, body->context,
-                                      &pool->attention, BINADEI_ATTENTION_LOST);
+        status = binadei_context_init(&body->own_context, body->driver,
+                                      body->context, &pool->attention,
+                                      BINADEI_ATTENTION_LOST);
     if (status == BINADE_OK)
         status = find_limit(body);
     if (status == BINADE_OK)
@@ -288,7 +290,7 @@ static binade_status pool_unmake(struct binadei_pool_body *body)
     if (body->buddy)
         binadei_buddy_destroy(body->buddy);
     /* A context that was reset is not ours to release any more. */
-    if (body->has_primary && !binadei_context_is_lost(&body->home)) {
+    if (body->has_primary && !binadei_context_is_lost(&body->own_context)) {
         binade_status released = BINADEI_CALL(
             body->driver, cuDevicePrimaryCtxRelease, (body->device));
         if (status == BINADE_OK)
@@ -407,7 +409,7 @@ static void print_leaks(const binade_leaks *leaks)
  * leak. */
 static _Atomic(struct binade_pool *) gone;
 
-static void pool_bury(struct binade_pool *pool)
+static void pool_retain_handle(struct binade_pool *pool)
 {
     /* relaxed: compared and stored, never followed. */
     struct binade_pool *seen =
@@ -463,7 +465,7 @@ static binade_status pool_destroy(struct binade_pool *pool, binade_leaks *leaks)
     pool->classes = NULL;
     pool->engine = NULL;
     pool->body = NULL;
-    pool_bury(pool);
+    pool_retain_handle(pool);
     binade_status status = pool_unmake(body);
     return drained == BINADE_OK ? status : drained;
 }
@@ -519,9 +521,9 @@ binade_status binadei_pool_reserve(binade_pool *pool, uint64_t total_bytes)
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    binadei_operation_end(call.member);
+    binadei_slow_path_end(call.thread_state);
     status = binadei_segments_grow_to(pool->body->segments, total_bytes);
-    binadei_operation_begin(call.member);
+    binadei_slow_path_begin(call.thread_state);
     binadei_call_pass_gate(&call);
     binadei_call_end(&call);
     return status;

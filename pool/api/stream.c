@@ -12,7 +12,7 @@
 #include "pool/core/ops.h"
 #include "pool/core/recorded.h"
 #include "pool/graph/scopes.h"
-#include "pool/stream/guard.h"
+#include "pool/stream/capture_guard.h"
 
 binade_status binade_record_use(binade_pool *pool, binade_devptr address,
                                 binade_stream stream)
@@ -34,7 +34,7 @@ binade_status binade_record_use(binade_pool *pool, binade_devptr address,
 static uint64_t bytes_at(const struct binadei_call *call, binade_devptr address)
 {
     struct binadei_block block;
-    return call->member->history &&
+    return call->thread_state->history &&
                    binadei_block_at(call->engine, address, &block) == BINADE_OK
                ? block.grains * BINADEI_GRAIN_BYTES
                : 0;
@@ -112,14 +112,14 @@ binade_status binade_capture_guard_begin(void)
 {
     binade_status status = check_fork();
     if (status == BINADE_OK)
-        binadei_guard_begin();
+        binadei_capture_guard_begin();
     return status;
 }
 
 binade_status binade_capture_guard_end(void)
 {
     binade_status status = check_fork();
-    return status == BINADE_OK ? binadei_guard_end() : status;
+    return status == BINADE_OK ? binadei_capture_guard_end() : status;
 }
 
 binade_status binade_pool_add_context(binade_pool *pool, binade_context context)
@@ -132,7 +132,7 @@ binade_status binade_pool_add_context(binade_pool *pool, binade_context context)
         status = binadei_fail(BINADE_E_INVALID,
                               "binade_pool_add_context: context is NULL");
     else if (binadei_is_lost(pool))
-        status = binadei_context_refuse(call.engine->streams.home);
+        status = binadei_context_refuse(call.engine->streams.own_context);
     else
         status = binadei_context_check(call.engine->streams.driver, context);
     if (status == BINADE_OK)
@@ -144,14 +144,15 @@ binade_status binade_pool_add_context(binade_pool *pool, binade_context context)
 /* A program that knows that a pool's context goes, and says so. What follows
  * from it is where it matters: binadei_context_enter() keeps all calls from the
  * driver, binadei_put() takes blocks back that are nowhere any more, and
- * binadei_climb() finds none. */
+ * binadei_escalate() finds none. */
 binade_status binade_pool_context_lost(binade_pool *pool)
 {
     struct binadei_call call;
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    binadei_context_lose(call.engine->streams.home, BINADE_E_CONTEXT_DESTROYED);
+    binadei_context_lose(call.engine->streams.own_context,
+                         BINADE_E_CONTEXT_DESTROYED);
     binadei_call_leave(&call);
     return BINADE_OK;
 }

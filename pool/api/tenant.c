@@ -103,20 +103,20 @@ static binade_status tenant_refuse(struct binadei_tenant *tenant,
 
 /* From the thread's cache, if a size alone is wished for, or as others. */
 static binade_status tenant_take(binade_pool *pool,
-                                 const struct binadei_wish *wish,
+                                 const struct binadei_alloc_args *args,
                                  binade_stream stream, binade_devptr *out)
 {
     struct binadei_thread *thread = binadei_thread_self;
     binade_devptr address = 0;
-    if (wish->alignment_bytes == 1 && binadei_hit_begin(thread)) {
+    if (args->alignment_bytes == 1 && binadei_hit_begin(thread)) {
         const struct binadei_route *route =
             binadei_hit_find(thread, pool, stream);
         if (route)
-            address = binadei_hit_alloc_full(route, wish->size_bytes);
+            address = binadei_hit_alloc_full(route, args->size_bytes);
         binadei_thread_leave(thread);
     }
     if (!address)
-        return binadei_alloc(pool, wish, stream, out);
+        return binadei_alloc(pool, args, stream, out);
     *out = address;
     return BINADE_OK;
 }
@@ -140,14 +140,14 @@ static void put_tag(const struct binadei_tenant *tenant, binade_devptr address)
 }
 
 static binade_status charge_and_take(struct binadei_tenant *tenant,
-                                     const struct binadei_wish *wish,
+                                     const struct binadei_alloc_args *args,
                                      binade_stream stream, binade_devptr *out)
 {
-    uint64_t bytes = binadei_tenant_bytes(wish->size_bytes);
+    uint64_t bytes = binadei_tenant_bytes(args->size_bytes);
     uint32_t number = binadei_thread_self->number;
-    struct binadei_wish charged = *wish;
+    struct binadei_alloc_args charged = *args;
     if (!binadei_account_charge(&tenant->account, number, bytes))
-        return tenant_refuse(tenant, wish->size_bytes);
+        return tenant_refuse(tenant, args->size_bytes);
     charged.tenant = tenant;
     binade_status status = tenant_take(tenant->pool, &charged, stream, out);
     if (status != BINADE_OK) {
@@ -160,24 +160,24 @@ static binade_status charge_and_take(struct binadei_tenant *tenant,
 }
 
 static binade_status alloc_for(binade_tenant handle,
-                               const struct binadei_wish *wish,
+                               const struct binadei_alloc_args *args,
                                binade_stream stream, binade_devptr *out)
 {
     struct binadei_tenant *tenant = binadei_tenant_find(handle);
     if (!tenant)
         return no_tenant();
     /* What is not to be had at all, and nothing, is the pool's to answer. */
-    if (!out || !wish->size_bytes ||
-        wish->size_bytes > BINADEI_CAPACITY_BYTES || !wish->alignment_bytes)
-        return binadei_alloc(tenant->pool, wish, stream, out);
-    return charge_and_take(tenant, wish, stream, out);
+    if (!out || !args->size_bytes ||
+        args->size_bytes > BINADEI_CAPACITY_BYTES || !args->alignment_bytes)
+        return binadei_alloc(tenant->pool, args, stream, out);
+    return charge_and_take(tenant, args, stream, out);
 }
 
 binade_status binade_tenant_alloc(binade_tenant tenant, size_t size_bytes,
                                   binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, true, true, NULL};
-    return alloc_for(tenant, &wish, stream, out);
+    const struct binadei_alloc_args args = {size_bytes, 1, true, true, NULL};
+    return alloc_for(tenant, &args, stream, out);
 }
 
 binade_status binade_tenant_alloc_aligned(binade_tenant tenant,
@@ -186,16 +186,16 @@ binade_status binade_tenant_alloc_aligned(binade_tenant tenant,
                                           binade_stream stream,
                                           binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, alignment_bytes, true, true,
-                                      NULL};
-    return alloc_for(tenant, &wish, stream, out);
+    const struct binadei_alloc_args args = {size_bytes, alignment_bytes, true,
+                                            true, NULL};
+    return alloc_for(tenant, &args, stream, out);
 }
 
 binade_status binade_tenant_try_alloc(binade_tenant tenant, size_t size_bytes,
                                       binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, false, true, NULL};
-    return alloc_for(tenant, &wish, stream, out);
+    const struct binadei_alloc_args args = {size_bytes, 1, false, true, NULL};
+    return alloc_for(tenant, &args, stream, out);
 }
 
 binade_status binade_tenant_set_budget(binade_tenant tenant,

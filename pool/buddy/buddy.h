@@ -30,13 +30,13 @@
 struct binadei_buddy;
 
 /* Pages that one searcher keeps to itself while there are others. */
-#define BINADEI_HOME_PAGES 8U
+#define BINADEI_AFFINITY_PAGES 8U
 
 /* Where one searcher looks first: pages that others leave to it while there
  * are other ones. Its owner alone reads and writes it; zero is "none yet". */
-struct binadei_home {
-    uint32_t id;                                 /* its mark on its pages */
-    uint32_t pages_plus_one[BINADEI_HOME_PAGES]; /* newest first, no gaps */
+struct binadei_affinity {
+    uint32_t id;                                     /* its mark on its pages */
+    uint32_t pages_plus_one[BINADEI_AFFINITY_PAGES]; /* newest first, no gaps */
     uint64_t chunk_plus_one; /* the word it took from last stays open */
 };
 
@@ -55,8 +55,8 @@ void binadei_buddy_add(struct binadei_buddy *buddy, binadei_page first,
                        uint32_t page_count);
 /* Claims all these pages for good if all are free and merged; otherwise, and
  * where some were never added, changes nothing and returns false. */
-bool binadei_buddy_withdraw(struct binadei_buddy *buddy, binadei_page first,
-                            uint32_t page_count);
+bool binadei_buddy_remove(struct binadei_buddy *buddy, binadei_page first,
+                          uint32_t page_count);
 
 /* What to take: `count` intervals of `grains` each. */
 struct binadei_take {
@@ -69,7 +69,7 @@ struct binadei_take {
  * it got; 0 when the search found none, which under concurrency is no proof
  * that there is none. Longer ones: binadei_view_take(). */
 uint32_t binadei_buddy_take(struct binadei_buddy *buddy,
-                            struct binadei_home *home,
+                            struct binadei_affinity *affinity,
                             const struct binadei_take *what,
                             binadei_grain *out);
 
@@ -77,15 +77,15 @@ uint32_t binadei_buddy_take(struct binadei_buddy *buddy,
  * neighbours that were taken apart. False when a word that it changes says that
  * a part is free already; nothing is given of later pages then, nor of the part
  * in that word. That does not see all: what has merged since is free in
- * the word above, and the metadata byte must tell. `home` may be NULL. */
+ * the word above, and the metadata byte must tell. `affinity` may be NULL. */
 bool binadei_buddy_give(struct binadei_buddy *buddy,
-                        const struct binadei_home *home, binadei_grain start,
-                        uint64_t grains);
+                        const struct binadei_affinity *affinity,
+                        binadei_grain start, uint64_t grains);
 
-/* Leaves the pages that `home` marks to everybody, and closes what hysteresis
- * kept open for it; its owner calls it. */
-void binadei_buddy_leave_home(struct binadei_buddy *buddy,
-                              struct binadei_home *home);
+/* Leaves the pages that `affinity` marks to everybody, and closes what
+ * hysteresis kept open for it; its owner calls it. */
+void binadei_buddy_drop_affinity(struct binadei_buddy *buddy,
+                                 struct binadei_affinity *affinity);
 
 /* Closes words that hysteresis left open, so that everything merges. */
 void binadei_buddy_trim(struct binadei_buddy *buddy);
@@ -123,7 +123,7 @@ void binadei_buddy_set_run_grains(struct binadei_buddy *buddy,
  * `out_at` is then the grain where. */
 const char *binadei_buddy_check(const struct binadei_buddy *buddy,
                                 binadei_grain *out_at);
-/* The same for what holds at rest only once every home was left, or after a
+/* The same for what holds at rest only once every affinity was left, or after a
  * trim: no full word is open. */
 const char *binadei_buddy_check_merged(const struct binadei_buddy *buddy,
                                        binadei_grain *out_at);

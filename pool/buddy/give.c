@@ -4,34 +4,35 @@
  * The one way to give memory back. An interval is cut at chunk and page
  * borders; each part is one compare-and-swap on one word, from the bottom up.
  * The swap that fills a word clears it instead and sets the bit of its unit in
- * the level above: the thread that fills a word retires it, so a merge happens
- * exactly once.
+ * the level above: the thread that fills a word coalesces it, so a merge
+ * happens exactly once.
  */
 #include "pool/buddy/extent.h"
 
 /* Hysteresis: the word that its own searcher took from last stays open when it
  * fills, since that searcher will want it again. */
-static bool stays_open_chunk(const struct binadei_home *home,
+static bool stays_open_chunk(const struct binadei_affinity *affinity,
                              binadei_chunk chunk)
 {
-    return home && home->chunk_plus_one == chunk.index + 1;
+    return affinity && affinity->chunk_plus_one == chunk.index + 1;
 }
 
-static bool stays_open_page(const struct binadei_home *home, binadei_page page)
+static bool stays_open_page(const struct binadei_affinity *affinity,
+                            binadei_page page)
 {
-    return home && home->pages_plus_one[0] == page.index + 1;
+    return affinity && affinity->pages_plus_one[0] == page.index + 1;
 }
 
 /* What a give did to one word. */
 struct filling {
     uint64_t before;
     uint64_t after;
-    bool is_given;   /* false: part of it was free already, nothing changed */
-    bool is_retired; /* it was full and is 0 now */
+    bool is_given;     /* false: part of it was free already, nothing changed */
+    bool is_coalesced; /* it was full and is 0 now */
 };
 
 static struct filling buddy_fill(binadei_atomic_word *word, uint64_t mask,
-                                 bool retires)
+                                 bool coalesces)
 {
     /* relaxed: only the start of the loop. */
     struct filling filling = {.before = binadei_load_relaxed(word)};
@@ -40,26 +41,26 @@ static struct filling buddy_fill(binadei_atomic_word *word, uint64_t mask,
         if (filling.before & mask)
             return (struct filling){0};
         filled = filling.before | mask;
-        filling.is_retired = filled == BINADEI_WORD_FULL && retires;
-        filling.after = filling.is_retired ? 0 : filled;
+        filling.is_coalesced = filled == BINADEI_WORD_FULL && coalesces;
+        filling.after = filling.is_coalesced ? 0 : filled;
         BINADEI_STEP("give.picked");
-        /* BW.release: our last use of the units comes before their next
-         * owner's first. BW.acquire: who retires the word passes on, one level
-         * up, what all earlier givers of it released. BS: before the looks at
-         * the summaries, by order of seq_cst. */
+        /* BW.release: our last use of the units comes before their next owner's
+         * first. BW.acquire: who coalesces the word passes on, one level up,
+         * what all earlier givers of it released. BS: before the looks at the
+         * summaries, by order of seq_cst. */
     } while (!binadei_cas_seq_cst(word, &filling.before, filling.after));
     filling.is_given = true;
     return filling;
 }
 
 bool binadei_give_chunks(struct binadei_buddy *buddy,
-                         const struct binadei_home *home, binadei_page page,
-                         uint64_t mask)
+                         const struct binadei_affinity *affinity,
+                         binadei_page page, uint64_t mask)
 {
     struct filling filling = buddy_fill(&buddy->pages[page.index].word, mask,
-                                        !stays_open_page(home, page));
-    if (filling.is_retired) {
-        BINADEI_STEP("give.page_retired");
+                                        !stays_open_page(affinity, page));
+    if (filling.is_coalesced) {
+        BINADEI_STEP("give.page_coalesced");
         return binadei_give_pages(buddy, page.index / BINADEI_WORD_BITS,
                                   binadei_page_bit(page));
     }
@@ -69,7 +70,7 @@ bool binadei_give_chunks(struct binadei_buddy *buddy,
     return filling.is_given;
 }
 
-/* This level is flat: its words are never retired. */
+/* This level is flat: its words are never coalesced. */
 bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
                         uint64_t mask)
 {
@@ -77,17 +78,17 @@ bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
         .is_given;
 }
 
-/* Part of a chunk. Where that fills the word, it is retired and its bit is added
- * to `retired`, to be given one level up. */
+/* Part of a chunk. Where that fills the word, it is coalesced and its bit is
+ * added to `coalesced`, to be given one level up. */
 static bool give_grains(struct binadei_buddy *buddy,
-                        const struct binadei_home *home, binadei_chunk chunk,
-                        uint64_t mask, uint64_t *retired)
+                        const struct binadei_affinity *affinity,
+                        binadei_chunk chunk, uint64_t mask, uint64_t *coalesced)
 {
     struct filling filling = buddy_fill(&buddy->chunk_words[chunk.index], mask,
-                                        !stays_open_chunk(home, chunk));
-    if (filling.is_retired) {
-        *retired |= UINT64_C(1) << binadei_chunk_bit(chunk);
-        BINADEI_STEP("give.chunk_retired");
+                                        !stays_open_chunk(affinity, chunk));
+    if (filling.is_coalesced) {
+        *coalesced |= UINT64_C(1) << binadei_chunk_bit(chunk);
+        BINADEI_STEP("give.chunk_coalesced");
         return true;
     }
     BINADEI_STEP("give.chunk_given");
@@ -100,33 +101,33 @@ static bool give_grains(struct binadei_buddy *buddy,
 bool binadei_give_grains(struct binadei_buddy *buddy, binadei_chunk chunk,
                          uint64_t mask)
 {
-    uint64_t retired = 0;
+    uint64_t coalesced = 0;
     binadei_page page = binadei_page_of_chunk(chunk);
-    return give_grains(buddy, NULL, chunk, mask, &retired) &&
-           (!retired || binadei_give_chunks(buddy, NULL, page, retired));
+    return give_grains(buddy, NULL, chunk, mask, &coalesced) &&
+           (!coalesced || binadei_give_chunks(buddy, NULL, page, coalesced));
 }
 
 /* Chunks of one page: none, some, or the page. */
 static bool give_mask(struct binadei_buddy *buddy,
-                      const struct binadei_home *home, binadei_page page,
-                      uint64_t mask)
+                      const struct binadei_affinity *affinity,
+                      binadei_page page, uint64_t mask)
 {
     if (mask == 0)
         return true;
     return mask == BINADEI_WORD_FULL
                ? binadei_give_pages(buddy, page.index / BINADEI_WORD_BITS,
                                     binadei_page_bit(page))
-               : binadei_give_chunks(buddy, home, page, mask);
+               : binadei_give_chunks(buddy, affinity, page, mask);
 }
 
 /* Grains [at, end) of one page: the parts of chunks at both ends; then, by one
  * swap, the whole chunks between them and those that the parts have filled. */
 static bool buddy_give_in_page(struct binadei_buddy *buddy,
-                               const struct binadei_home *home,
+                               const struct binadei_affinity *affinity,
                                binadei_page page, unsigned at, unsigned end)
 {
     uint64_t whole = 0;
-    uint64_t retired = 0;
+    uint64_t coalesced = 0;
     bool is_given = true;
     while (at < end && is_given) {
         unsigned first = at / BINADEI_CHUNK_GRAINS;
@@ -140,36 +141,39 @@ static bool buddy_give_in_page(struct binadei_buddy *buddy,
         }
         if (units > BINADEI_CHUNK_GRAINS - bit)
             units = BINADEI_CHUNK_GRAINS - bit;
-        is_given = give_grains(buddy, home, binadei_chunk_in_page(page, first),
-                               binadei_word_run(bit, units), &retired);
+        is_given =
+            give_grains(buddy, affinity, binadei_chunk_in_page(page, first),
+                        binadei_word_run(bit, units), &coalesced);
         at += units;
     }
-    if (give_mask(buddy, home, page, whole | retired))
+    if (give_mask(buddy, affinity, page, whole | coalesced))
         return is_given;
-    /* A whole chunk was free already; what was retired is not. */
-    (void)give_mask(buddy, home, page, retired);
+    /* A whole chunk was free already; what was coalesced is not. */
+    (void)give_mask(buddy, affinity, page, coalesced);
     return false;
 }
 
 static bool buddy_give(struct binadei_buddy *buddy,
-                       const struct binadei_home *home, binadei_grain start,
-                       uint64_t grains)
+                       const struct binadei_affinity *affinity,
+                       binadei_grain start, uint64_t grains)
 {
     unsigned bit = binadei_grain_bit(start);
     binadei_page page = binadei_page_of_grain(start);
     /* Most intervals are part of one chunk. */
     if (grains && grains < BINADEI_CHUNK_GRAINS &&
         bit + grains <= BINADEI_CHUNK_GRAINS) {
-        uint64_t retired = 0;
-        return give_grains(buddy, home, binadei_chunk_of_grain(start),
-                           binadei_word_run(bit, (unsigned)grains), &retired) &&
-               (!retired || binadei_give_chunks(buddy, home, page, retired));
+        uint64_t coalesced = 0;
+        return give_grains(buddy, affinity, binadei_chunk_of_grain(start),
+                           binadei_word_run(bit, (unsigned)grains),
+                           &coalesced) &&
+               (!coalesced ||
+                binadei_give_chunks(buddy, affinity, page, coalesced));
     }
     unsigned at = (unsigned)(start.index % BINADEI_PAGE_GRAINS);
     for (; grains; page.index++, at = 0) {
         uint64_t room = BINADEI_PAGE_GRAINS - at;
         unsigned units = (unsigned)(grains < room ? grains : room);
-        if (!buddy_give_in_page(buddy, home, page, at, at + units))
+        if (!buddy_give_in_page(buddy, affinity, page, at, at + units))
             return false;
         grains -= units;
     }
@@ -177,11 +181,11 @@ static bool buddy_give(struct binadei_buddy *buddy,
 }
 
 bool binadei_buddy_give(struct binadei_buddy *buddy,
-                        const struct binadei_home *home, binadei_grain start,
-                        uint64_t grains)
+                        const struct binadei_affinity *affinity,
+                        binadei_grain start, uint64_t grains)
 {
     const struct binadei_kind done = {buddy, NULL};
-    if (!buddy_give(buddy, home, start, grains))
+    if (!buddy_give(buddy, affinity, start, grains))
         return false;
     binadei_index_note_around(&done, start.index, start.index + grains);
     return true;
@@ -208,10 +212,11 @@ static bool close_word(binadei_atomic_word *word)
 }
 
 void binadei_close_chunk(struct binadei_buddy *buddy,
-                         const struct binadei_home *home, binadei_chunk chunk)
+                         const struct binadei_affinity *affinity,
+                         binadei_chunk chunk)
 {
     if (close_word(&buddy->chunk_words[chunk.index]))
-        (void)binadei_give_chunks(buddy, home, binadei_page_of_chunk(chunk),
+        (void)binadei_give_chunks(buddy, affinity, binadei_page_of_chunk(chunk),
                                   UINT64_C(1) << binadei_chunk_bit(chunk));
 }
 

@@ -118,13 +118,14 @@ bool binadei_maps_reserve(struct binadei_maps *maps, binadei_page first,
 
 /* What a give did to one word. */
 enum filling {
-    SET,     /* and it is not 0 */
-    RETIRED, /* it was full and is 0 now: the unit above is the caller's to set */
-    TWICE    /* a part was set already; nothing changed */
+    SET, /* and it is not 0 */
+    /* it was full and is 0 now: the unit above is the caller's to set */
+    RETIRED,
+    TWICE /* a part was set already; nothing changed */
 };
 
 static enum filling map_fill(binadei_atomic_word *word, uint64_t mask,
-                             bool retires)
+                             bool coalesces)
 {
     uint64_t after;
     /* relaxed: only the start of the loop. */
@@ -133,13 +134,13 @@ static enum filling map_fill(binadei_atomic_word *word, uint64_t mask,
         if (seen & mask)
             return TWICE;
         after = seen | mask;
-        if (after == BINADEI_WORD_FULL && retires)
+        if (after == BINADEI_WORD_FULL && coalesces)
             after = 0;
         BINADEI_STEP("map.give_picked");
-        /* MW.release: the caller's use of the units, as far as the stream orders
-         * it, comes before the next one's. MW.acquire: who retires a word passes
-         * on what all earlier givers released. MH: before the look at the
-         * hint. */
+        /* MW.release: the caller's use of the units, as far as the stream
+         * orders it, comes before the next one's. MW.acquire: who coalesces a
+         * word passes on what all earlier givers released. MH: before the look
+         * at the hint. */
     } while (!binadei_cas_seq_cst(word, &seen, after));
     return after ? SET : RETIRED;
 }
@@ -164,10 +165,10 @@ static bool give_chunks(struct binadei_map_group *map, unsigned page_bit,
 }
 
 /* Sets a part of a chunk. Where that fills the chunk, its bit is added to
- * `retired`, to be set one level up. How many grains were set. */
+ * `coalesced`, to be set one level up. How many grains were set. */
 static unsigned give_part(struct binadei_maps_group *group,
                           enum binadei_map_age age, unsigned page_bit,
-                          unsigned chunk, uint64_t mask, uint64_t *retired)
+                          unsigned chunk, uint64_t mask, uint64_t *coalesced)
 {
     struct binadei_map_group *map = &group->ages[age];
     struct binadei_maps_page *page = binadei_maps_page_at(group, page_bit);
@@ -175,7 +176,7 @@ static unsigned give_part(struct binadei_maps_group *group,
     enum filling filling = map_fill(&page->grains[age][chunk], mask, true);
     BINADEI_STEP("map.grains_given");
     if (filling == RETIRED)
-        *retired |= bit;
+        *coalesced |= bit;
     if (filling == SET) {
         binadei_map_hint(&map->cut[page_bit], bit);
         binadei_map_hint(&map->open, UINT64_C(1) << page_bit);
@@ -190,16 +191,16 @@ static unsigned map_give_in_page(struct binadei_maps_group *group,
 {
     struct binadei_map_group *map = &group->ages[BINADEI_FRESH];
     struct binadei_page_cut cut = binadei_page_cut_at(at, end);
-    uint64_t retired = 0;
+    uint64_t coalesced = 0;
     unsigned given = 0;
     for (unsigned i = 0; i < cut.part_count; i++)
         given += give_part(group, BINADEI_FRESH, page_bit, cut.parts[i].chunk,
-                           cut.parts[i].grains, &retired);
-    if (give_chunks(map, page_bit, cut.chunks | retired))
+                           cut.parts[i].grains, &coalesced);
+    if (give_chunks(map, page_bit, cut.chunks | coalesced))
         given += binadei_word_count(cut.chunks) * BINADEI_CHUNK_GRAINS;
     else
-        /* A whole chunk was free already; what was retired is not. */
-        (void)give_chunks(map, page_bit, retired);
+        /* A whole chunk was free already; what was coalesced is not. */
+        (void)give_chunks(map, page_bit, coalesced);
     return given;
 }
 
@@ -383,11 +384,12 @@ static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
     binadei_page page = binadei_page_of_chunk(chunk);
     struct binadei_maps_group *group =
         binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
-    uint64_t retired = 0;
+    uint64_t coalesced = 0;
     add_aged(move, mask, 1);
     (void)give_part(group, BINADEI_AGEING, page_bit_of(page),
-                    binadei_chunk_bit(chunk), mask, &retired);
-    (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page), retired);
+                    binadei_chunk_bit(chunk), mask, &coalesced);
+    (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page),
+                      coalesced);
 }
 
 uint64_t binadei_maps_close(struct binadei_maps *maps)

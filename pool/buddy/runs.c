@@ -72,8 +72,8 @@ void binadei_buddy_add(struct binadei_buddy *buddy, binadei_page first,
                               end * BINADEI_PAGE_GRAINS);
 }
 
-bool binadei_buddy_withdraw(struct binadei_buddy *buddy, binadei_page first,
-                            uint32_t page_count)
+bool binadei_buddy_remove(struct binadei_buddy *buddy, binadei_page first,
+                          uint32_t page_count)
 {
     uint64_t end = (uint64_t)first.index + page_count;
     if (page_count == 0 || end > binadei_page_limit(buddy))

@@ -21,15 +21,15 @@
 static const unsigned binadei_plane_threshold[BINADEI_PLANE_COUNT] = {1, 8, 32};
 
 /* What belongs to one page, on a line of its own: a page is mostly one
- * searcher's home, and its neighbours are others'. */
+ * searcher's affinity, and its neighbours are others'. */
 struct binadei_page_state {
     /* Edges BW and BS: see below. */
     alignas(64) binadei_atomic_word word; /* chunks of the page */
     /* Edge BS: see below. A word a plane: chunks that may have such a run. */
     binadei_atomic_word chunk_summary[BINADEI_PLANE_COUNT];
-    /* Edge: none; relaxed. Whose home the page is; 0: nobody's, or it was and
-     * has been forgotten. A hint. */
-    _Atomic uint32_t home_id;
+    /* Edge: none; relaxed. Whose affinity the page is; 0: nobody's, or it was
+     * and has been forgotten. A hint. */
+    _Atomic uint32_t affinity_id;
 };
 
 /* What belongs to 64 pages, a bit each. */
@@ -37,9 +37,9 @@ struct binadei_group_state {
     /* Edge BW: see below. Pages; flat, there is no level above. On a line with
      * what else changes when a page changes hands. */
     alignas(64) binadei_atomic_word free_pages;
-    /* Edge: none; relaxed. Pages that are somebody's home: others prefer not to
-     * search there, nothing depends on it. */
-    binadei_atomic_word homes;
+    /* Edge: none; relaxed. Pages that are somebody's affinity: others prefer
+     * not to search there, nothing depends on it. */
+    binadei_atomic_word affinities;
 
     /* Edge BS: see below. Pages with chunks or grains for each plane. A line
      * that is mostly read. */
@@ -80,8 +80,8 @@ struct binadei_buddy {
      * one at most, as a run is longer than a chunk. */
     _Atomic uint32_t *run_grains;
 
-    /* Edge: none; relaxed. Homes that were given an id. */
-    _Atomic uint32_t home_count;
+    /* Edge: none; relaxed. Affinities that were given an id. */
+    _Atomic uint32_t affinity_count;
 
     /* All searches read what is above, so what changes is on another line. */
     char apart[64];
@@ -161,27 +161,30 @@ void binadei_summary_lower_grain_page(struct binadei_buddy *buddy,
 /* give.c: the upper levels, each one compare-and-swap and perhaps the level
  * above. `mask` must be free of what is free already, or false. */
 bool binadei_give_chunks(struct binadei_buddy *buddy,
-                         const struct binadei_home *home, binadei_page page,
-                         uint64_t mask);
+                         const struct binadei_affinity *affinity,
+                         binadei_page page, uint64_t mask);
 bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
                         uint64_t mask);
 bool binadei_give_grains(struct binadei_buddy *buddy, binadei_chunk chunk,
                          uint64_t mask);
 
-/* give.c: retire a word if it is full. */
+/* give.c: coalesce a word if it is full. */
 void binadei_close_chunk(struct binadei_buddy *buddy,
-                         const struct binadei_home *home, binadei_chunk chunk);
+                         const struct binadei_affinity *affinity,
+                         binadei_chunk chunk);
 void binadei_close_page(struct binadei_buddy *buddy, binadei_page page);
 
-/* home.c: the word that `home` took from is the one that stays open; the page
- * that it took from is its own, and its newest. Both do nothing where `home` is
- * NULL. */
-void binadei_home_stay(struct binadei_buddy *buddy, struct binadei_home *home,
-                       binadei_chunk chunk);
-void binadei_home_move(struct binadei_buddy *buddy, struct binadei_home *home,
-                       binadei_page page);
+/* affinity.c: the word that `affinity` took from is the one that stays open;
+ * the page that it took from is its own, and its newest. Both do nothing where
+ * `affinity` is NULL. */
+void binadei_affinity_stay(struct binadei_buddy *buddy,
+                           struct binadei_affinity *affinity,
+                           binadei_chunk chunk);
+void binadei_affinity_move(struct binadei_buddy *buddy,
+                           struct binadei_affinity *affinity,
+                           binadei_page page);
 /* Drops the page at this place from the list; the next ones move up. */
-void binadei_home_forget(struct binadei_buddy *buddy, struct binadei_home *home,
-                         unsigned at);
+void binadei_affinity_forget(struct binadei_buddy *buddy,
+                             struct binadei_affinity *affinity, unsigned at);
 
 #endif

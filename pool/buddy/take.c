@@ -3,15 +3,15 @@
  *
  * Taking intervals of up to 1 MiB. A search goes from what costs nobody
  * anything to what disturbs others: the searcher's own pages; a page that is
- * nobody's home; a fresh page; and only then a page where somebody else is at
- * work. Splitting comes before stealing: two threads that share a word pay six
- * times as much as two that do not.
+ * nobody's affinity; a fresh page; and only then a page where somebody else is
+ * at work. Splitting comes before stealing: two threads that share a word pay
+ * six times as much as two that do not.
  */
 #include "pool/buddy/extent.h"
 
 /* Words that a search looks into in vain before it splits: in each of its own
- * pages, and over all pages that are nobody's home. */
-#define VISITS_AT_HOME 4U
+ * pages, and over all pages that are nobody's affinity. */
+#define VISITS_WITH_AFFINITY 4U
 #define VISITS_ABROAD 16U
 /* What a chunk may have left over when it is cut by itself. */
 #define CHUNK_REST_GRAINS 1U
@@ -19,7 +19,7 @@
 /* One search: what is wanted, reduced to the level it is taken from. */
 struct search {
     struct binadei_buddy *buddy;
-    struct binadei_home *home;
+    struct binadei_affinity *affinity;
     binadei_grain *out;
     uint32_t grains;
     uint32_t count;
@@ -32,7 +32,7 @@ struct search {
     uint32_t visits; /* words it may still look into before it splits */
     /* In its own pages, where the hints that others read about pages are neither
      * asked nor lowered: they would only be raised again. */
-    bool is_at_home;
+    bool has_affinity;
 };
 
 /* Grain intervals out of one chunk word; how many. */
@@ -61,7 +61,7 @@ static uint32_t take_from_chunk(struct search *search, binadei_chunk chunk)
     for (; starts; starts &= starts - 1)
         search->out[taken++] =
             binadei_grain_in_chunk(chunk, binadei_word_lowest(starts));
-    binadei_home_stay(search->buddy, search->home, chunk);
+    binadei_affinity_stay(search->buddy, search->affinity, chunk);
     return taken;
 }
 
@@ -85,7 +85,7 @@ static uint32_t open_chunk(struct search *search, binadei_chunk chunk)
     binadei_store_seq_cst(&search->buddy->chunk_words[chunk.index], ~picked);
     BINADEI_STEP("chunk.opened");
     binadei_summary_raise_chunk(search->buddy, chunk, 0, ~picked);
-    binadei_home_stay(search->buddy, search->home, chunk);
+    binadei_affinity_stay(search->buddy, search->affinity, chunk);
     return taken;
 }
 
@@ -105,7 +105,7 @@ static uint32_t carve_chunks(struct search *search, binadei_chunk first,
     BINADEI_STEP("carve.cut");
     /* The grains are ours, so giving them back cannot contradict. */
     if (room)
-        (void)binadei_buddy_give(search->buddy, search->home,
+        (void)binadei_buddy_give(search->buddy, search->affinity,
                                  binadei_grain_at(start), room);
     return taken;
 }
@@ -163,7 +163,7 @@ static uint32_t buddy_take_from_page(struct search *search, binadei_page page)
     } while (!binadei_cas_acquire(word, &seen, seen & ~picked));
     if (!picked) {
         unsigned plane = binadei_plane_for(search->chunks);
-        if (!search->is_at_home && !binadei_is_in_plane(seen, plane))
+        if (!search->has_affinity && !binadei_is_in_plane(seen, plane))
             binadei_summary_lower_page(search->buddy, page, plane);
         return 0;
     }
@@ -206,7 +206,7 @@ static uint32_t search_words(struct search *search, binadei_page page)
     /* relaxed: a hint; the words themselves are taken with acquire. */
     uint64_t hints = binadei_load_relaxed(
         &search->buddy->pages[page.index].chunk_summary[search->plane]);
-    if (!hints && !search->is_at_home)
+    if (!hints && !search->has_affinity)
         lower_if_raised(search, page);
     uint32_t taken = 0;
     search->vain = 0;
@@ -243,10 +243,11 @@ static uint64_t page_hints(const struct search *search, uint32_t word)
     return hints;
 }
 
-static uint32_t first_word(const struct binadei_home *home, uint32_t words)
+static uint32_t first_word(const struct binadei_affinity *affinity,
+                           uint32_t words)
 {
-    uint32_t word = home && home->pages_plus_one[0]
-                        ? (home->pages_plus_one[0] - 1) / BINADEI_WORD_BITS
+    uint32_t word = affinity && affinity->pages_plus_one[0]
+                        ? (affinity->pages_plus_one[0] - 1) / BINADEI_WORD_BITS
                         : 0;
     return word < words ? word : 0;
 }
@@ -266,18 +267,19 @@ static bool is_all_free(const struct search *search, uint32_t word)
            BINADEI_WORD_FULL;
 }
 
-/* Open pages, upwards from the searcher's home and round: what it has found
- * too full is not looked at again each time. Those that are a home only where
- * `steals`. */
+/* Open pages, upwards from the searcher's affinity and round: what it has found
+ * too full is not looked at again each time. Those that are an affinity only
+ * where `steals`. */
 static uint32_t search_open_pages(struct search *search, bool steals)
 {
     uint32_t words = binadei_page_word_limit(search->buddy);
-    uint32_t first = first_word(search->home, words);
+    uint32_t first = first_word(search->affinity, words);
     for (uint32_t i = 0; i < words; i++) {
         uint32_t word = (first + i) % words;
         uint64_t hints = page_hints(search, word);
         if (!steals && hints)
-            hints &= ~binadei_load_relaxed(&search->buddy->groups[word].homes);
+            hints &=
+                ~binadei_load_relaxed(&search->buddy->groups[word].affinities);
         if (!hints && !steals && is_all_free(search, word) &&
             is_used_up(search))
             return 0;
@@ -290,7 +292,7 @@ static uint32_t search_open_pages(struct search *search, bool steals)
             if (!taken)
                 continue;
             if (!steals)
-                binadei_home_move(search->buddy, search->home, page);
+                binadei_affinity_move(search->buddy, search->affinity, page);
             return taken;
         }
     }
@@ -316,14 +318,15 @@ static bool take_page_of_word(struct binadei_buddy *buddy, uint32_t word,
     return false;
 }
 
-/* Beside the searcher's home, so that searchers who have spread do not meet in
- * one word; where that is full the lowest of all, so that they do not wander
+/* Beside the searcher's affinity, so that searchers who have spread do not meet
+ * in one word; where that is full the lowest of all, so that they do not wander
  * off upwards. */
 static bool take_page(struct binadei_buddy *buddy,
-                      const struct binadei_home *home, binadei_page *out)
+                      const struct binadei_affinity *affinity,
+                      binadei_page *out)
 {
     uint32_t words = binadei_page_word_limit(buddy);
-    uint32_t first = first_word(home, words);
+    uint32_t first = first_word(affinity, words);
     if (first && take_page_of_word(buddy, first, out))
         return true;
     for (uint32_t word = 0; word < words; word++)
@@ -336,12 +339,12 @@ static bool take_page(struct binadei_buddy *buddy,
  * as long as no alignment beyond a chunk is asked for; larger ones are claimed
  * in chunks, several at once where they are to be carved. */
 static struct search search_for(struct binadei_buddy *buddy,
-                                struct binadei_home *home,
+                                struct binadei_affinity *affinity,
                                 const struct binadei_take *what,
                                 binadei_grain *out)
 {
     struct search search = {.buddy = buddy,
-                            .home = home,
+                            .affinity = affinity,
                             .out = out,
                             .grains = what->grains,
                             .count = what->count};
@@ -376,41 +379,42 @@ static struct search search_for(struct binadei_buddy *buddy,
 
 /* The searcher's own pages. One that another has settled on since is its own no
  * more. */
-static uint32_t search_at_home(struct search *search)
+static uint32_t search_with_affinity(struct search *search)
 {
-    struct binadei_home *home = search->home;
+    struct binadei_affinity *affinity = search->affinity;
     uint32_t taken = 0;
     unsigned at = 0;
-    if (!home)
+    if (!affinity)
         return 0;
-    search->is_at_home = true;
-    while (at < BINADEI_HOME_PAGES && home->pages_plus_one[at] && !taken) {
-        binadei_page page = {home->pages_plus_one[at] - 1};
+    search->has_affinity = true;
+    while (at < BINADEI_AFFINITY_PAGES && affinity->pages_plus_one[at] &&
+           !taken) {
+        binadei_page page = {affinity->pages_plus_one[at] - 1};
         /* relaxed: a hint, see state.h. */
-        if (atomic_load_explicit(&search->buddy->pages[page.index].home_id,
-                                 memory_order_relaxed) != home->id) {
-            binadei_home_forget(search->buddy, home, at);
+        if (atomic_load_explicit(&search->buddy->pages[page.index].affinity_id,
+                                 memory_order_relaxed) != affinity->id) {
+            binadei_affinity_forget(search->buddy, affinity, at);
             continue;
         }
-        search->visits = VISITS_AT_HOME;
+        search->visits = VISITS_WITH_AFFINITY;
         taken = search_page(search, page);
         at++;
     }
-    search->is_at_home = false;
+    search->has_affinity = false;
     return taken;
 }
 
 static uint32_t search_everywhere(struct search *search)
 {
-    uint32_t taken = search_at_home(search);
+    uint32_t taken = search_with_affinity(search);
     binadei_page page;
     if (!taken) {
         search->visits = VISITS_ABROAD;
         taken = search_open_pages(search, false);
     }
-    if (!taken && take_page(search->buddy, search->home, &page)) {
+    if (!taken && take_page(search->buddy, search->affinity, &page)) {
         taken = open_page(search, page);
-        binadei_home_move(search->buddy, search->home, page);
+        binadei_affinity_move(search->buddy, search->affinity, page);
     }
     search->visits = UINT32_MAX;
     if (!taken)
@@ -419,15 +423,15 @@ static uint32_t search_everywhere(struct search *search)
 }
 
 uint32_t binadei_buddy_take(struct binadei_buddy *buddy,
-                            struct binadei_home *home,
+                            struct binadei_affinity *affinity,
                             const struct binadei_take *what, binadei_grain *out)
 {
-    struct search search = search_for(buddy, home, what, out);
+    struct search search = search_for(buddy, affinity, what, out);
     uint32_t taken = search_everywhere(&search);
     if (taken || !search.is_of_chunks || search.count == 1)
         return taken;
     /* No run is long enough for all of the batch; one may be for a block. */
     const struct binadei_take one = {what->grains, 1, what->alignment};
-    search = search_for(buddy, home, &one, out);
+    search = search_for(buddy, affinity, &one, out);
     return search_everywhere(&search);
 }

@@ -13,7 +13,7 @@
 
 #include "binade/status.h"
 #include "binade/stream.h"
-#include "pool/cache/leave.h"
+#include "pool/cache/flush.h"
 #include "pool/cache/state.h"
 #include "pool/cache/thread.h"
 #include "pool/stream/event.h"
@@ -23,7 +23,7 @@ struct binadei_engine_options {
     const struct binadei_driver *driver;
     struct binadei_segments *segments; /* outlive the engine */
     struct binadei_buddy *buddy;
-    struct binadei_context *home; /* outlives the engine */
+    struct binadei_context *own_context; /* outlives the engine */
     uint64_t thread_cache_bytes;
     uint64_t cache_bytes;
     uint64_t history_entries; /* of each thread; 0: none */
@@ -48,13 +48,13 @@ BINADE_MUST_USE binade_status
 binadei_engine_make_tags(struct binadei_engine *engine, uint32_t page_capacity);
 
 /* A call that is no hit, for one stream of one pool. From its begin to its end
- * it is an operation: see gate.h. */
+ * it is a slow path: see gate.h. */
 struct binadei_call {
     struct binade_pool *pool;
     binade_stream stream; /* as the caller named it */
     struct binadei_engine *engine;
     struct binadei_thread *thread;
-    struct binadei_member *member;
+    struct binadei_thread_state *thread_state;
     struct binadei_cache *pop;
     struct binadei_cache *push;
     bool is_capturing; /* the stream; known only while a guard is held */
@@ -62,7 +62,8 @@ struct binadei_call {
     bool is_pressed;   /* the pool may not grow: others' memory is wanted */
     bool may_wait;     /* for other threads and the device */
     int cancel_state;  /* the thread's, held meanwhile: see cancel.h */
-    struct binadei_slot *pinned;    /* until the call's end; NULL: none */
+    /* until the call's end; NULL: none */
+    struct binadei_stream_state *pinned;
     struct binadei_capture capture; /* if it is */
 };
 
@@ -70,8 +71,9 @@ struct binadei_call {
 static inline struct binadei_stream_user
 binadei_call_user(const struct binadei_call *call)
 {
-    struct binadei_stream_user user = binadei_member_user(call->member);
-    user.slot = call->push->slot;
+    struct binadei_stream_user user =
+        binadei_thread_state_user(call->thread_state);
+    user.stream_state = call->push->stream_state;
     user.may_wait = call->may_wait;
     user.is_capturing = call->is_capturing;
     return user;
@@ -99,12 +101,12 @@ BINADE_MUST_USE binade_status binadei_call_look(struct binadei_call *call);
 void binadei_call_end(struct binadei_call *call);
 /* Ends one that only looked: the driver is not called. */
 void binadei_call_leave(struct binadei_call *call);
-/* Before memory is taken: waits while another thread takes its last look. */
+/* Before memory is taken: waits while another thread takes its final scan. */
 void binadei_call_pass_gate(struct binadei_call *call);
-/* Begins the call's operation again after binadei_operation_end(): what others
+/* Begins the call's slow path again after binadei_slow_path_end(): what others
  * asked for meanwhile is given up. */
 void binadei_call_resume(struct binadei_call *call);
-/* binadei_nap_longer(), outside of operations: others may search for the last
+/* binadei_nap_longer(), outside of slow paths: others may search for the last
  * time meanwhile. */
 void binadei_call_nap(struct binadei_call *call, long *duration_ns,
                       long most_ns);
@@ -152,26 +154,26 @@ BINADE_MUST_USE binade_status binadei_use(struct binadei_call *call,
 /* Whether uses of the block are noted. */
 bool binadei_is_used(struct binadei_engine *engine, binade_devptr address);
 
-/* What a member's own thread gives up: its magazines. */
-void binadei_member_empty(struct binadei_member *member);
+/* What a thread state's own thread gives up: its magazines. */
+void binadei_thread_state_empty(struct binadei_thread_state *thread_state);
 
 /* Steps of the way out of memory. True: something became free. */
 bool binadei_reclaim_done(struct binadei_call *call);
 bool binadei_reclaim_own(struct binadei_call *call);
-bool binadei_reclaim_orphans(struct binadei_call *call);
-/* What a few threads left that have ended: at calls that are not cheap anyhow, so
- * that members of ended threads do not pile up. */
-void binadei_reclaim_some_orphans(struct binadei_call *call);
+bool binadei_reclaim_abandoned(struct binadei_call *call);
+/* What a few threads left that have ended: at calls that are not cheap anyhow,
+ * so that thread states of ended threads do not pile up. */
+void binadei_reclaim_some_abandoned(struct binadei_call *call);
 /* The caches of threads that are not in a call; those that are give theirs up
  * at their next one. */
-bool binadei_reclaim_idle(struct binadei_call *call);
+bool binadei_steal_caches(struct binadei_call *call);
 /* The same, but false where any thread did so a moment ago: a waiter does so
  * again and again, and those who do not shall have hits. */
-bool binadei_reclaim_idle_at_times(struct binadei_call *call);
+bool binadei_steal_caches_at_times(struct binadei_call *call);
 /* Where the caller's caches had no room for others': those of threads that rest
- * become orphans. At a call that may wait: it waits for threads that come or
- * go. */
-void binadei_reclaim_resting(struct binadei_call *call);
+ * become abandoned thread states. At a call that may wait: it waits for threads
+ * that come or go. */
+void binadei_steal_resting_caches(struct binadei_call *call);
 /* Lets the caller's stream wait for another's work, and takes a block of it. */
 bool binadei_hand_over(struct binadei_call *call,
                        const struct binadei_request *request,
@@ -192,12 +194,12 @@ bool binadei_reclaim_synchronise(struct binadei_call *call);
 binade_status binadei_stream_close(struct binadei_call *call,
                                    binade_stream stream);
 
-/* Sums of what members counted, and what they hold. */
+/* Sums of what thread states counted, and what they hold. */
 struct binadei_sums {
     uint64_t counts[BINADEI_COUNTS]; /* ALLOCS to REQUESTED_BYTES: all caches */
     uint64_t cached_bytes;
-    /* Of these: in the caches of `own`, of members without a thread, and in
-     * depots. The rest is in other threads' caches. */
+    /* Of these: in the caches of `own`, of thread states without a thread, and
+     * in depots. The rest is in other threads' caches. */
     uint64_t own_bytes;
     uint64_t ended_bytes;
     uint64_t depot_bytes;
@@ -208,7 +210,7 @@ struct binadei_sums {
 
 /* `own` may be NULL. */
 void binadei_engine_sums(struct binadei_engine *engine,
-                         const struct binadei_member *own,
+                         const struct binadei_thread_state *own,
                          struct binadei_sums *out);
 
 #endif

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The beginning of a call that is no hit: which caches serve it. The rule table
- * of docs/streams.md is decided here, by the choice of slots.
+ * of docs/streams.md is decided here, by the choice of stream states.
  */
 #include "pool/base/cancel.h"
 #include "pool/base/clock.h"
@@ -14,7 +14,7 @@
 #include "pool/driver/section.h"
 #include "pool/stream/epoch.h"
 #include "pool/stream/event.h"
-#include "pool/stream/slot.h"
+#include "pool/stream/stream_state.h"
 
 static binade_status call_no_memory(void)
 {
@@ -27,52 +27,55 @@ static bool is_named(binade_stream stream)
     return stream != BINADE_STREAM_ANY && stream != BINADE_STREAM_DONE;
 }
 
-/* The member's cache of a slot. `is_counted`: the caller counted itself as the
- * slot's user, which the cache is from now on. */
-static struct binadei_cache *cache_of(struct binadei_member *member,
-                                      struct binadei_slot *slot,
+/* The thread state's cache of a stream state. `is_counted`: the caller counted
+ * itself as the stream state's user, which the cache is from now on. */
+static struct binadei_cache *cache_of(struct binadei_thread_state *thread_state,
+                                      struct binadei_stream_state *stream_state,
                                       bool is_counted)
 {
-    struct binadei_cache *cache = binadei_cache_find(member, slot);
+    struct binadei_cache *cache =
+        binadei_cache_find(thread_state, stream_state);
     bool is_new = !cache;
     if (is_new)
-        cache = binadei_cache_make(member, slot);
+        cache = binadei_cache_make(thread_state, stream_state);
     if (is_counted && (!is_new || !cache))
-        binadei_slot_unuse(slot);
+        binadei_stream_state_unuse(stream_state);
     return cache;
 }
 
-static binade_status named_cache(struct binadei_member *member,
+static binade_status named_cache(struct binadei_thread_state *thread_state,
                                  binade_stream stream,
                                  struct binadei_cache **out)
 {
-    struct binadei_slot *slot;
+    struct binadei_stream_state *stream_state;
     struct binadei_section section;
-    binade_status status =
-        binadei_context_enter(member->engine->streams.home, &section);
+    binade_status status = binadei_context_enter(
+        thread_state->engine->streams.own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = binadei_slot_use(&member->engine->streams, member, stream, &slot);
+    status = binadei_stream_state_use(&thread_state->engine->streams,
+                                      thread_state, stream, &stream_state);
     (void)binadei_section_leave(&section);
     if (status != BINADE_OK)
         return status;
-    *out = cache_of(member, slot, true);
+    *out = cache_of(thread_state, stream_state, true);
     return *out ? BINADE_OK : call_no_memory();
 }
 
 /* The cache that takes a stream's freed blocks. NULL, and why. */
-static struct binadei_cache *push_cache(struct binadei_member *member,
-                                        binade_stream stream,
-                                        binade_status *out_status)
+static struct binadei_cache *
+push_cache(struct binadei_thread_state *thread_state, binade_stream stream,
+           binade_status *out_status)
 {
     struct binadei_cache *cache = NULL;
     *out_status = BINADE_OK;
     if (stream == BINADE_STREAM_DONE)
-        cache = member->done;
+        cache = thread_state->done;
     else if (stream == BINADE_STREAM_ANY)
-        cache = cache_of(member, member->engine->streams.any, false);
+        cache =
+            cache_of(thread_state, thread_state->engine->streams.any, false);
     else
-        *out_status = named_cache(member, stream, &cache);
+        *out_status = named_cache(thread_state, stream, &cache);
     if (!cache && *out_status == BINADE_OK)
         *out_status = call_no_memory();
     return cache;
@@ -81,36 +84,41 @@ static struct binadei_cache *push_cache(struct binadei_member *member,
 /* What ANY freed serves nobody before its event. */
 static struct binadei_cache *pop_cache(struct binadei_cache *push)
 {
-    return push->slot->kind == BINADEI_SLOT_ANY ? push->member->done : push;
+    return push->stream_state->kind == BINADEI_STREAM_STATE_ANY
+               ? push->thread_state->done
+               : push;
 }
 
 /* Caches of streams that were retired: their blocks wait for the final event,
  * and the caches end. */
-static void call_sweep(struct binadei_member *member, uint64_t attention)
+static void call_sweep(struct binadei_thread_state *thread_state,
+                       uint64_t attention)
 {
     struct binadei_cache *next;
     bool is_swept = true;
-    for (struct binadei_cache *cache = member->caches; cache; cache = next) {
+    for (struct binadei_cache *cache = thread_state->caches; cache;
+         cache = next) {
         next = cache->next;
-        if (!binadei_slot_is_closed(cache->slot))
+        if (!binadei_stream_state_is_closed(cache->stream_state))
             continue;
-        binadei_thread_forget(member->thread, cache);
-        is_swept &=
-            binadei_cache_empty(member, cache) && binadei_cache_try_drop(cache);
+        binadei_thread_forget(thread_state->thread, cache);
+        is_swept &= binadei_cache_empty(thread_state, cache) &&
+                    binadei_cache_try_drop(cache);
     }
     if (is_swept)
-        member->attention = attention;
+        thread_state->attention = attention;
 }
 
 /* What streams freed that were retired becomes everybody's as new streams come,
- * so that their slots can be used again. */
-static void call_drain_closed(struct binadei_member *member)
+ * so that their stream states can be used again. */
+static void call_drain_closed(struct binadei_thread_state *thread_state)
 {
-    binadei_operation_begin(member);
-    const struct binadei_stream_user user = binadei_member_user(member);
-    member->given_bytes +=
+    binadei_slow_path_begin(thread_state);
+    const struct binadei_stream_user user =
+        binadei_thread_state_user(thread_state);
+    thread_state->given_bytes +=
         binadei_epochs_drain_closed(&user) * BINADEI_GRAIN_BYTES;
-    binadei_operation_end(member);
+    binadei_slow_path_end(thread_state);
 }
 
 /* The route, right for this moment. NULL, and why. */
@@ -119,7 +127,7 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
                                         binade_stream stream,
                                         binade_status *out_status)
 {
-    /* AT.acquire: a sweep for this value finds the slots closed. */
+    /* AT.acquire: a sweep for this value finds the stream states closed. */
     uint64_t attention =
         atomic_load_explicit(&pool->attention, memory_order_acquire) &
         ~BINADEI_ATTENTION_FLAGS;
@@ -127,23 +135,24 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
     *out_status = BINADE_OK;
     if (route && route->push && route->attention == attention)
         return route;
-    /* A route knows the member without a lock. */
-    struct binadei_member *member =
-        route && route->push ? route->push->member
-                             : binadei_member_of(thread, pool->engine);
-    if (member && member->attention != attention) {
-        binadei_operation_begin(member);
-        call_sweep(member, attention);
-        binadei_operation_end(member);
+    /* A route knows the thread state without a lock. */
+    struct binadei_thread_state *thread_state =
+        route && route->push ? route->push->thread_state
+                             : binadei_thread_state_of(thread, pool->engine);
+    if (thread_state && thread_state->attention != attention) {
+        binadei_slow_path_begin(thread_state);
+        call_sweep(thread_state, attention);
+        binadei_slow_path_end(thread_state);
     }
-    if (route && route->push && !binadei_slot_is_closed(route->push->slot)) {
+    if (route && route->push &&
+        !binadei_stream_state_is_closed(route->push->stream_state)) {
         route->attention = attention;
         return route;
     }
-    if (member && is_named(stream))
-        call_drain_closed(member);
+    if (thread_state && is_named(stream))
+        call_drain_closed(thread_state);
     struct binadei_cache *push =
-        member ? push_cache(member, stream, out_status) : NULL;
+        thread_state ? push_cache(thread_state, stream, out_status) : NULL;
     if (*out_status != BINADE_OK)
         return NULL;
     route = binadei_thread_find(thread, pool, stream);
@@ -155,7 +164,7 @@ static struct binadei_route *find_route(struct binadei_thread *thread,
     }
     route->pop = pop_cache(push);
     route->push = push;
-    route->note = member->engine->notes ? push->slot->note : 0;
+    route->note = thread_state->engine->notes ? push->stream_state->note : 0;
     route->attention = attention;
     return route;
 }
@@ -167,7 +176,7 @@ binade_status binadei_look_for_capture(const struct binadei_call *call,
     struct binadei_section section;
     const struct binadei_engine *engine = call->engine;
     binade_status status =
-        binadei_context_enter(engine->streams.home, &section);
+        binadei_context_enter(engine->streams.own_context, &section);
     if (status != BINADE_OK)
         return status;
     status = binadei_capture_of(&engine->streams,
@@ -192,40 +201,44 @@ static binade_status look_for_capture(struct binadei_call *call,
     call->is_capturing = call->capture.kind >= BINADEI_CAPTURE_BROKEN;
     /* A graph may run at any time: nothing may be pending on its memory. */
     if (call->is_capturing)
-        call->pop = call->member->done;
+        call->pop = call->thread_state->done;
     return BINADE_OK;
 }
 
-/* The slot that a note stands for, if this thread may free on its stream: it is
- * counted as in use, and not retired before it was unpinned. Or NULL. */
-static struct binadei_slot *pin_noted(const struct binadei_call *call,
-                                      uint32_t note)
+/* The stream state that a note stands for, if this thread may free on its
+ * stream: it is counted as in use, and not retired before it was unpinned. Or
+ * NULL. */
+static struct binadei_stream_state *pin_noted(const struct binadei_call *call,
+                                              uint32_t note)
 {
-    struct binadei_slot *slot =
+    struct binadei_stream_state *stream_state =
         note > BINADEI_NOTE_ANY
-            ? binadei_slot_use_noted(&call->engine->streams, note)
+            ? binadei_stream_state_use_noted(&call->engine->streams, note)
             : NULL;
-    bool is_own = slot && (slot->kind == BINADEI_SLOT_STREAM ||
-                           slot->owner == call->member);
-    if (is_own && binadei_slot_pin(slot))
-        return slot;
-    if (slot)
-        binadei_slot_unuse(slot);
+    bool is_own =
+        stream_state && (stream_state->kind == BINADEI_STREAM_STATE_STREAM ||
+                         stream_state->owner == call->thread_state);
+    if (is_own && binadei_stream_state_pin(stream_state))
+        return stream_state;
+    if (stream_state)
+        binadei_stream_state_unuse(stream_state);
     return NULL;
 }
 
 binade_status binadei_call_turn(struct binadei_call *call, uint32_t note)
 {
-    struct binadei_slot *slot = pin_noted(call, note);
-    struct binadei_cache *push = cache_of(
-        call->member, slot ? slot : call->engine->streams.any, slot != NULL);
+    struct binadei_stream_state *stream_state = pin_noted(call, note);
+    struct binadei_cache *push =
+        cache_of(call->thread_state,
+                 stream_state ? stream_state : call->engine->streams.any,
+                 stream_state != NULL);
     if (!push) {
-        if (slot)
-            binadei_slot_unpin(slot);
+        if (stream_state)
+            binadei_stream_state_unpin(stream_state);
         return call_no_memory();
     }
-    call->pinned = slot;
-    call->stream = slot ? slot->stream : BINADE_STREAM_ANY;
+    call->pinned = stream_state;
+    call->stream = stream_state ? stream_state->stream : BINADE_STREAM_ANY;
     call->push = push;
     call->pop = pop_cache(push);
     return BINADE_OK;
@@ -237,13 +250,14 @@ binade_status binadei_call_look(struct binadei_call *call)
 }
 
 /* Whether others asked for what is in the caches, since the last look. */
-static bool is_wanted(struct binadei_member *member)
+static bool is_wanted(struct binadei_thread_state *thread_state)
 {
     /* relaxed: it came with CL, or the next call sees it. */
-    if (!atomic_load_explicit(&member->is_wanted, memory_order_relaxed))
+    if (!atomic_load_explicit(&thread_state->is_wanted, memory_order_relaxed))
         return false;
     /* relaxed: who asks later sets it again. */
-    atomic_store_explicit(&member->is_wanted, false, memory_order_relaxed);
+    atomic_store_explicit(&thread_state->is_wanted, false,
+                          memory_order_relaxed);
     return true;
 }
 
@@ -257,23 +271,23 @@ static binade_status begin_on(struct binadei_call *call, binade_stream stream)
     call->engine = call->pool->engine;
     call->pop = route->pop;
     call->push = route->push;
-    call->member = route->push->member;
-    binadei_operation_begin(call->member);
+    call->thread_state = route->push->thread_state;
+    binadei_slow_path_begin(call->thread_state);
     /* IN.seq_cst: once more, now that the thread that destroys the pool can see
-     * the operation. */
+     * the slow path. */
     if (atomic_load_explicit(&call->pool->attention, memory_order_seq_cst) &
         BINADEI_ATTENTION_DEAD) {
-        binadei_operation_end(call->member);
+        binadei_slow_path_end(call->thread_state);
         return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
     }
-    if (is_wanted(call->member))
-        binadei_member_empty(call->member);
+    if (is_wanted(call->thread_state))
+        binadei_thread_state_empty(call->thread_state);
     binade_status looked = look_for_capture(call, stream);
     if (looked != BINADE_OK)
-        binadei_operation_end(call->member);
-    else if (call->member->is_new)
-        binadei_reclaim_some_orphans(call);
-    call->member->is_new &= looked != BINADE_OK;
+        binadei_slow_path_end(call->thread_state);
+    else if (call->thread_state->is_new)
+        binadei_reclaim_some_abandoned(call);
+    call->thread_state->is_new &= looked != BINADE_OK;
     return looked;
 }
 
@@ -320,8 +334,8 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
 void binadei_call_leave(struct binadei_call *call)
 {
     if (call->pinned)
-        binadei_slot_unpin(call->pinned);
-    binadei_operation_end(call->member);
+        binadei_stream_state_unpin(call->pinned);
+    binadei_slow_path_end(call->thread_state);
     call_end(call);
 }
 
@@ -331,38 +345,38 @@ static bool has_to_give(const struct binadei_call *call)
 {
     return !binadei_gate_is_open(call->engine) ||
            /* relaxed: our own. */
-           atomic_load_explicit(&call->member->is_calling_back,
+           atomic_load_explicit(&call->thread_state->is_calling_back,
                                 memory_order_relaxed);
 }
 
 void binadei_call_end(struct binadei_call *call)
 {
     if (has_to_give(call))
-        binadei_member_empty(call->member);
+        binadei_thread_state_empty(call->thread_state);
     binadei_call_leave(call);
 }
 
 void binadei_call_pass_gate(struct binadei_call *call)
 {
     while (!binadei_gate_is_open(call->engine)) {
-        binadei_member_empty(call->member);
-        binadei_operation_end(call->member);
+        binadei_thread_state_empty(call->thread_state);
+        binadei_slow_path_end(call->thread_state);
         binadei_gate_wait(call->engine);
-        binadei_operation_begin(call->member);
+        binadei_slow_path_begin(call->thread_state);
     }
 }
 
 void binadei_call_resume(struct binadei_call *call)
 {
-    binadei_operation_begin(call->member);
-    if (is_wanted(call->member))
-        binadei_member_empty(call->member);
+    binadei_slow_path_begin(call->thread_state);
+    if (is_wanted(call->thread_state))
+        binadei_thread_state_empty(call->thread_state);
 }
 
 void binadei_call_nap(struct binadei_call *call, long *duration_ns,
                       long most_ns)
 {
-    binadei_operation_end(call->member);
+    binadei_slow_path_end(call->thread_state);
     binadei_nap_longer(duration_ns, most_ns);
     binadei_call_resume(call);
     binadei_call_pass_gate(call);
@@ -370,14 +384,14 @@ void binadei_call_nap(struct binadei_call *call, long *duration_ns,
 
 /* Stands for the stream from now on. */
 static binade_status record_final(struct binadei_engine *engine,
-                                  struct binadei_slot *slot)
+                                  struct binadei_stream_state *stream_state)
 {
     struct binadei_section section;
     binade_status status =
-        binadei_context_enter(engine->streams.home, &section);
+        binadei_context_enter(engine->streams.own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = binadei_record_final(&engine->streams, slot);
+    status = binadei_record_final(&engine->streams, stream_state);
     (void)binadei_section_leave(&section);
     return status;
 }
@@ -386,22 +400,23 @@ binade_status binadei_stream_close(struct binadei_call *call,
                                    binade_stream stream)
 {
     struct binadei_engine *engine = call->engine;
-    struct binadei_slot *slot = binadei_slot_find(&engine->streams, stream);
-    if (!slot)
+    struct binadei_stream_state *stream_state =
+        binadei_stream_state_find(&engine->streams, stream);
+    if (!stream_state)
         return BINADE_OK;
-    if (!binadei_slot_close(&engine->streams, slot)) {
-        binadei_slot_unuse(slot);
+    if (!binadei_stream_state_close(&engine->streams, stream_state)) {
+        binadei_stream_state_unuse(stream_state);
         return BINADE_OK;
     }
-    /* AT.release: who sees the new value finds the slot closed. AT.acquire: and
-     * our sweep those that were closed before. */
+    /* AT.release: who sees the new value finds the stream state closed.
+     * AT.acquire: and our sweep those that were closed before. */
     uint64_t attention =
         BINADEI_ATTENTION_STEP +
         atomic_fetch_add_explicit(&call->pool->attention,
                                   BINADEI_ATTENTION_STEP, memory_order_acq_rel);
-    binade_status status = record_final(engine, slot);
-    binadei_depot_drain(call->member, slot);
-    binadei_slot_unuse(slot);
-    call_sweep(call->member, attention & ~BINADEI_ATTENTION_FLAGS);
+    binade_status status = record_final(engine, stream_state);
+    binadei_depot_drain(call->thread_state, stream_state);
+    binadei_stream_state_unuse(stream_state);
+    call_sweep(call->thread_state, attention & ~BINADEI_ATTENTION_FLAGS);
     return binadei_is_lost(call->pool) ? BINADE_OK : status;
 }

@@ -11,16 +11,16 @@
 
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
-#include "pool/cache/leave.h"
+#include "pool/cache/flush.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/cache/uses.h"
 #include "pool/driver/section.h"
 #include "pool/ring/ring.h"
+#include "pool/stream/capture_guard.h"
 #include "pool/stream/epoch.h"
 #include "pool/stream/event.h"
-#include "pool/stream/guard.h"
-#include "pool/stream/slot.h"
+#include "pool/stream/stream_state.h"
 
 static binade_status engine_no_memory(void)
 {
@@ -64,9 +64,9 @@ static void engine_fill(struct binadei_engine *engine,
     engine->cache_bytes = options->cache_bytes;
     engine->streams.driver = options->driver;
     engine->streams.buddy = options->buddy;
-    engine->streams.home = options->home;
+    engine->streams.own_context = options->own_context;
     engine->streams.hooks = (struct binadei_stream_hooks){
-        forget_uses, binadei_epochs_close_before_guard, mark_guarded};
+        forget_uses, binadei_epochs_close_before_capture_guard, mark_guarded};
     engine->noted_pages = options->noted_pages;
     if (engine->noted_pages)
         engine->notes = binadei_notes_create(engine->noted_pages);
@@ -122,7 +122,7 @@ binadei_engine_create(const struct binadei_engine_options *options,
     /* The kernel takes milliseconds for the first of a process with several
      * threads: not in somebody's allocation. */
     (void)binadei_barrier_is_there();
-    binadei_guard_join(&engine->streams);
+    binadei_capture_guard_join(&engine->streams);
     *out = engine;
     return BINADE_OK;
 }
@@ -146,7 +146,8 @@ binade_status binadei_engine_make_tags(struct binadei_engine *engine,
     return BINADE_OK;
 }
 
-static void give_cache(struct binadei_member *by, struct binadei_cache *cache)
+static void give_cache(struct binadei_thread_state *by,
+                       struct binadei_cache *cache)
 {
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         struct binadei_magazine *magazine = &cache->magazines[i];
@@ -157,48 +158,50 @@ static void give_cache(struct binadei_member *by, struct binadei_cache *cache)
     }
 }
 
-static void give_slot(struct binadei_member *by, struct binadei_slot *slot)
+static void give_stream_state(struct binadei_thread_state *by,
+                              struct binadei_stream_state *stream_state)
 {
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         struct binadei_bundle *bundle;
-        while ((bundle = binadei_depot_take(by, slot, i)))
+        while ((bundle = binadei_depot_take(by, stream_state, i)))
             binadei_give_bundle(by, bundle);
     }
-    binadei_epoch_finish(slot);
+    binadei_epoch_finish(stream_state);
 }
 
 binade_status binadei_engine_drain(struct binadei_engine *engine)
 {
     /* Nobody's, so that it needs no memory. */
-    struct binadei_member by = {.engine = engine};
+    struct binadei_thread_state by = {.engine = engine};
     binade_status status = BINADE_OK;
-    bool is_lost = binadei_context_is_lost(engine->streams.home);
-    if (!is_lost && !binadei_guard_recorder_begin())
+    bool is_lost = binadei_context_is_lost(engine->streams.own_context);
+    if (!is_lost && !binadei_capture_guard_recorder_begin())
         return binadei_fail(BINADE_E_BUSY,
                             "a capture guard is held: waiting for the "
                             "context's work would break the capture");
     if (!is_lost) {
         status = binadei_synchronise(&engine->streams);
-        binadei_guard_recorder_end();
+        binadei_capture_guard_recorder_end();
     }
-    binadei_guard_leave(&engine->streams);
-    for (struct binadei_member *member = engine->members; member;
-         member = member->of_pool)
-        for (struct binadei_cache *cache = member->caches; cache;
+    binadei_capture_guard_leave(&engine->streams);
+    for (struct binadei_thread_state *thread_state = engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool)
+        for (struct binadei_cache *cache = thread_state->caches; cache;
              cache = cache->next)
             give_cache(&by, cache);
-    for (unsigned i = 0; i < binadei_slot_count(&engine->streams); i++)
-        give_slot(&by, binadei_slot_at(&engine->streams, i));
-    binadei_spares_leave(&by);
-    return binadei_context_is_lost(engine->streams.home) ? BINADE_OK : status;
+    for (unsigned i = 0; i < binadei_stream_state_count(&engine->streams); i++)
+        give_stream_state(&by, binadei_stream_state_at(&engine->streams, i));
+    binadei_bundle_freelist_share(&by);
+    return binadei_context_is_lost(engine->streams.own_context) ? BINADE_OK
+                                                                : status;
 }
 
 void binadei_engine_destroy(struct binadei_engine *engine)
 {
-    binadei_members_destroy(engine);
+    binadei_thread_states_destroy(engine);
     binadei_uses_destroy(engine);
     binadei_streams_fini(&engine->streams);
-    binadei_spares_destroy(engine);
+    binadei_bundle_freelist_destroy(engine);
     binadei_history_destroy(engine->history);
     binadei_tags_destroy(binadei_tags(engine));
     free_parts(engine);
@@ -232,20 +235,20 @@ static void add_magazines(const struct binadei_cache *cache,
         sums->cached_bytes += cached_bytes;
 }
 
-static void add_member(const struct binadei_member *member,
-                       const struct binadei_member *own,
-                       struct binadei_sums *sums)
+static void add_thread_state(const struct binadei_thread_state *thread_state,
+                             const struct binadei_thread_state *own,
+                             struct binadei_sums *sums)
 {
     uint64_t before_bytes = sums->cached_bytes;
-    sums->thread_count += member->thread != NULL;
+    sums->thread_count += thread_state->thread != NULL;
     for (unsigned i = 0; i < BINADEI_COUNTS; i++)
-        sums->counts[i] += binadei_count_read(&member->counts[i]);
-    for (const struct binadei_cache *cache = member->caches; cache;
+        sums->counts[i] += binadei_count_read(&thread_state->counts[i]);
+    for (const struct binadei_cache *cache = thread_state->caches; cache;
          cache = cache->next)
         add_magazines(cache, sums);
-    if (member == own)
+    if (thread_state == own)
         sums->own_bytes += sums->cached_bytes - before_bytes;
-    else if (!member->thread)
+    else if (!thread_state->thread)
         sums->ended_bytes += sums->cached_bytes - before_bytes;
 }
 
@@ -265,25 +268,26 @@ static void keep_parts_within(uint64_t *counts)
     for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
         if (counts[pairs[i].part] > counts[pairs[i].whole])
             counts[pairs[i].part] = counts[pairs[i].whole];
-    /* A miss may be taken back by another member than the one that had it. */
+    /* A miss may be taken back by another thread state than the one that had
+     * it. */
     if (counts[BINADEI_COUNT_MISSES] > INT64_MAX)
         counts[BINADEI_COUNT_MISSES] = 0;
 }
 
 void binadei_engine_sums(struct binadei_engine *engine,
-                         const struct binadei_member *own,
+                         const struct binadei_thread_state *own,
                          struct binadei_sums *out)
 {
     memset(out, 0, sizeof(*out));
     binadei_registry_lock();
     memcpy(out->counts, engine->gone, sizeof(out->counts));
-    for (struct binadei_member *member = engine->members; member;
-         member = member->of_pool)
-        add_member(member, own, out);
+    for (struct binadei_thread_state *thread_state = engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool)
+        add_thread_state(thread_state, own, out);
     binadei_registry_unlock();
     out->counts[BINADEI_COUNT_STREAM + BINADEI_STREAM_CONTEXT_EVENTS] +=
         binadei_count_read(&engine->streams.guard_events);
-    out->stream_count = binadei_slots_open_count(&engine->streams);
+    out->stream_count = binadei_stream_states_open_count(&engine->streams);
     keep_parts_within(out->counts);
     out->depot_bytes = out->counts[BINADEI_COUNT_DEPOT_IN_BYTES] -
                        out->counts[BINADEI_COUNT_DEPOT_OUT_BYTES];

@@ -12,50 +12,54 @@
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
 
-/* How many operations there were in all, so far; registry's lock. */
-static uint64_t count_operations(const struct binadei_engine *engine,
-                                 const struct binadei_member *except,
+/* How many slow paths there were in all, so far; registry's lock. */
+static uint64_t count_slow_paths(const struct binadei_engine *engine,
+                                 const struct binadei_thread_state *except,
                                  bool *out_are_over)
 {
     bool are_over = true;
-    uint64_t sum = engine->gone_operations;
-    for (const struct binadei_member *member = engine->members; member;
-         member = member->of_pool) {
-        if (member == except)
+    uint64_t sum = engine->gone_slow_paths;
+    for (const struct binadei_thread_state *thread_state =
+             engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool) {
+        if (thread_state == except)
             continue;
         /* IN.seq_cst: after the gate's swap; it acquires: what ended is seen
          * whole. */
-        uint64_t operation =
-            atomic_load_explicit(&member->operation, memory_order_seq_cst);
-        are_over = are_over && operation % 2 == 0;
-        sum += operation;
+        uint64_t slow_path = atomic_load_explicit(&thread_state->slow_path,
+                                                  memory_order_seq_cst);
+        are_over = are_over && slow_path % 2 == 0;
+        sum += slow_path;
     }
     *out_are_over = are_over;
     return sum;
 }
 
-bool binadei_operations_are_over(struct binadei_engine *engine,
-                                 const struct binadei_member *except,
+bool binadei_slow_paths_are_over(struct binadei_engine *engine,
+                                 const struct binadei_thread_state *except,
                                  uint64_t *out_sum)
 {
     bool are_over;
     binadei_registry_lock();
     *out_sum =
-        count_operations(engine, except, &are_over) + engine->abandoned_members;
+        count_slow_paths(engine, except, &are_over) + engine->abandoned_count;
     binadei_registry_unlock();
     return are_over;
 }
 
-static bool is_used_by(const struct binadei_member *member)
+static bool is_used_by(const struct binadei_thread_state *thread_state)
 {
-    const struct binade_pool *pool = member->engine->pool;
+    const struct binade_pool *pool = thread_state->engine->pool;
     /* IN.seq_cst: after the pool was marked; who begins later sees the mark.
-     * OU.acquire: who is out of a callback has begun an operation before, which
+     * OU.acquire: who is out of a callback has begun a slow path before, which
      * the next sum of them shows. */
-    return atomic_load_explicit(&member->operation, memory_order_seq_cst) % 2 ||
-           atomic_load_explicit(&member->is_calling_back,
+    return atomic_load_explicit(&thread_state->slow_path,
+                                memory_order_seq_cst) %
+               2 ||
+           atomic_load_explicit(&thread_state->is_calling_back,
                                 memory_order_acquire) ||
-           (member->thread && binadei_thread_serving(member->thread) == pool);
+           (thread_state->thread &&
+            binadei_thread_serving(thread_state->thread) == pool);
 }
 
 /* Threads that end meanwhile are no calls. */
@@ -63,7 +67,7 @@ static bool calls_are_over(struct binadei_engine *engine, uint64_t *out_sum)
 {
     bool are_over;
     binadei_registry_lock();
-    *out_sum = count_operations(engine, NULL, &are_over);
+    *out_sum = count_slow_paths(engine, NULL, &are_over);
     binadei_registry_unlock();
     return are_over;
 }
@@ -74,20 +78,22 @@ bool binadei_engine_is_used(struct binadei_engine *engine)
     uint64_t after;
     bool is_used =
         !calls_are_over(engine, &before) ||
-        /* IN.acquire: who climbs no more began an operation before. */
-        atomic_load_explicit(&engine->climber_count, memory_order_acquire) ||
+        /* IN.acquire: a thread that escalates no more began a slow path before.
+         *  */
+        atomic_load_explicit(&engine->escalating_count, memory_order_acquire) ||
         binadei_segments_are_growing(engine->segments);
     binadei_registry_lock();
-    for (const struct binadei_member *member = engine->members;
-         member && !is_used; member = member->of_pool)
-        is_used = is_used_by(member);
+    for (const struct binadei_thread_state *thread_state =
+             engine->thread_states;
+         thread_state && !is_used; thread_state = thread_state->of_pool)
+        is_used = is_used_by(thread_state);
     binadei_registry_unlock();
-    /* A thread that was outside of an operation for a while, on its way out of
+    /* A thread that was outside of slow paths for a while, on its way out of
      * memory, is seen there, or has begun one since. */
     return is_used || !calls_are_over(engine, &after) || before != after;
 }
 
-/* Patiently: who stops the pool reads what these operations would change. */
+/* Patiently: who stops the pool reads what these slow paths would change. */
 static void wait_for_stop(struct binadei_engine *engine)
 {
     long nap_ns = NAP_NS;
@@ -96,17 +102,17 @@ static void wait_for_stop(struct binadei_engine *engine)
         binadei_nap_longer(&nap_ns, NAP_MOST_NS);
 }
 
-void binadei_operation_wait(struct binadei_member *member)
+void binadei_slow_path_wait(struct binadei_thread_state *thread_state)
 {
-    struct binadei_engine *engine = member->engine;
+    struct binadei_engine *engine = thread_state->engine;
     do {
-        binadei_operation_end(member);
+        binadei_slow_path_end(thread_state);
         wait_for_stop(engine);
         /* relaxed: only the owner writes. */
-        uint64_t before =
-            atomic_load_explicit(&member->operation, memory_order_relaxed);
-        /* IN.seq_cst, both: as in binadei_operation_begin(). */
-        (void)atomic_exchange_explicit(&member->operation, before + 1,
+        uint64_t before = atomic_load_explicit(&thread_state->slow_path,
+                                               memory_order_relaxed);
+        /* IN.seq_cst, both: as in binadei_slow_path_begin(). */
+        (void)atomic_exchange_explicit(&thread_state->slow_path, before + 1,
                                        memory_order_seq_cst);
         /* IN.seq_cst: the look. */
     } while (atomic_load_explicit(&engine->stop, memory_order_seq_cst) % 2);

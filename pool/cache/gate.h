@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The last look: may a search that found nothing be called exhaustion? Memory
+ * The final scan: may a search that found nothing be called exhaustion? Memory
  * can be free and yet be seen by nobody, while another thread moves it: between
- * the swap that retires a word and the bit above, with a batch in a poller's
- * hands, with what a claim has not given back yet. And a hole can move: be given
- * behind a search and taken again before it.
+ * the swap that coalesces a word and the bit above, with a batch in a poller's
+ * hands, with what a claim has not given back yet. And a hole can move: be
+ * given behind a search and taken again before it.
  *
- * Edge IN. Every call that is no hit is an operation: its member's counter is
- * odd meanwhile. The thread that searches for the last time closes the gate. An
- * operation that would take memory looks at the gate after it has counted
+ * Edge IN. Every call that is no hit is a slow path: its thread state's counter
+ * is odd meanwhile. The thread that searches for the last time closes the gate.
+ * An slow path that would take memory looks at the gate after it has counted
  * itself, and if it is closed steps out again and waits; one that gives goes
  * on. So when the searcher has seen, after closing the gate, all counters even,
  * nothing is taken any more, and what it finds neither free nor in anyone's
@@ -26,54 +26,59 @@
 
 #include "pool/cache/state.h"
 
-/* Steps out of an operation while the pool is stopped: see pool/observe/heap/stop.h. */
-void binadei_operation_wait(struct binadei_member *member);
+/* Steps out of a slow path while the pool is stopped: see
+ * pool/observe/heap/stop_world.h. */
+void binadei_slow_path_wait(struct binadei_thread_state *thread_state);
 
-static inline void binadei_operation_begin(struct binadei_member *member)
+static inline void
+binadei_slow_path_begin(struct binadei_thread_state *thread_state)
 {
     /* relaxed: only the owner writes. */
     uint64_t before =
-        atomic_load_explicit(&member->operation, memory_order_relaxed);
+        atomic_load_explicit(&thread_state->slow_path, memory_order_relaxed);
     if (before % 2)
         return;
     /* IN.seq_cst, and so is the look at the gate that follows in who takes: one
      * of the two sees the other. */
-    (void)atomic_exchange_explicit(&member->operation, before + 1,
+    (void)atomic_exchange_explicit(&thread_state->slow_path, before + 1,
                                    memory_order_seq_cst);
     /* IN.seq_cst: as for the gate. */
-    if (atomic_load_explicit(&member->engine->stop, memory_order_seq_cst) % 2)
-        binadei_operation_wait(member);
+    if (atomic_load_explicit(&thread_state->engine->stop,
+                             memory_order_seq_cst) %
+        2)
+        binadei_slow_path_wait(thread_state);
 }
 
-static inline void binadei_operation_end(struct binadei_member *member)
+static inline void
+binadei_slow_path_end(struct binadei_thread_state *thread_state)
 {
     /* relaxed: only the owner writes. */
     uint64_t before =
-        atomic_load_explicit(&member->operation, memory_order_relaxed);
+        atomic_load_explicit(&thread_state->slow_path, memory_order_relaxed);
     /* IN.release: who sees the even number sees all that was moved. */
     if (before % 2)
-        atomic_store_explicit(&member->operation, before + 1,
+        atomic_store_explicit(&thread_state->slow_path, before + 1,
                               memory_order_release);
 }
 
-/* Whether nobody but `except` is inside, and the sum of all operations so far,
+/* Whether nobody but `except` is inside, and the sum of all slow paths so far,
  * which moves on with each. Takes the registry's lock. */
-bool binadei_operations_are_over(struct binadei_engine *engine,
-                                 const struct binadei_member *except,
+bool binadei_slow_paths_are_over(struct binadei_engine *engine,
+                                 const struct binadei_thread_state *except,
                                  uint64_t *out_sum);
 
-/* Whether a thread is seen inside: an operation, a callback, or the source's
+/* Whether a thread is seen inside: a slow path, a callback, or the source's
  * work. Takes the registry's lock. Hits are not seen. */
 bool binadei_engine_is_used(struct binadei_engine *engine);
 
-/* Inside an operation that is to take memory: whether the gate is open. */
+/* Inside a slow path that is to take memory: whether the gate is open. */
 static inline bool binadei_gate_is_open(struct binadei_engine *engine)
 {
-    /* IN.seq_cst: after the operation has begun. */
+    /* IN.seq_cst: after the slow path has begun. */
     return atomic_load_explicit(&engine->gate, memory_order_seq_cst) % 2 == 0;
 }
 
-/* Waits, outside of operations, until the gate is open, or for so long that it
+/* Waits, outside of slow paths, until the gate is open, or for so long that it
  * opens it. */
 void binadei_gate_wait(struct binadei_engine *engine);
 /* False: somebody else has closed it. */

@@ -28,7 +28,7 @@ struct binadei_pool_body;
 #define BINADEI_ATTENTION_LOST UINT64_C(8) /* the context is gone */
 /* The pool keeps a history, so no hit is plain; set as long as it lives. */
 #define BINADEI_ATTENTION_RECORDED UINT64_C(16)
-/* Somebody stops the pool, or has: see pool/observe/heap/stop.h. */
+/* Somebody stops the pool, or has: see pool/observe/heap/stop_world.h. */
 #define BINADEI_ATTENTION_STOPPED UINT64_C(32)
 #define BINADEI_ATTENTION_STEP (UINT64_C(1) << 8)
 #define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)

@@ -45,16 +45,17 @@ binadei_hit_last(const struct binadei_thread *thread,
 {
     struct binadei_route *route = thread->last;
     return binadei_hit_is_right(route, pool, stream) &&
-                   BINADEI_LIKELY(!binadei_thread_claim(thread))
+                   BINADEI_LIKELY(!binadei_thread_revocation(thread))
                ? route
                : NULL;
 }
 
 /* Inside: whether others ask for the caches, also where it takes a fence to
  * know. */
-static inline bool binadei_hit_is_claimed(struct binadei_thread *thread)
+static inline bool binadei_hit_is_revoked(struct binadei_thread *thread)
 {
-    return binadei_thread_claim(thread) && binadei_thread_is_claimed(thread);
+    return binadei_thread_revocation(thread) &&
+           binadei_thread_is_revoked(thread);
 }
 
 /* Inside: the route for any stream, likewise. `pool` may be NULL. */
@@ -64,7 +65,7 @@ binadei_hit_find(struct binadei_thread *thread, const struct binade_pool *pool,
 {
     struct binadei_route *route = binadei_thread_find(thread, pool, stream);
     return binadei_hit_is_right(route, pool, stream) &&
-                   !binadei_hit_is_claimed(thread)
+                   !binadei_hit_is_revoked(thread)
                ? route
                : NULL;
 }

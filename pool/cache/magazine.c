@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#include "pool/cache/leave.h"
+#include "pool/cache/flush.h"
 
 #define FIRST_BYTES (UINT64_C(64) << 10)
 #define FIRST_BLOCKS 16U
@@ -88,44 +88,44 @@ static void set_in_use(struct binadei_cache *cache, uint32_t class_index,
                           memory_order_relaxed);
 }
 
-/* Steps in which the engine is told what its members were granted: what all of
- * them have not told is a small part of what it may grant. */
+/* Steps in which the engine is told what its thread states were granted: what
+ * all of them have not told is a small part of what it may grant. */
 static uint64_t told_step(const struct binadei_engine *engine)
 {
     /* relaxed: advice. One at least: the caller. */
-    uint64_t members =
-        atomic_load_explicit(&engine->member_count, memory_order_relaxed);
-    uint64_t part = engine->cache_bytes / TOLD_PARTS / (members + 1);
+    uint64_t thread_states =
+        atomic_load_explicit(&engine->thread_state_count, memory_order_relaxed);
+    uint64_t part = engine->cache_bytes / TOLD_PARTS / (thread_states + 1);
     return part < TOLD_BYTES_MOST ? part : TOLD_BYTES_MOST;
 }
 
 /* Of what is nothing any more the engine is told at once. */
-static void tell_granted(struct binadei_member *member)
+static void tell_granted(struct binadei_thread_state *thread_state)
 {
-    uint64_t granted = member->granted_bytes;
-    uint64_t told = member->told_bytes;
+    uint64_t granted = thread_state->granted_bytes;
+    uint64_t told = thread_state->told_bytes;
     uint64_t untold = granted > told ? granted - told : told - granted;
-    if (granted && untold <= told_step(member->engine))
+    if (granted && untold <= told_step(thread_state->engine))
         return;
-    member->told_bytes = granted;
+    thread_state->told_bytes = granted;
     /* relaxed: a bound, not a lock. It wraps around where it shrinks. */
-    atomic_fetch_add_explicit(&member->engine->granted_bytes, granted - told,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&thread_state->engine->granted_bytes,
+                              granted - told, memory_order_relaxed);
 }
 
 /* To 0 only where it is empty. */
 static void set_capacity(struct binadei_cache *cache, uint32_t class_index,
                          uint32_t capacity)
 {
-    struct binadei_member *member = cache->member;
+    struct binadei_thread_state *thread_state = cache->thread_state;
     struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint64_t size_bytes = binadei_class_bytes(class_index);
     /* Wraps around where it shrinks. */
     uint64_t more = ((uint64_t)capacity - magazine->capacity) * size_bytes;
     magazine->capacity = capacity;
     set_in_use(cache, class_index, capacity != 0);
-    member->granted_bytes += more;
-    tell_granted(member);
+    thread_state->granted_bytes += more;
+    tell_granted(thread_state);
 }
 
 /* What the count of its blocks does not tell; wraps around below 0. */
@@ -137,7 +137,7 @@ static uint64_t magazine_uneven_bytes(const struct binadei_engine *engine,
 }
 
 /* Moves `blocks` of the oldest into a bundle that leaves. False: no memory. */
-static bool shed(struct binadei_member *by, struct binadei_cache *cache,
+static bool shed(struct binadei_thread_state *by, struct binadei_cache *cache,
                  uint32_t class_index, uint32_t blocks, bool may_share)
 {
     struct binadei_magazine *magazine = &cache->magazines[class_index];
@@ -153,13 +153,13 @@ static bool shed(struct binadei_member *by, struct binadei_cache *cache,
     binadei_magazine_set(magazine, left);
     binadei_count_add(&cache->uneven_cached_bytes,
                       -magazine_uneven_bytes(by->engine, bundle));
-    binadei_leave_bundle(by, cache, bundle, may_share);
+    binadei_flush_bundle(by, cache, bundle, may_share);
     return true;
 }
 
 /* Everything in one magazine leaves, without passing through the depot: its
  * stream may be retired by now. */
-static bool empty(struct binadei_member *by, struct binadei_cache *cache,
+static bool empty(struct binadei_thread_state *by, struct binadei_cache *cache,
                   uint32_t class_index)
 {
     uint32_t count;
@@ -172,7 +172,8 @@ static bool empty(struct binadei_member *by, struct binadei_cache *cache,
     return true;
 }
 
-bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
+bool binadei_cache_empty(struct binadei_thread_state *by,
+                         struct binadei_cache *cache)
 {
     for (uint32_t i = binadei_cache_next_in_use(cache, 0); i < BINADEI_CLASSES;
          i = binadei_cache_next_in_use(cache, i + 1)) {
@@ -185,39 +186,42 @@ bool binadei_cache_empty(struct binadei_member *by, struct binadei_cache *cache)
     return true;
 }
 
-static bool fits_thread(const struct binadei_member *member,
+static bool fits_thread(const struct binadei_thread_state *thread_state,
                         uint64_t more_bytes)
 {
-    return member->granted_bytes + more_bytes <=
-           binadei_thread_bound(member->engine);
+    return thread_state->granted_bytes + more_bytes <=
+           binadei_thread_bound(thread_state->engine);
 }
 
-static bool magazine_fits(const struct binadei_member *member,
+static bool magazine_fits(const struct binadei_thread_state *thread_state,
                           uint64_t more_bytes)
 {
-    const struct binadei_engine *engine = member->engine;
-    return fits_thread(member, more_bytes) &&
+    const struct binadei_engine *engine = thread_state->engine;
+    return fits_thread(thread_state, more_bytes) &&
            /* relaxed: a bound. */
            atomic_load_explicit(&engine->granted_bytes, memory_order_relaxed) +
-                   member->granted_bytes - member->told_bytes + more_bytes <=
+                   thread_state->granted_bytes - thread_state->told_bytes +
+                   more_bytes <=
                binadei_bound(engine, engine->cache_bytes);
 }
 
 /* The next magazine in use under the clock's hand; NULL: none in the
  * few caches that it passes. */
-static struct binadei_magazine *advance(struct binadei_member *member)
+static struct binadei_magazine *
+advance(struct binadei_thread_state *thread_state)
 {
-    uint32_t from = member->hand_class + 1;
+    uint32_t from = thread_state->hand_class + 1;
     for (unsigned i = 0; i < HAND_CACHES; i++) {
-        if (!member->hand || from >= BINADEI_CLASSES) {
-            member->hand = member->hand && member->hand->next
-                               ? member->hand->next
-                               : member->caches;
+        if (!thread_state->hand || from >= BINADEI_CLASSES) {
+            thread_state->hand = thread_state->hand && thread_state->hand->next
+                                     ? thread_state->hand->next
+                                     : thread_state->caches;
             from = 0;
         }
-        member->hand_class = binadei_cache_next_in_use(member->hand, from);
-        if (member->hand_class < BINADEI_CLASSES)
-            return &member->hand->magazines[member->hand_class];
+        thread_state->hand_class =
+            binadei_cache_next_in_use(thread_state->hand, from);
+        if (thread_state->hand_class < BINADEI_CLASSES)
+            return &thread_state->hand->magazines[thread_state->hand_class];
         from = BINADEI_CLASSES;
     }
     return NULL;
@@ -225,38 +229,39 @@ static struct binadei_magazine *advance(struct binadei_member *member)
 
 /* Takes capacity from magazines that rest until `more_bytes` fit. `keep` is
  * the one that they are for. */
-static bool take_from_resting(struct binadei_member *member,
+static bool take_from_resting(struct binadei_thread_state *thread_state,
                               uint64_t more_bytes,
                               const struct binadei_magazine *keep)
 {
-    for (unsigned i = 0; i < HAND_STEPS && !magazine_fits(member, more_bytes);
-         i++) {
-        struct binadei_magazine *magazine = advance(member);
+    for (unsigned i = 0;
+         i < HAND_STEPS && !magazine_fits(thread_state, more_bytes); i++) {
+        struct binadei_magazine *magazine = advance(thread_state);
         if (!magazine)
             break;
         if (magazine == keep)
             continue;
         if (magazine->seen != activity(magazine))
             magazine->seen = activity(magazine);
-        else if (empty(member, member->hand, member->hand_class))
-            set_capacity(member->hand, member->hand_class, 0);
+        else if (empty(thread_state, thread_state->hand,
+                       thread_state->hand_class))
+            set_capacity(thread_state->hand, thread_state->hand_class, 0);
     }
-    return magazine_fits(member, more_bytes);
+    return magazine_fits(thread_state, more_bytes);
 }
 
 /* Raises the capacity to `capacity` if the budget allows. */
 static bool magazine_grant(struct binadei_cache *cache, uint32_t class_index,
                            uint32_t capacity)
 {
-    struct binadei_member *member = cache->member;
+    struct binadei_thread_state *thread_state = cache->thread_state;
     struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint64_t more_bytes = (uint64_t)(capacity - magazine->capacity) *
                           binadei_class_bytes(class_index);
-    if (!binadei_class_is_cached(member->engine, class_index))
+    if (!binadei_class_is_cached(thread_state->engine, class_index))
         return false;
-    if (!magazine_fits(member, more_bytes) &&
-        !take_from_resting(member, more_bytes, magazine)) {
-        member->is_refused |= fits_thread(member, more_bytes);
+    if (!magazine_fits(thread_state, more_bytes) &&
+        !take_from_resting(thread_state, more_bytes, magazine)) {
+        thread_state->is_refused |= fits_thread(thread_state, more_bytes);
         return false;
     }
     if (!binadei_magazine_reserve(magazine, capacity))
@@ -271,7 +276,7 @@ static uint32_t next_capacity(const struct binadei_cache *cache,
 {
     const struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint32_t capacity = magazine->capacity;
-    if (cache->slot->kind == BINADEI_SLOT_ANY)
+    if (cache->stream_state->kind == BINADEI_STREAM_STATE_ANY)
         return blocks_of(FIRST_BYTES, class_index, ANY_BLOCKS);
     if (!capacity)
         return blocks_of(FIRST_BYTES, class_index, FIRST_BLOCKS);
@@ -286,7 +291,9 @@ static uint32_t next_capacity(const struct binadei_cache *cache,
 static uint32_t shed_count(const struct binadei_cache *cache, uint32_t count)
 {
     uint32_t blocks =
-        cache->slot->kind == BINADEI_SLOT_ANY || count == 1 ? count : count / 2;
+        cache->stream_state->kind == BINADEI_STREAM_STATE_ANY || count == 1
+            ? count
+            : count / 2;
     return blocks < BINADEI_BUNDLE_BLOCKS ? blocks : BINADEI_BUNDLE_BLOCKS;
 }
 
@@ -304,8 +311,8 @@ bool binadei_magazine_make_room(struct binadei_cache *cache,
     }
     magazine->has_overflowed = true;
     return count && magazine->capacity &&
-           shed(cache->member, cache, class_index, shed_count(cache, count),
-                true);
+           shed(cache->thread_state, cache, class_index,
+                shed_count(cache, count), true);
 }
 
 /* So many misses in a row for one length make it the only one. */
@@ -353,7 +360,7 @@ uint32_t binadei_magazine_refill(struct binadei_cache *cache,
     return blocks;
 }
 
-bool binadei_magazine_load(struct binadei_member *member,
+bool binadei_magazine_load(struct binadei_thread_state *thread_state,
                            struct binadei_cache *cache,
                            struct binadei_bundle *bundle)
 {
@@ -373,8 +380,8 @@ bool binadei_magazine_load(struct binadei_member *member,
         magazine->entries[count + i] = bundle->entries[i];
     binadei_magazine_set(magazine, total);
     binadei_count_add(&cache->uneven_cached_bytes,
-                      magazine_uneven_bytes(member->engine, bundle));
-    binadei_bundle_spare(member, bundle);
+                      magazine_uneven_bytes(thread_state->engine, bundle));
+    binadei_bundle_recycle(thread_state, bundle);
     return true;
 }
 
@@ -403,7 +410,7 @@ static void begin_calm(struct binadei_engine *engine)
     atomic_store_explicit(&engine->calm_misses, 0, memory_order_relaxed);
 }
 
-void binadei_bounds_shrink(struct binadei_member *by)
+void binadei_bounds_shrink(struct binadei_thread_state *by)
 {
     by->calm_misses = 0;
     begin_calm(by->engine);
@@ -426,7 +433,7 @@ static bool are_wide(const struct binadei_engine *engine)
            !atomic_load_explicit(&engine->grown_steps, memory_order_relaxed);
 }
 
-void binadei_bounds_stay_calm(struct binadei_member *by)
+void binadei_bounds_stay_calm(struct binadei_thread_state *by)
 {
     struct binadei_engine *engine = by->engine;
     /* Threads share the count only while the bounds are shrunk. */

@@ -107,9 +107,9 @@ void binadei_magazine_missed(struct binadei_magazine *magazine,
 /* A miss: how many blocks to refill with; the magazine has room for them. */
 uint32_t binadei_magazine_refill(struct binadei_cache *cache,
                                  uint32_t class_index);
-/* Puts the blocks of a bundle into the magazine, and spares the bundle. False:
- * it is of no class, or there is no memory; nothing changed. */
-bool binadei_magazine_load(struct binadei_member *member,
+/* Puts the blocks of a bundle into the magazine, and recycles the bundle.
+ * False: it is of no class, or there is no memory; nothing changed. */
+bool binadei_magazine_load(struct binadei_thread_state *thread_state,
                            struct binadei_cache *cache,
                            struct binadei_bundle *bundle);
 
@@ -118,11 +118,11 @@ uint64_t binadei_cache_activity(const struct binadei_cache *cache);
 
 /* All blocks of all magazines leave: to the buddy those that are done, the
  * others to where they wait for their event. False: no memory; some stay. Of
- * the caller's own cache, or an orphan's: `by` does it. */
-bool binadei_cache_empty(struct binadei_member *by,
+ * the caller's own cache, or an abandoned thread state's: `by` does it. */
+bool binadei_cache_empty(struct binadei_thread_state *by,
                          struct binadei_cache *cache);
 
-/* How much caches may hold at the moment. Each allocation that has to climb
+/* How much caches may hold at the moment. Each allocation that has to escalate
  * beyond growing halves the bounds, down to a sixteenth of what was set; they
  * double again when the pool grows without that, or was calm for a while.
  * Counted in misses, not in time, so that a pool at rest stays as it is.
@@ -133,7 +133,7 @@ bool binadei_cache_empty(struct binadei_member *by,
  * pool has grown, and doubles again while it does not. */
 
 #define BINADEI_HALVINGS_MAX 4U
-/* Misses without a climb after which the bounds double. */
+/* Misses without an escalation after which the bounds double. */
 #define BINADEI_CALM_MISSES 1024U
 
 /* What is left of a bound. */
@@ -186,11 +186,12 @@ static inline uint64_t binadei_depot_bound(const struct binadei_engine *engine)
                : bytes;
 }
 
-/* Somebody climbs. */
-void binadei_bounds_shrink(struct binadei_member *by);
-/* The pool grew, or had its first segment, and nobody had to climb for it. */
+/* Somebody escalates. */
+void binadei_bounds_shrink(struct binadei_thread_state *by);
+/* The pool grew, or had its first segment, and nobody had to escalate for it.
+ *  */
 void binadei_bounds_note_growth(struct binadei_engine *engine, bool is_first);
-/* A miss was served without a climb. */
-void binadei_bounds_stay_calm(struct binadei_member *by);
+/* A miss was served without an escalation. */
+void binadei_bounds_stay_calm(struct binadei_thread_state *by);
 
 #endif

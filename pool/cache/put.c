@@ -25,8 +25,8 @@ static void count_free(struct binadei_cache *cache,
         binadei_count_add(&cache->uneven_free_bytes, put_uneven_bytes(block));
         return;
     }
-    binadei_count(cache->member, BINADEI_COUNT_FREES, 1);
-    binadei_count(cache->member, BINADEI_COUNT_FREE_BYTES, bytes);
+    binadei_count(cache->thread_state, BINADEI_COUNT_FREES, 1);
+    binadei_count(cache->thread_state, BINADEI_COUNT_FREE_BYTES, bytes);
 }
 
 static void put_push(struct binadei_cache *cache,
@@ -34,13 +34,14 @@ static void put_push(struct binadei_cache *cache,
 {
     struct binadei_magazine *magazine = &cache->magazines[block->class_index];
     uint32_t count = binadei_magazine_count(magazine);
-    const struct binadei_engine *engine = cache->member->engine;
+    const struct binadei_engine *engine = cache->thread_state->engine;
     magazine->entries[count] =
         binadei_entry_of(block->class_index, block->grains, address);
     binadei_magazine_set(magazine, count + 1);
     binadei_count_add(&cache->uneven_cached_bytes, put_uneven_bytes(block));
     if (engine->notes)
-        binadei_note_put(engine->notes, block->start, cache->slot->note);
+        binadei_note_put(engine->notes, block->start,
+                         cache->stream_state->note);
 }
 
 /* A hit: a byte that says nothing of a block there leads to a class that is not
@@ -87,7 +88,7 @@ static void put_beside(struct binadei_cache *cache,
         binadei_magazine_make_room(cache, class_index))
         put_push(cache, block, address);
     else
-        binadei_leave_block(cache->member, cache->slot, address);
+        binadei_flush_block(cache->thread_state, cache->stream_state, address);
 }
 
 static binade_status put_plain(struct binadei_cache *cache,
@@ -167,7 +168,7 @@ static binade_status put_lost(struct binadei_call *call,
 {
     struct binadei_block bare = *block;
     binadei_tag tag = untag(call->engine, &bare);
-    binadei_give_block(call->member, address);
+    binadei_give_block(call->thread_state, address);
     put_settle(call, block, tag);
     return BINADE_OK;
 }

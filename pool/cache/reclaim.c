@@ -14,16 +14,16 @@
 #include "pool/cache/registry.h"
 #include "pool/cache/uses.h"
 #include "pool/driver/section.h"
+#include "pool/stream/capture_guard.h"
 #include "pool/stream/epoch.h"
-#include "pool/stream/guard.h"
-#include "pool/stream/slot.h"
+#include "pool/stream/stream_state.h"
 
 /* An event on a context that has nothing to do is over in some microseconds:
  * that is worth waiting for before the driver is asked for more memory. */
 #define RECORD_NS 10000L
 /* Each thread that comes, and each miss, takes over what so many ended ones left:
  * more than one, so that they become fewer, and few, so that no call is long. */
-#define ORPHANS_AT_ONCE 8U
+#define ABANDONED_AT_ONCE 8U
 /* Thousands of hits. */
 #define PAUSE_NS UINT64_C(1000000)
 /* A thread rests that has used no cache for so long, which is also how often one
@@ -44,7 +44,7 @@ static bool is_worth_closing(const struct binadei_call *call)
 /* Grains that became done. */
 static bool count_given(struct binadei_call *call, uint64_t grains)
 {
-    call->member->given_bytes += grains * BINADEI_GRAIN_BYTES;
+    call->thread_state->given_bytes += grains * BINADEI_GRAIN_BYTES;
     return grains != 0;
 }
 
@@ -79,8 +79,8 @@ void binadei_reclaim_before_capture(struct binadei_call *call)
     const struct binadei_stream_user user = binadei_call_user(call);
     if (call->is_capturing)
         return;
-    binadei_depot_drain(call->member, call->push->slot);
-    (void)binadei_cache_empty(call->member, call->push);
+    binadei_depot_drain(call->thread_state, call->push->stream_state);
+    (void)binadei_cache_empty(call->thread_state, call->push);
     binadei_epochs_record_own(&user);
 }
 
@@ -88,11 +88,12 @@ bool binadei_reclaim_idle_streams(struct binadei_call *call)
 {
     struct binadei_streams *streams = &call->engine->streams;
     struct binadei_section section;
-    if (binadei_guard_is_held() || !binadei_epochs_are_pending(streams) ||
-        binadei_context_enter(streams->home, &section) != BINADE_OK)
+    if (binadei_capture_guard_is_held() ||
+        !binadei_epochs_are_pending(streams) ||
+        binadei_context_enter(streams->own_context, &section) != BINADE_OK)
         return false;
     uint64_t grains = binadei_epochs_ask_streams(streams);
-    grains += binadei_uses_ask(call->member);
+    grains += binadei_uses_ask(call->thread_state);
     (void)binadei_section_leave(&section);
     return count_given(call, grains);
 }
@@ -104,154 +105,163 @@ bool binadei_reclaim_synchronise(struct binadei_call *call)
 }
 
 /* Depots are all threads', so also the caller's. */
-static void drain_depot(struct binadei_member *member,
-                        struct binadei_slot *slot)
+static void drain_depot(struct binadei_thread_state *thread_state,
+                        struct binadei_stream_state *stream_state)
 {
     /* relaxed: a look. */
-    if (atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed))
-        binadei_depot_drain(member, slot);
+    if (atomic_load_explicit(&stream_state->depot_bytes, memory_order_relaxed))
+        binadei_depot_drain(thread_state, stream_state);
 }
 
-void binadei_member_empty(struct binadei_member *member)
+void binadei_thread_state_empty(struct binadei_thread_state *thread_state)
 {
-    for (struct binadei_cache *cache = member->caches; cache;
+    for (struct binadei_cache *cache = thread_state->caches; cache;
          cache = cache->next)
         /* What there is no bundle for stays. */
-        (void)binadei_cache_empty(member, cache);
+        (void)binadei_cache_empty(thread_state, cache);
 }
 
 bool binadei_reclaim_own(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
-    for (unsigned i = 0; i < binadei_slot_count(&engine->streams); i++)
-        drain_depot(call->member, binadei_slot_at(&engine->streams, i));
-    binadei_member_empty(call->member);
-    binadei_buddy_leave_home(engine->streams.buddy, &call->member->home);
+    for (unsigned i = 0; i < binadei_stream_state_count(&engine->streams); i++)
+        drain_depot(call->thread_state,
+                    binadei_stream_state_at(&engine->streams, i));
+    binadei_thread_state_empty(call->thread_state);
+    binadei_buddy_drop_affinity(engine->streams.buddy,
+                                &call->thread_state->affinity);
     return binadei_reclaim_done(call);
 }
 
 /* False: for want of memory some stays. */
-static bool empty_orphan(struct binadei_member *by,
-                         struct binadei_member *orphan)
+static bool empty_abandoned(struct binadei_thread_state *by,
+                            struct binadei_thread_state *abandoned)
 {
     bool is_empty = true;
-    for (struct binadei_cache *cache = orphan->caches; cache;
+    for (struct binadei_cache *cache = abandoned->caches; cache;
          cache = cache->next)
         is_empty &= binadei_cache_empty(by, cache);
-    binadei_buddy_leave_home(by->engine->streams.buddy, &orphan->home);
+    binadei_buddy_drop_affinity(by->engine->streams.buddy,
+                                &abandoned->affinity);
     return is_empty;
 }
 
-/* Everything of a member that no thread has. False: not now, for want of memory,
- * or because another thread holds a lock. */
-static bool reclaim_adopt(struct binadei_member *by,
-                          struct binadei_member *orphan)
+/* Everything of a thread state that no thread has. False: not now, for want of
+ * memory, or because another thread holds a lock. */
+static bool reclaim_adopt(struct binadei_thread_state *by,
+                          struct binadei_thread_state *abandoned)
 {
-    if (!binadei_slot_try_close_of(&by->engine->streams, orphan)) {
+    if (!binadei_stream_state_try_close_of(&by->engine->streams, abandoned)) {
         by->postponed++;
         return false;
     }
-    if (!empty_orphan(by, orphan))
+    if (!empty_abandoned(by, abandoned))
         return false;
-    while (orphan->caches)
-        if (!binadei_cache_try_drop(orphan->caches))
+    while (abandoned->caches)
+        if (!binadei_cache_try_drop(abandoned->caches))
             return false;
-    return binadei_member_try_drop(orphan);
+    return binadei_thread_state_try_drop(abandoned);
 }
 
 /* Up to `most` of a chain; what is left of it. */
-static struct binadei_member *adopt_some(struct binadei_member *by,
-                                         struct binadei_member *orphan,
-                                         unsigned most, bool *out_is_any)
+static struct binadei_thread_state *
+adopt_some(struct binadei_thread_state *by,
+           struct binadei_thread_state *abandoned, unsigned most,
+           bool *out_is_any)
 {
-    for (unsigned i = 0; orphan && i < most; i++) {
-        struct binadei_member *next = orphan->orphan;
-        if (reclaim_adopt(by, orphan))
+    for (unsigned i = 0; abandoned && i < most; i++) {
+        struct binadei_thread_state *next = abandoned->next_abandoned;
+        if (reclaim_adopt(by, abandoned))
             *out_is_any = true;
         else
-            binadei_orphan_push(orphan);
-        orphan = next;
+            binadei_abandoned_push(abandoned);
+        abandoned = next;
     }
-    return orphan;
+    return abandoned;
 }
 
-/* Everything of a chain of members that no thread has. A member that cannot be
- * adopted now goes to the pool's orphans. True: some were. */
-static bool adopt_all(struct binadei_member *by, struct binadei_member *orphan)
+/* Everything of a chain of thread states that no thread has. A thread state
+ * that cannot be adopted now goes to the pool's abandoned thread states. True:
+ * some were. */
+static bool adopt_all(struct binadei_thread_state *by,
+                      struct binadei_thread_state *abandoned)
 {
     bool is_any = false;
-    (void)adopt_some(by, orphan, UINT_MAX, &is_any);
+    (void)adopt_some(by, abandoned, UINT_MAX, &is_any);
     return is_any;
 }
 
-static struct binadei_member *
-take_orphans(_Atomic(struct binadei_member *) *stack)
+static struct binadei_thread_state *
+take_abandoned(_Atomic(struct binadei_thread_state *) *stack)
 {
     /* relaxed: a look. */
     if (!atomic_load_explicit(stack, memory_order_relaxed))
         return NULL;
     /* OR.acquire: all that the threads left behind. */
-    struct binadei_member *taken =
+    struct binadei_thread_state *taken =
         atomic_exchange_explicit(stack, NULL, memory_order_acquire);
-    BINADEI_STEP("orphan.adopted");
+    BINADEI_STEP("abandoned.adopted");
     return taken;
 }
 
-/* Leaves a chain of members that no thread has to calls that are not cheap anyhow,
- * a few at a time. NULL is fine. */
-static void leave_orphans(struct binadei_engine *engine,
-                          struct binadei_member *rest)
+/* Leaves a chain of thread states that no thread has to calls that are not
+ * cheap anyhow, a few at a time. NULL is fine. */
+static void return_abandoned(struct binadei_engine *engine,
+                             struct binadei_thread_state *rest)
 {
-    struct binadei_member *nobody = NULL;
+    struct binadei_thread_state *nobody = NULL;
     /* OR.release: what the threads left behind. relaxed: somebody else has left
      * some meanwhile, and ours go to the others. */
     if (!rest || atomic_compare_exchange_strong_explicit(
-                     &engine->left_orphans, &nobody, rest, memory_order_release,
-                     memory_order_relaxed))
+                     &engine->abandoned_rest, &nobody, rest,
+                     memory_order_release, memory_order_relaxed))
         return;
     while (rest) {
-        struct binadei_member *next = rest->orphan;
-        binadei_orphan_push(rest);
+        struct binadei_thread_state *next = rest->next_abandoned;
+        binadei_abandoned_push(rest);
         rest = next;
     }
 }
 
-bool binadei_reclaim_orphans(struct binadei_call *call)
+bool binadei_reclaim_abandoned(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
-    struct binadei_member *left = take_orphans(&engine->left_orphans);
-    struct binadei_member *orphans = take_orphans(&engine->orphans);
-    if (!left && !orphans)
+    struct binadei_thread_state *left = take_abandoned(&engine->abandoned_rest);
+    struct binadei_thread_state *abandoned = take_abandoned(&engine->abandoned);
+    if (!left && !abandoned)
         return false;
-    bool is_any = adopt_all(call->member, left);
-    return adopt_all(call->member, orphans) || is_any;
+    bool is_any = adopt_all(call->thread_state, left);
+    return adopt_all(call->thread_state, abandoned) || is_any;
 }
 
-void binadei_reclaim_some_orphans(struct binadei_call *call)
+void binadei_reclaim_some_abandoned(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
     bool is_any = false;
-    struct binadei_member *orphans = take_orphans(&engine->left_orphans);
-    if (!orphans)
-        orphans = take_orphans(&engine->orphans);
-    if (orphans)
-        leave_orphans(engine, adopt_some(call->member, orphans, ORPHANS_AT_ONCE,
-                                         &is_any));
+    struct binadei_thread_state *abandoned =
+        take_abandoned(&engine->abandoned_rest);
+    if (!abandoned)
+        abandoned = take_abandoned(&engine->abandoned);
+    if (abandoned)
+        return_abandoned(engine, adopt_some(call->thread_state, abandoned,
+                                            ABANDONED_AT_ONCE, &is_any));
 }
 
 /* The caches of other threads. A call that needs memory asks all of the pool's
  * threads for their caches, and takes those of threads that are outside: each
- * becomes an orphan, as if its thread had ended, and the thread makes a new one
- * when it comes back. A thread that is inside finds out at its next call, and
- * gives its caches' contents up by itself. Nobody waits for anybody.
+ * becomes an abandoned thread state, as if its thread had ended, and the thread
+ * makes a new one when it comes back. A thread that is inside finds out at its
+ * next call, and gives its caches' contents up by itself. Nobody waits for
+ * anybody.
  *
- * Owner:  inside = 1;  look at `claim`.     Taker:  claim |= ASKED;  barrier in
- * all threads;  look at `inside`;  claim: ASKED -> TAKEN by a swap. Either the
- * owner's look finds ASKED, takes it back by a swap of its own, and only one of
- * the two swaps succeeds; or the taker's look finds the owner inside. An owner
- * pays a store and a load for this, no fence: the taker's barrier stands for it. */
+ * Owner: inside = 1; look at `revocation`. Taker: revocation |= ASKED; barrier
+ * in all threads; look at `inside`; revocation: ASKED -> TAKEN by a swap.
+ * Either the owner's look finds ASKED, takes it back by a swap of its own, and
+ * only one of the two swaps succeeds; or the taker's look finds the owner
+ * inside. An owner pays a store and a load for this, no fence: the taker's
+ * barrier stands for it. */
 
-static bool idle_is_full(const struct binadei_cache *cache)
+static bool steal_is_full(const struct binadei_cache *cache)
 {
     for (uint32_t i = binadei_cache_next_in_use(cache, 0); i < BINADEI_CLASSES;
          i = binadei_cache_next_in_use(cache, i + 1))
@@ -261,141 +271,143 @@ static bool idle_is_full(const struct binadei_cache *cache)
 }
 
 /* The registry's lock held. */
-static bool holds_any(const struct binadei_member *member)
+static bool holds_any(const struct binadei_thread_state *thread_state)
 {
-    const struct binadei_cache *cache = member->caches;
-    while (cache && !idle_is_full(cache))
+    const struct binadei_cache *cache = thread_state->caches;
+    while (cache && !steal_is_full(cache))
         cache = cache->next;
     return cache != NULL;
 }
 
 /* Whether its thread has used no cache since this was asked last. The registry's
  * lock held. */
-static bool is_resting(struct binadei_member *member)
+static bool is_resting(struct binadei_thread_state *thread_state)
 {
     uint64_t activity = 0;
-    for (const struct binadei_cache *cache = member->caches; cache;
+    for (const struct binadei_cache *cache = thread_state->caches; cache;
          cache = cache->next)
         activity += binadei_cache_activity(cache);
-    bool rests = activity == member->seen_activity;
-    member->seen_activity = activity;
+    bool rests = activity == thread_state->seen_activity;
+    thread_state->seen_activity = activity;
     return rests;
 }
 
 /* The registry's lock held. */
-static bool is_asked(struct binadei_member *member,
-                     const struct binadei_member *by, bool is_any_meant)
+static bool is_asked(struct binadei_thread_state *thread_state,
+                     const struct binadei_thread_state *by, bool is_any_meant)
 {
-    if (member == by || !member->thread ||
-        !(is_any_meant || is_resting(member)) || !holds_any(member))
+    if (thread_state == by || !thread_state->thread ||
+        !(is_any_meant || is_resting(thread_state)) || !holds_any(thread_state))
         return false;
     /* CL, relaxed: an owner who sees ASKED sees this. */
-    atomic_store_explicit(&member->is_wanted, true, memory_order_relaxed);
+    atomic_store_explicit(&thread_state->is_wanted, true, memory_order_relaxed);
     /* CL.seq_cst: before the barrier. */
-    (void)atomic_fetch_or_explicit(&member->thread->claim, BINADEI_CLAIM_ASKED,
-                                   memory_order_seq_cst);
+    (void)atomic_fetch_or_explicit(&thread_state->thread->revocation,
+                                   BINADEI_REVOKE_ASKED, memory_order_seq_cst);
     return true;
 }
 
 /* A full barrier in all running threads. Where the kernel has none, each thread
- * has its own: see BINADEI_CLAIM_FENCED. */
-static bool idle_pass_barrier(void)
+ * has its own: see BINADEI_REVOKE_FENCED. */
+static bool steal_pass_barrier(void)
 {
     return !binadei_barrier_is_there() || binadei_barrier_all();
 }
 
-static bool is_outside(const struct binadei_member *member)
+static bool is_outside(const struct binadei_thread_state *thread_state)
 {
-    const struct binadei_thread *thread = member->thread;
+    const struct binadei_thread *thread = thread_state->thread;
     /* OU.acquire: what the thread did with its caches. CL.seq_cst: after the
      * barrier. First whether it is inside, since it is inside before it stops
      * serving or calling back. */
     return !atomic_load_explicit(&thread->is_inside, memory_order_seq_cst) &&
            !binadei_thread_serving(thread) &&
-           !atomic_load_explicit(&member->is_calling_back,
+           !atomic_load_explicit(&thread_state->is_calling_back,
                                  memory_order_acquire);
 }
 
 /* False: the owner took it back. */
-static bool idle_take(struct binadei_thread *thread)
+static bool steal_take(struct binadei_thread *thread)
 {
     /* relaxed: only the start of the loop. */
-    uint32_t seen = atomic_load_explicit(&thread->claim, memory_order_relaxed);
+    uint32_t seen =
+        atomic_load_explicit(&thread->revocation, memory_order_relaxed);
     uint32_t taken;
     do {
-        if (!(seen & BINADEI_CLAIM_ASKED))
+        if (!(seen & BINADEI_REVOKE_ASKED))
             return false;
-        taken = (seen & ~BINADEI_CLAIM_ASKED) | BINADEI_CLAIM_TAKEN;
-        /* CL.release: an owner who sees TAKEN finds the member gone. */
-    } while (!atomic_compare_exchange_weak_explicit(&thread->claim, &seen,
+        taken = (seen & ~BINADEI_REVOKE_ASKED) | BINADEI_REVOKE_TAKEN;
+        /* CL.release: an owner who sees TAKEN finds the thread state gone. */
+    } while (!atomic_compare_exchange_weak_explicit(&thread->revocation, &seen,
                                                     taken, memory_order_acq_rel,
                                                     memory_order_relaxed));
     return true;
 }
 
-/* The members of threads that are outside, of any or of those that rest, a chain
- * of orphans; the registry's lock held, so that no thread ends and nobody else
- * asks. */
-static struct binadei_member *take_members(struct binadei_engine *engine,
-                                           struct binadei_member *by,
-                                           bool is_any_meant)
+/* The thread states of threads that are outside, of any or of those that rest,
+ * a chain of abandoned thread states; the registry's lock held, so that no
+ * thread ends and nobody else asks. */
+static struct binadei_thread_state *
+take_thread_states(struct binadei_engine *engine,
+                   struct binadei_thread_state *by, bool is_any_meant)
 {
-    struct binadei_member *taken = NULL;
+    struct binadei_thread_state *taken = NULL;
     bool is_any_asked = false;
-    for (struct binadei_member *member = engine->members; member;
-         member = member->of_pool)
-        is_any_asked |= is_asked(member, by, is_any_meant);
+    for (struct binadei_thread_state *thread_state = engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool)
+        is_any_asked |= is_asked(thread_state, by, is_any_meant);
     if (!is_any_asked)
         return NULL;
-    bool is_barred = idle_pass_barrier();
-    for (struct binadei_member *member = engine->members; member;
-         member = member->of_pool) {
-        if (member == by || !member->thread)
+    bool is_barred = steal_pass_barrier();
+    for (struct binadei_thread_state *thread_state = engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool) {
+        if (thread_state == by || !thread_state->thread)
             continue;
-        if (!is_barred || !is_outside(member) || !idle_take(member->thread)) {
+        if (!is_barred || !is_outside(thread_state) ||
+            !steal_take(thread_state->thread)) {
             /* Not yet; so nothing is proved by not finding it. */
-            by->postponed += holds_any(member);
+            by->postponed += holds_any(thread_state);
             continue;
         }
         /* What its thread may still ask for. */
-        if (member->oom.status)
-            member->thread->left_oom = member->oom;
-        binadei_member_unlink(member);
-        member->orphan = taken;
-        taken = member;
+        if (thread_state->oom.status)
+            thread_state->thread->left_oom = thread_state->oom;
+        binadei_thread_state_unlink(thread_state);
+        thread_state->next_abandoned = taken;
+        taken = thread_state;
     }
     return taken;
 }
 
-bool binadei_reclaim_idle_at_times(struct binadei_call *call)
+bool binadei_steal_caches_at_times(struct binadei_call *call)
 {
-    _Atomic uint64_t *next_ns = &call->engine->next_idle_ns;
+    _Atomic uint64_t *next_ns = &call->engine->next_steal_ns;
     uint64_t now_ns = binadei_now_ns();
     /* relaxed: advice. */
     if (now_ns < atomic_load_explicit(next_ns, memory_order_relaxed))
         return false;
     /* relaxed: advice. */
     atomic_store_explicit(next_ns, now_ns + PAUSE_NS, memory_order_relaxed);
-    return binadei_reclaim_idle(call);
+    return binadei_steal_caches(call);
 }
 
-bool binadei_reclaim_idle(struct binadei_call *call)
+bool binadei_steal_caches(struct binadei_call *call)
 {
     binadei_registry_lock();
-    struct binadei_member *taken =
-        take_members(call->engine, call->member, true);
+    struct binadei_thread_state *taken =
+        take_thread_states(call->engine, call->thread_state, true);
     binadei_registry_unlock();
-    BINADEI_STEP("idle.taken");
-    return adopt_all(call->member, taken);
+    BINADEI_STEP("steal.taken");
+    return adopt_all(call->thread_state, taken);
 }
 
-void binadei_reclaim_resting(struct binadei_call *call)
+void binadei_steal_resting_caches(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
     _Atomic uint64_t *next_ns = &engine->next_rest_ns;
-    if (!call->member->is_refused)
+    if (!call->thread_state->is_refused)
         return;
-    call->member->is_refused = false;
+    call->thread_state->is_refused = false;
     uint64_t now_ns = binadei_now_ns();
     /* relaxed: advice. One looks at a time: who has just been seen is not to be
      * seen again at once. */
@@ -406,9 +418,10 @@ void binadei_reclaim_resting(struct binadei_call *call)
                                 memory_order_relaxed, memory_order_relaxed))
         return;
     binadei_registry_lock();
-    struct binadei_member *taken = take_members(engine, call->member, false);
+    struct binadei_thread_state *taken =
+        take_thread_states(engine, call->thread_state, false);
     binadei_registry_unlock();
-    leave_orphans(engine, taken);
+    return_abandoned(engine, taken);
     uint64_t pause_ns = LOOKS_PART * (binadei_now_ns() - now_ns);
     /* relaxed: advice. */
     atomic_store_explicit(next_ns,
@@ -421,11 +434,13 @@ bool binadei_hand_over(struct binadei_call *call,
                        binade_devptr *out)
 {
     const struct binadei_stream_user user = binadei_call_user(call);
-    if (call->pop != call->push || call->pop->slot->kind < BINADEI_SLOT_STREAM)
+    if (call->pop != call->push ||
+        call->pop->stream_state->kind < BINADEI_STREAM_STATE_STREAM)
         return false;
     (void)binadei_epochs_close_all(&user);
-    for (unsigned i = 0; i < binadei_slot_count(user.streams); i++)
-        if (binadei_epoch_hand_over(&user, binadei_slot_at(user.streams, i)) &&
+    for (unsigned i = 0; i < binadei_stream_state_count(user.streams); i++)
+        if (binadei_epoch_hand_over(&user,
+                                    binadei_stream_state_at(user.streams, i)) &&
             binadei_take(call, request, out))
             return true;
     return false;

@@ -4,12 +4,13 @@
  * What the caches consist of. Private to pool/cache; docs/streams.md explains
  * how the parts work together.
  *
- *   engine    one per pool
- *   member    one per pool and thread
- *   cache     one per member and slot: a magazine for each size class
- *   bundle    up to 64 blocks of a class on their way out of a magazine
+ *   engine        one per pool
+ *   thread state  one per pool and thread
+ *   cache         one per thread state and stream state: a magazine for each
+ *                 size class
+ *   bundle        up to 64 blocks of a class on their way out of a magazine
  *
- * Slots are in pool/stream.
+ * Stream states are in pool/stream.
  */
 #ifndef BINADE_POOL_CACHE_STATE_H_
 #define BINADE_POOL_CACHE_STATE_H_
@@ -69,10 +70,10 @@ struct binadei_magazine {
 
 struct binadei_cache {
     struct binadei_magazine magazines[BINADEI_CLASSES];
-    struct binadei_member *member;
-    struct binadei_slot *slot;
-    struct binadei_cache *next; /* the member's; the registry's lock */
-    struct binadei_cache *next_in_bucket; /* the member's owner's */
+    struct binadei_thread_state *thread_state;
+    struct binadei_stream_state *stream_state;
+    struct binadei_cache *next; /* the thread state's; the registry's lock */
+    struct binadei_cache *next_in_bucket; /* the thread state's owner's */
     /* Edge CT, relaxed: which magazines have capacity or blocks, a bit each.
      * Most have not. */
     _Atomic uint64_t in_use[BINADEI_CLASSES / 64];
@@ -84,7 +85,7 @@ struct binadei_cache {
     binadei_counter uneven_cached_bytes;
 };
 
-/* What members count. Sums over members are the pool's. */
+/* What thread states count. Sums over thread states are the pool's. */
 enum binadei_count {
     BINADEI_COUNT_ALLOCS, /* of caches that are gone; so are the next four */
     BINADEI_COUNT_ALLOC_BYTES,
@@ -99,27 +100,28 @@ enum binadei_count {
     BINADEI_COUNT_STREAM_END = BINADEI_COUNT_STREAM + BINADEI_STREAM_COUNTS,
     BINADEI_COUNT_RETRIES = BINADEI_COUNT_STREAM_END,
     BINADEI_COUNT_OOMS,
-    BINADEI_COUNT_LADDER, /* the first of enum binadei_ladder */
-    BINADEI_COUNT_LADDER_END = BINADEI_COUNT_LADDER + 11,
-    BINADEI_COUNT_DOUBLE_FREES = BINADEI_COUNT_LADDER_END,
+    BINADEI_COUNT_ESCALATION, /* the first of enum binadei_escalation_count */
+    BINADEI_COUNT_ESCALATION_END = BINADEI_COUNT_ESCALATION + 11,
+    BINADEI_COUNT_DOUBLE_FREES = BINADEI_COUNT_ESCALATION_END,
     BINADEI_COUNT_SHRINKS, /* of the caches' bounds */
     BINADEI_COUNTS
 };
 
-struct binadei_member {
+struct binadei_thread_state {
     struct binadei_engine *engine;
-    struct binadei_thread *thread;    /* NULL: it ended; registry's lock */
-    struct binadei_member *of_thread; /* next; registry's lock */
-    struct binadei_member *of_pool;   /* next; registry's lock */
-    struct binadei_member *orphan;    /* next on the stack of orphans */
-    struct binadei_cache *caches;     /* registry's lock; owner reads */
-    /* The same by slot, once there are many; the owner's. NULL: there are few,
-     * or there was no memory for it. */
+    struct binadei_thread *thread; /* NULL: it ended; registry's lock */
+    struct binadei_thread_state *of_thread; /* next; registry's lock */
+    struct binadei_thread_state *of_pool;   /* next; registry's lock */
+    /* next on the stack of abandoned thread states */
+    struct binadei_thread_state *next_abandoned;
+    struct binadei_cache *caches; /* registry's lock; owner reads */
+    /* The same by stream state, once there are many; the owner's. NULL: there
+     * are few, or there was no memory for it. */
     struct binadei_cache **cache_buckets;
     uint32_t cache_bucket_count;
     uint32_t cache_count;
     struct binadei_cache *done;
-    struct binadei_home home;
+    struct binadei_affinity affinity;
     uint64_t granted_bytes;     /* capacities of all magazines */
     uint64_t told_bytes;        /* of these: what the engine knows of */
     uint32_t calm_misses;       /* that the engine does not know of */
@@ -130,17 +132,17 @@ struct binadei_member {
     uint64_t attention;     /* when its caches were last gone through */
     /* Others need memory. Edge CL: see reclaim.c. */
     atomic_bool is_wanted;
-    struct binadei_bundle *bundles; /* spare */
+    struct binadei_bundle *bundles; /* the free list */
     uint32_t bundle_count;
     binadei_counter counts[BINADEI_COUNTS];
     uint64_t poor_at_bytes; /* reserved when its caches gave little, last */
     uint64_t postponed; /* caches that it could not take, ever: see reclaim.c */
     uint64_t given_bytes;     /* ever, to the buddy */
     uint64_t looked_at_bytes; /* of these: when the watermark was looked at */
-    /* Edge IN: see gate.h. Odd while an operation of its thread is inside. */
-    _Atomic uint64_t operation;
-    /* Out of an allocation that would fail, which goes on afterwards: the member
-     * is not to be taken. Edge OU: as `serving` of thread.h. */
+    /* Edge IN: see gate.h. Odd while a slow path of its thread is inside. */
+    _Atomic uint64_t slow_path;
+    /* Out of an allocation that would fail, which goes on afterwards: the
+     * thread state is not to be taken. Edge OU: as `serving` of thread.h. */
     atomic_bool is_calling_back;
     binade_oom_report oom; /* of the thread's last one that did */
     uint32_t thread_id; /* the kernel's number of the thread it was made for */
@@ -152,12 +154,13 @@ struct binadei_member {
 struct binadei_use {
     struct binadei_use *next;
     binade_devptr address;
-    uint32_t slot_count;
-    uint32_t slot_capacity;
-    struct binadei_slot **slots; /* each counts this as a user */
+    uint32_t stream_state_count;
+    uint32_t stream_state_capacity;
+    /* each counts this as a user */
+    struct binadei_stream_state **stream_states;
     /* Once the block is freed and in ANY's maps: on which stream, counted too, or
      * NULL; where; and how often these had been closed. */
-    struct binadei_slot *freed_on;
+    struct binadei_stream_state *freed_on;
     binadei_grain start;
     uint64_t grains;
     uint64_t moves;
@@ -180,41 +183,44 @@ struct binadei_engine {
     uint64_t cache_bytes;
     /* Edge OR: exit (release) -> adopt (acquire), whole; and those that who
      * adopted a few of them left. */
-    _Atomic(struct binadei_member *) orphans;
-    _Atomic(struct binadei_member *) left_orphans;
-    struct binadei_member *members; /* the registry's lock */
+    _Atomic(struct binadei_thread_state *) abandoned;
+    _Atomic(struct binadei_thread_state *) abandoned_rest;
+    struct binadei_thread_state *thread_states; /* the registry's lock */
     /* Edge: none; relaxed, advice: how many there are. */
-    atomic_uint member_count;
-    uint64_t gone[BINADEI_COUNTS]; /* of members that are gone; the same */
+    atomic_uint thread_state_count;
+    /* of thread states that are gone; the same */
+    uint64_t gone[BINADEI_COUNTS];
 
     /* Edge SP: put (release) -> take (acquire), whole. */
-    _Atomic(struct binadei_bundle *) spare_bundles;
+    _Atomic(struct binadei_bundle *) bundle_freelist;
     /* Edge: none; relaxed, see magazine.h. Of the two bounds above. Misses only
      * read it, so it is not on a line with what they change. */
     alignas(64) atomic_uint halvings;
     atomic_uint grown_steps; /* of threads' share, until it is whole again */
 
-    /* Edge IN: odd while somebody takes the last look; see gate.h. */
+    /* Edge IN: odd while somebody takes the final scan; see gate.h. */
     _Atomic uint64_t gate;
     /* Edge: none; relaxed, advice: when it may be closed again; see
-     * last_look.c. */
-    _Atomic uint64_t next_look_ns;
+     * final_scan.c. */
+    _Atomic uint64_t next_scan_ns;
     /* Edge: none; relaxed, advice: when who waits may take others' caches
      * again. */
-    _Atomic uint64_t next_idle_ns;
+    _Atomic uint64_t next_steal_ns;
     /* Edge: none; relaxed, advice: when one may look again for threads that
      * rest. */
     _Atomic uint64_t next_rest_ns;
     /* Edge IN: allocations on their way out of memory, which are in and out of
-     * operations. Up inside of one; down (release) too -> who destroys the pool
+     * slow paths. Up inside of one; down (release) too -> who destroys the pool
      * (acquire). */
-    atomic_uint climber_count;
-    /* Edge IN: odd while the pool is stopped; see pool/observe/heap/stop.h. */
+    atomic_uint escalating_count;
+    /* Edge IN: odd while the pool is stopped; see
+     * pool/observe/heap/stop_world.h. */
     _Atomic uint64_t stop;
     pthread_mutex_t stop_lock; /* who stops it has it */
-    /* Of members that are gone, and of threads that ended; registry's lock. */
-    uint64_t gone_operations;
-    uint64_t abandoned_members;
+    /* Of thread states that are gone, and of threads that ended; registry's
+     * lock. */
+    uint64_t gone_slow_paths;
+    uint64_t abandoned_count;
 
     /* Edge TG: binadei_engine_make_tags (release) -> binadei_tags (acquire). NULL
      * until the pool has a tenant; then unchanged to the end. */
@@ -231,13 +237,13 @@ struct binadei_engine {
      * first. */
     struct binadei_use *freed_uses;
     struct binadei_use **freed_uses_end;
-    uint64_t ask_round; /* by who has the role of ANY's slot */
+    uint64_t ask_round; /* by who has the role of ANY's stream state */
 
     struct binadei_history *history; /* constant; NULL: none is kept */
 
-    /* What misses change. Edge: none; relaxed, bounds: bytes granted to
-     * members, and misses since the last climb, each as far as members have
-     * told. */
+    /* What misses change. Edge: none; relaxed, bounds: bytes granted to thread
+     * states, and misses since the last escalation, each as far as thread
+     * states have told. */
     alignas(64) _Atomic uint64_t granted_bytes;
     atomic_uint calm_misses;
 };
@@ -252,18 +258,18 @@ binadei_tags(const struct binadei_engine *engine)
 
 /* As one who asks pool/stream; it names no stream. */
 static inline struct binadei_stream_user
-binadei_member_user(struct binadei_member *member)
+binadei_thread_state_user(struct binadei_thread_state *thread_state)
 {
     return (struct binadei_stream_user){
-        .streams = &member->engine->streams,
-        .counts = &member->counts[BINADEI_COUNT_STREAM],
-        .thread = member};
+        .streams = &thread_state->engine->streams,
+        .counts = &thread_state->counts[BINADEI_COUNT_STREAM],
+        .thread = thread_state};
 }
 
-static inline void binadei_count(struct binadei_member *member,
+static inline void binadei_count(struct binadei_thread_state *thread_state,
                                  enum binadei_count which, uint64_t more)
 {
-    binadei_count_add(&member->counts[which], more);
+    binadei_count_add(&thread_state->counts[which], more);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include "pool/cache/cache.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
-#include "pool/stream/slot.h"
+#include "pool/stream/stream_state.h"
 
 /* Up to so many threads look through all free memory of a pool for the best fit;
  * more would be in each other's way. */
@@ -34,11 +34,11 @@ static bool is_run(const struct binadei_request *request)
     return !binadei_class_is_small(class_of(request));
 }
 
-/* Counts on a magazine, or on the member for blocks that have none. */
+/* Counts on a magazine, or on the thread state for blocks that have none. */
 static void count_alloc(struct binadei_cache *cache,
                         const struct binadei_request *request, uint64_t grains)
 {
-    struct binadei_member *member = cache->member;
+    struct binadei_thread_state *thread_state = cache->thread_state;
     if (class_of(request) < BINADEI_CLASSES) {
         binadei_magazine_count_alloc(&cache->magazines[class_of(request)],
                                      request->size_bytes);
@@ -46,10 +46,11 @@ static void count_alloc(struct binadei_cache *cache,
                           binadei_uneven_bytes(class_of(request), grains));
         return;
     }
-    binadei_count(member, BINADEI_COUNT_ALLOCS, 1);
-    binadei_count(member, BINADEI_COUNT_ALLOC_BYTES,
+    binadei_count(thread_state, BINADEI_COUNT_ALLOCS, 1);
+    binadei_count(thread_state, BINADEI_COUNT_ALLOC_BYTES,
                   grains * BINADEI_GRAIN_BYTES);
-    binadei_count(member, BINADEI_COUNT_REQUESTED_BYTES, request->size_bytes);
+    binadei_count(thread_state, BINADEI_COUNT_REQUESTED_BYTES,
+                  request->size_bytes);
 }
 
 static bool is_long_enough(const struct binadei_request *request,
@@ -78,7 +79,7 @@ static bool miss_pop(struct binadei_cache *cache,
     uint32_t end = count > POP_DEPTH ? count - POP_DEPTH : 0;
     for (uint32_t i = count; i-- > end;) {
         binade_devptr entry = magazine->entries[i];
-        uint64_t grains = binadei_entry_grains(cache->member->engine,
+        uint64_t grains = binadei_entry_grains(cache->thread_state->engine,
                                                class_of(request), entry);
         if (!is_long_enough(request, grains) || !is_aligned(request, entry))
             continue;
@@ -108,7 +109,8 @@ void binadei_note_stream(const struct binadei_call *call, binade_devptr address)
     binadei_grain start;
     if (call->engine->notes &&
         binadei_grain_of(call->engine->lookup, address, &start))
-        binadei_note_put(call->engine->notes, start, call->push->slot->note);
+        binadei_note_put(call->engine->notes, start,
+                         call->push->stream_state->note);
 }
 
 /* One block from the buddy, straight to the caller. */
@@ -117,7 +119,7 @@ static void miss_hand_out(struct binadei_call *call,
                           binadei_grain start, binade_devptr *out)
 {
     binadei_mark_block(call->engine, start, request);
-    count_alloc(call->member->done, request, request->size.grains);
+    count_alloc(call->thread_state->done, request, request->size.grains);
     *out = binadei_address_of(call->engine->lookup, start);
 }
 
@@ -135,7 +137,8 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     for (uint32_t i = taken; i-- > 1;) {
         binadei_mark_block(engine, starts[i], request);
         if (engine->notes)
-            binadei_note_put(engine->notes, starts[i], cache->slot->note);
+            binadei_note_put(engine->notes, starts[i],
+                             cache->stream_state->note);
         magazine->entries[count++] =
             binadei_entry_of(class_of(request), request->size.grains,
                              binadei_address_of(engine->lookup, starts[i]));
@@ -153,15 +156,15 @@ static bool miss_take_small(struct binadei_call *call,
                             binade_devptr *out)
 {
     struct binadei_engine *engine = call->engine;
-    struct binadei_cache *done = call->member->done;
+    struct binadei_cache *done = call->thread_state->done;
     bool is_plain = request->alignment_grains == 1;
     const struct binadei_take what = {
         (uint32_t)request->size.grains,
         is_plain ? binadei_magazine_refill(done, class_of(request)) : 1,
         request->alignment_grains};
     binadei_grain starts[BINADEI_REFILL_BLOCKS];
-    uint32_t taken = binadei_buddy_take(engine->streams.buddy,
-                                        &call->member->home, &what, starts);
+    uint32_t taken = binadei_buddy_take(
+        engine->streams.buddy, &call->thread_state->affinity, &what, starts);
     if (!taken)
         return false;
     BINADEI_STEP("refill.taken");
@@ -177,9 +180,9 @@ static bool load_and_pop(struct binadei_call *call, struct binadei_cache *cache,
 {
     if (!bundle)
         return false;
-    if (binadei_magazine_load(call->member, cache, bundle))
+    if (binadei_magazine_load(call->thread_state, cache, bundle))
         return miss_pop(cache, request, out);
-    binadei_leave_bundle(call->member, cache, bundle, true);
+    binadei_flush_bundle(call->thread_state, cache, bundle, true);
     return false;
 }
 
@@ -188,19 +191,21 @@ static bool take_depot(struct binadei_call *call, struct binadei_cache *cache,
                        const struct binadei_request *request,
                        binade_devptr *out)
 {
-    return load_and_pop(
-        call, cache,
-        binadei_depot_take(call->member, cache->slot, class_of(request)),
-        request, out);
+    return load_and_pop(call, cache,
+                        binadei_depot_take(call->thread_state,
+                                           cache->stream_state,
+                                           class_of(request)),
+                        request, out);
 }
 
 /* The maps from which the call may take, beside what is done. */
 static struct binadei_maps *maps_of(const struct binadei_call *call)
 {
-    const struct binadei_slot *slot = call->pop->slot;
+    const struct binadei_stream_state *stream_state = call->pop->stream_state;
     struct binadei_maps *maps =
-        slot->kind >= BINADEI_SLOT_STREAM && !binadei_slot_is_closed(slot)
-            ? slot->maps
+        stream_state->kind >= BINADEI_STREAM_STATE_STREAM &&
+                !binadei_stream_state_is_closed(stream_state)
+            ? stream_state->maps
             : NULL;
     return binadei_maps_grains(maps, BINADEI_FRESH) ||
                    binadei_maps_grains(maps, BINADEI_AGEING)
@@ -211,7 +216,7 @@ static struct binadei_maps *maps_of(const struct binadei_call *call)
 static bool is_crowded(const struct binadei_call *call)
 {
     /* relaxed: advice. */
-    return atomic_load_explicit(&call->engine->member_count,
+    return atomic_load_explicit(&call->engine->thread_state_count,
                                 memory_order_relaxed) > FEW_THREADS;
 }
 
@@ -299,7 +304,7 @@ static bool take_side_by_side(struct binadei_call *call,
                               binade_devptr *out)
 {
     struct binadei_maps *maps = maps_of(call);
-    struct binadei_cache *cache = maps ? call->pop : call->member->done;
+    struct binadei_cache *cache = maps ? call->pop : call->thread_state->done;
     const struct binadei_view view = view_of(call, maps);
     struct binadei_view one_kind = view;
     uint64_t grains = request->size.grains;
@@ -355,9 +360,9 @@ static bool take_shared(struct binadei_call *call,
                         const struct binadei_request *request,
                         binade_devptr *out)
 {
-    struct binadei_cache *done = call->member->done;
+    struct binadei_cache *done = call->thread_state->done;
     if (!call->has_missed)
-        binadei_count(call->member, BINADEI_COUNT_MISSES, 1);
+        binadei_count(call->thread_state, BINADEI_COUNT_MISSES, 1);
     call->has_missed = true;
     return take_depot(call, call->pop, request, out) ||
            (call->pop != done && take_depot(call, done, request, out)) ||
@@ -372,8 +377,8 @@ bool binadei_take(struct binadei_call *call,
     if (class_of(request) < BINADEI_CLASSES)
         binadei_magazine_missed(&call->pop->magazines[class_of(request)],
                                 &request->size);
-    if (call->pop != call->member->done &&
-        miss_pop(call->member->done, request, out))
+    if (call->pop != call->thread_state->done &&
+        miss_pop(call->thread_state->done, request, out))
         return true;
     return take_shared(call, request, out);
 }

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A thread's coming and going. A thread that ends makes no driver call: it
- * leaves its members to the next slow path of their pools.
+ * leaves its thread states to the next slow path of their pools.
  */
 #define _DEFAULT_SOURCE
 #include "pool/cache/thread.h"
@@ -65,7 +65,7 @@ static void cache_end_thread(void *context)
     /* In a child the pools are not its own. */
     if (binadei_is_forked())
         return;
-    binadei_members_abandon(thread);
+    binadei_thread_states_abandon(thread);
     unmap_routes(thread, thread->routes, thread->route_order);
     memset(thread, 0, sizeof(*thread));
     binadei_thread_self = &nobody;
@@ -131,8 +131,9 @@ static binade_status attach(void)
     thread->number =
         atomic_fetch_add_explicit(&number_next, 1, memory_order_relaxed);
     /* relaxed: nobody knows the thread yet. */
-    atomic_store_explicit(&thread->claim,
-                          binadei_barrier_is_there() ? 0 : BINADEI_CLAIM_FENCED,
+    atomic_store_explicit(&thread->revocation,
+                          binadei_barrier_is_there() ? 0
+                                                     : BINADEI_REVOKE_FENCED,
                           memory_order_relaxed);
     binadei_thread_self = thread;
     return BINADE_OK;
@@ -156,19 +157,20 @@ binade_status binadei_thread_enter(struct binadei_thread **out)
     return BINADE_OK;
 }
 
-bool binadei_thread_is_claimed(struct binadei_thread *thread)
+bool binadei_thread_is_revoked(struct binadei_thread *thread)
 {
-    uint32_t claim = binadei_thread_claim(thread);
+    uint32_t revocation = binadei_thread_revocation(thread);
     /* The thread that asks has no barrier for all others, so each goes inside
      * once more and looks again. */
-    if (claim & BINADEI_CLAIM_FENCED) {
+    if (revocation & BINADEI_REVOKE_FENCED) {
         /* CL.seq_cst, both: of the owner and who asks, one sees the other. */
         (void)atomic_exchange_explicit(&thread->is_inside, 1,
                                        memory_order_seq_cst);
         /* CL.seq_cst: as above. */
-        claim = atomic_load_explicit(&thread->claim, memory_order_seq_cst);
+        revocation =
+            atomic_load_explicit(&thread->revocation, memory_order_seq_cst);
     }
-    return claim & ~BINADEI_CLAIM_FENCED;
+    return revocation & ~BINADEI_REVOKE_FENCED;
 }
 
 static void forget_all(struct binadei_thread *thread)
@@ -181,12 +183,12 @@ static void forget_all(struct binadei_thread *thread)
 
 void binadei_thread_settle(struct binadei_thread *thread)
 {
-    /* CL.acquire: that a member is gone, and from whose list. From here on the
-     * one who asked fails. */
-    uint32_t claim = atomic_fetch_and_explicit(
-        &thread->claim, BINADEI_CLAIM_FENCED | BINADEI_CLAIM_BESIDE,
+    /* CL.acquire: that a thread state is gone, and from whose list. From here
+     * on the one who asked fails. */
+    uint32_t revocation = atomic_fetch_and_explicit(
+        &thread->revocation, BINADEI_REVOKE_FENCED | BINADEI_REVOKE_BESIDE,
         memory_order_acq_rel);
-    if (claim & BINADEI_CLAIM_TAKEN)
+    if (revocation & BINADEI_REVOKE_TAKEN)
         forget_all(thread);
 }
 

@@ -19,7 +19,7 @@
 #include "pool/cache/handle.h"
 
 struct binadei_cache;
-struct binadei_member;
+struct binadei_thread_state;
 
 /* Where a thread's calls for one stream go. Its owner alone reads and writes
  * it. */
@@ -33,13 +33,13 @@ struct binadei_route {
     uint32_t note;
 };
 
-/* What others want of a thread: the bits of its `claim`. */
-#define BINADEI_CLAIM_FENCED 1U /* always set where there is no membarrier */
-#define BINADEI_CLAIM_ASKED 2U  /* for its caches, if it is outside */
-#define BINADEI_CLAIM_TAKEN 4U  /* a member of it is gone */
+/* What others want of a thread: the bits of its `revocation`. */
+#define BINADEI_REVOKE_FENCED 1U /* always set where there is no membarrier */
+#define BINADEI_REVOKE_ASKED 2U  /* for its caches, if it is outside */
+#define BINADEI_REVOKE_TAKEN 4U  /* a thread state of it is gone */
 /* It is in a callback of an allocation's, so that its caches cannot be taken: no
  * hits, as nothing may stay there. */
-#define BINADEI_CLAIM_BESIDE 8U
+#define BINADEI_REVOKE_BESIDE 8U
 
 #define BINADEI_INSIDE_CALL 2U
 
@@ -57,7 +57,7 @@ struct binadei_thread {
     atomic_uint is_inside;
     /* Edge CL: the asking (sequentially consistent, then a barrier in all
      * threads) -> the look inside. */
-    atomic_uint claim;
+    atomic_uint revocation;
     uint32_t is_attached; /* 1; reads as 0 in a child */
     uint32_t number;      /* of those that came before it */
     /* While a source of the caller's works: the pool that it serves, which
@@ -68,11 +68,11 @@ struct binadei_thread {
     uint32_t route_order;
     uint32_t route_count;
     /* Edge: the registry's lock. */
-    struct binadei_member *members;
+    struct binadei_thread_state *thread_states;
     struct binadei_thread *next_free;
     struct binadei_route first_routes[1U << BINADEI_FIRST_ROUTE_ORDER];
-    /* The report of a member that was taken, for the next one of its pool. Edge:
-     * the registry's lock. */
+    /* The report of a thread state that was taken, for the next one of its
+     * pool. Edge: the registry's lock. */
     binade_oom_report left_oom;
 };
 _Static_assert(sizeof(struct binadei_thread) <= 4096, "more than a page");
@@ -82,17 +82,18 @@ _Static_assert(sizeof(struct binadei_thread) <= 4096, "more than a page");
 extern _Thread_local struct binadei_thread *binadei_thread_self
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Looks at `claim` and takes back what others only asked for. Routes that may
- * lead to what they took are forgotten. */
+/* Looks at `revocation` and takes back what others only asked for. Routes that
+ * may lead to what they took are forgotten. */
 void binadei_thread_settle(struct binadei_thread *thread);
 /* Just inside: whether others asked for the caches, which then are not to be
  * touched before binadei_thread_settle(). */
-bool binadei_thread_is_claimed(struct binadei_thread *thread);
+bool binadei_thread_is_revoked(struct binadei_thread *thread);
 /* The bits that it looks at first; 0: nobody did. */
-static inline uint32_t binadei_thread_claim(const struct binadei_thread *thread)
+static inline uint32_t
+binadei_thread_revocation(const struct binadei_thread *thread)
 {
     /* CL.acquire: what was done before the asking. */
-    return atomic_load_explicit(&thread->claim, memory_order_acquire);
+    return atomic_load_explicit(&thread->revocation, memory_order_acquire);
 }
 
 /* Goes inside; nothing of this thread's is read before. */
@@ -117,7 +118,7 @@ BINADE_MUST_USE binade_status binadei_thread_enter(struct binadei_thread **out);
 static inline void binadei_thread_reenter(struct binadei_thread *thread)
 {
     binadei_thread_go_inside(thread);
-    if (binadei_thread_is_claimed(thread))
+    if (binadei_thread_is_revoked(thread))
         binadei_thread_settle(thread);
     /* OU.release: this is no hit; those that it had are over. */
     atomic_store_explicit(&thread->is_inside, BINADEI_INSIDE_CALL,

@@ -11,10 +11,10 @@
 #include "pool/base/failure.h"
 #include "pool/cache/registry.h"
 #include "pool/driver/section.h"
+#include "pool/stream/capture_guard.h"
 #include "pool/stream/epoch.h"
 #include "pool/stream/event.h"
-#include "pool/stream/guard.h"
-#include "pool/stream/slot.h"
+#include "pool/stream/stream_state.h"
 
 static binade_status uses_no_memory(void)
 {
@@ -81,44 +81,47 @@ static void free_use(struct binadei_use *use)
 {
     if (!use)
         return;
-    for (uint32_t i = 0; i < use->slot_count; i++)
-        binadei_slot_unuse(use->slots[i]);
+    for (uint32_t i = 0; i < use->stream_state_count; i++)
+        binadei_stream_state_unuse(use->stream_states[i]);
     if (use->freed_on)
-        binadei_slot_unuse(use->freed_on);
-    free(use->slots);
+        binadei_stream_state_unuse(use->freed_on);
+    free(use->stream_states);
     free(use);
 }
 
-static bool has_slot(const struct binadei_use *use,
-                     const struct binadei_slot *slot)
+static bool has_stream_state(const struct binadei_use *use,
+                             const struct binadei_stream_state *stream_state)
 {
-    for (uint32_t i = 0; i < use->slot_count; i++)
-        if (use->slots[i] == slot)
+    for (uint32_t i = 0; i < use->stream_state_count; i++)
+        if (use->stream_states[i] == stream_state)
             return true;
     return false;
 }
 
 /* 1: added, 0: it was there, -1: no memory. */
-static int add_slot(struct binadei_use *use, struct binadei_slot *slot)
+static int add_stream_state(struct binadei_use *use,
+                            struct binadei_stream_state *stream_state)
 {
-    if (has_slot(use, slot))
+    if (has_stream_state(use, stream_state))
         return 0;
-    if (use->slot_count == use->slot_capacity) {
-        uint32_t capacity = use->slot_capacity ? 2 * use->slot_capacity : 4;
-        struct binadei_slot **slots =
-            realloc(use->slots, capacity * sizeof(struct binadei_slot *));
-        if (!slots)
+    if (use->stream_state_count == use->stream_state_capacity) {
+        uint32_t capacity =
+            use->stream_state_capacity ? 2 * use->stream_state_capacity : 4;
+        struct binadei_stream_state **stream_states =
+            realloc(use->stream_states,
+                    capacity * sizeof(struct binadei_stream_state *));
+        if (!stream_states)
             return -1;
-        use->slots = slots;
-        use->slot_capacity = capacity;
+        use->stream_states = stream_states;
+        use->stream_state_capacity = capacity;
     }
-    use->slots[use->slot_count++] = slot;
+    use->stream_states[use->stream_state_count++] = stream_state;
     return 1;
 }
 
 /* Lock held. 1, 0 or -1 as above. */
 static int uses_note(struct binadei_use_table *table, binade_devptr address,
-                     struct binadei_slot *slot)
+                     struct binadei_stream_state *stream_state)
 {
     if (!uses_make_room(table))
         return -1;
@@ -131,26 +134,26 @@ static int uses_note(struct binadei_use_table *table, binade_devptr address,
         uses_insert(table, use);
         table->use_count++;
     }
-    return add_slot(use, slot);
+    return add_stream_state(use, stream_state);
 }
 
-static binade_status uses_slot_of(struct binadei_call *call,
-                                  binade_stream stream,
-                                  struct binadei_slot **out)
+static binade_status uses_stream_state_of(struct binadei_call *call,
+                                          binade_stream stream,
+                                          struct binadei_stream_state **out)
 {
     struct binadei_section section;
     if (stream == BINADE_STREAM_ANY) {
         *out = call->engine->streams.any;
         /* It is never closed. */
-        (void)binadei_slot_use_slot(&call->engine->streams, *out);
+        (void)binadei_stream_state_use_found(&call->engine->streams, *out);
         return BINADE_OK;
     }
     binade_status status =
-        binadei_context_enter(call->engine->streams.home, &section);
+        binadei_context_enter(call->engine->streams.own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status =
-        binadei_slot_use(&call->engine->streams, call->member, stream, out);
+    status = binadei_stream_state_use(&call->engine->streams,
+                                      call->thread_state, stream, out);
     (void)binadei_section_leave(&section);
     return status;
 }
@@ -161,12 +164,12 @@ static binade_status use_block(struct binadei_call *call,
                                binade_devptr address, binade_stream stream)
 {
     struct binadei_engine *engine = call->engine;
-    struct binadei_slot *slot;
-    binade_status status = uses_slot_of(call, stream, &slot);
+    struct binadei_stream_state *stream_state;
+    binade_status status = uses_stream_state_of(call, stream, &stream_state);
     if (status != BINADE_OK)
         return status;
     pthread_mutex_lock(&engine->uses_lock);
-    int noted = uses_note(&engine->uses, address, slot);
+    int noted = uses_note(&engine->uses, address, stream_state);
     if (noted >= 0 && block) {
         binadei_tag_note_further(binadei_tags(engine), block->start);
         binadei_buddy_set_class(engine->streams.buddy, block->start,
@@ -174,7 +177,7 @@ static binade_status use_block(struct binadei_call *call,
     }
     pthread_mutex_unlock(&engine->uses_lock);
     if (noted != 1)
-        binadei_slot_unuse(slot);
+        binadei_stream_state_unuse(stream_state);
     return noted < 0 ? uses_no_memory() : BINADE_OK;
 }
 
@@ -229,10 +232,10 @@ static void return_use(struct binadei_engine *engine, struct binadei_use *use)
  * it runs. */
 static bool is_freed_in_capture(const struct binadei_call *call, CUevent event)
 {
-    const struct binadei_slot *freed = call->push->slot;
+    const struct binadei_stream_state *freed = call->push->stream_state;
     struct binadei_capture capture;
-    if (event || freed->kind < BINADEI_SLOT_STREAM ||
-        binadei_slot_is_closed(freed))
+    if (event || freed->kind < BINADEI_STREAM_STATE_STREAM ||
+        binadei_stream_state_is_closed(freed))
         return false;
     /* Whatever else the driver refuses, it refuses once more at the record. */
     if (binadei_capture_of(&call->engine->streams, freed->stream, &capture) !=
@@ -255,7 +258,7 @@ static binade_status uses_ask(const struct binadei_call *call, CUevent event,
     const struct binadei_engine *engine = call->engine;
     struct binadei_section section;
     binade_status status =
-        binadei_context_enter(engine->streams.home, &section);
+        binadei_context_enter(engine->streams.own_context, &section);
     if (status != BINADE_OK)
         return status;
     bool is_captured = is_freed_in_capture(call, event);
@@ -276,7 +279,8 @@ static bool is_done(const struct binadei_call *call,
                     bool is_event_over)
 {
     return !use && is_event_over &&
-           (event || call->push->slot->kind == BINADEI_SLOT_DONE);
+           (event ||
+            call->push->stream_state->kind == BINADEI_STREAM_STATE_DONE);
 }
 
 /* Whether all streams that the block waits for can be asked. The caller's counts
@@ -284,14 +288,14 @@ static bool is_done(const struct binadei_call *call,
 static bool can_be_kept(const struct binadei_call *call,
                         struct binadei_use *use, CUevent event)
 {
-    struct binadei_slot *freed = call->push->slot;
-    for (uint32_t i = 0; i < use->slot_count; i++)
-        if (!binadei_slot_is_of_created_stream(use->slots[i]))
+    struct binadei_stream_state *freed = call->push->stream_state;
+    for (uint32_t i = 0; i < use->stream_state_count; i++)
+        if (!binadei_stream_state_is_created(use->stream_states[i]))
             return false;
-    if (event || freed->kind == BINADEI_SLOT_DONE)
+    if (event || freed->kind == BINADEI_STREAM_STATE_DONE)
         return true;
-    if (!binadei_slot_is_of_created_stream(freed) ||
-        !binadei_slot_use_slot(&call->engine->streams, freed))
+    if (!binadei_stream_state_is_created(freed) ||
+        !binadei_stream_state_use_found(&call->engine->streams, freed))
         return false;
     use->freed_on = freed;
     return true;
@@ -329,15 +333,16 @@ static struct binadei_use *note_freed(const struct binadei_call *call,
     return use;
 }
 
-/* Each stream once a round; the role of ANY's slot is held. */
+/* Each stream once a round; the role of ANY's stream state is held. */
 static bool uses_is_idle(struct binadei_engine *engine,
-                         struct binadei_slot *slot)
+                         struct binadei_stream_state *stream_state)
 {
-    if (slot->asked_round != engine->ask_round) {
-        slot->asked_round = engine->ask_round;
-        slot->was_idle = binadei_epoch_is_stream_idle(&engine->streams, slot);
+    if (stream_state->asked_round != engine->ask_round) {
+        stream_state->asked_round = engine->ask_round;
+        stream_state->was_idle =
+            binadei_epoch_is_stream_idle(&engine->streams, stream_state);
     }
-    return slot->was_idle;
+    return stream_state->was_idle;
 }
 
 static bool are_idle(struct binadei_engine *engine,
@@ -345,14 +350,14 @@ static bool are_idle(struct binadei_engine *engine,
 {
     if (use->freed_on && !uses_is_idle(engine, use->freed_on))
         return false;
-    for (uint32_t i = 0; i < use->slot_count; i++)
-        if (!uses_is_idle(engine, use->slots[i]))
+    for (uint32_t i = 0; i < use->stream_state_count; i++)
+        if (!uses_is_idle(engine, use->stream_states[i]))
             return false;
     return true;
 }
 
 /* Takes the block out of ANY's maps, where it is, and gives it to the buddy. */
-static uint64_t give_used(struct binadei_member *by,
+static uint64_t give_used(struct binadei_thread_state *by,
                           const struct binadei_use *use)
 {
     struct binadei_engine *engine = by->engine;
@@ -361,7 +366,7 @@ static uint64_t give_used(struct binadei_member *by,
                                       .is_own_only = true};
     if (!binadei_view_claim(&view, use->start, use->grains))
         return 0;
-    (void)binadei_buddy_give(engine->streams.buddy, &by->home, use->start,
+    (void)binadei_buddy_give(engine->streams.buddy, &by->affinity, use->start,
                              use->grains);
     return use->grains;
 }
@@ -377,7 +382,7 @@ static struct binadei_use *uses_take_freed(struct binadei_engine *engine)
 
 /* What stays. `by` is NULL where nobody is to be asked. */
 static uint64_t sort_freed(struct binadei_engine *engine,
-                           struct binadei_member *by)
+                           struct binadei_thread_state *by)
 {
     struct binadei_use *use = uses_take_freed(engine);
     uint64_t grains = 0;
@@ -402,15 +407,15 @@ void binadei_uses_forget(struct binadei_engine *engine)
     (void)sort_freed(engine, NULL);
 }
 
-uint64_t binadei_uses_ask(struct binadei_member *by)
+uint64_t binadei_uses_ask(struct binadei_thread_state *by)
 {
     struct binadei_engine *engine = by->engine;
-    if (!binadei_slot_grains(engine->streams.any) ||
-        !binadei_slot_try_take(engine->streams.any))
+    if (!binadei_stream_state_grains(engine->streams.any) ||
+        !binadei_stream_state_try_take(engine->streams.any))
         return 0;
     engine->ask_round++;
     uint64_t grains = sort_freed(engine, by);
-    binadei_slot_release(engine->streams.any);
+    binadei_stream_state_release(engine->streams.any);
     return grains;
 }
 
@@ -432,7 +437,7 @@ binade_status binadei_put_used(struct binadei_call *call, binade_devptr address,
         free_use(use);
         use = NULL;
     }
-    binadei_leave_block(call->member,
+    binadei_flush_block(call->thread_state,
                         is_over ? engine->streams.done : engine->streams.any,
                         address);
     keep_use(engine, use);
@@ -496,38 +501,41 @@ bool binadei_wait_needs_synchronise(const struct binadei_call *call,
 
 bool binadei_wait_synchronise(struct binadei_call *call)
 {
-    if (!binadei_guard_recorder_begin())
+    if (!binadei_capture_guard_recorder_begin())
         return false;
     binade_status status = binadei_synchronise(&call->engine->streams);
-    binadei_guard_recorder_end();
+    binadei_capture_guard_recorder_end();
     return status == BINADE_OK;
 }
 
 bool binadei_wait_is_capturing(const struct binadei_call *call)
 {
-    const struct binadei_slot *slot = call->push->slot;
+    const struct binadei_stream_state *stream_state = call->push->stream_state;
     if (call->is_capturing)
         return true;
-    return slot->kind == BINADEI_SLOT_STREAM &&
-           slot->stream != BINADE_STREAM_LEGACY &&
-           binadei_is_capturing(&call->engine->streams, slot->stream);
+    return stream_state->kind == BINADEI_STREAM_STATE_STREAM &&
+           stream_state->stream != BINADE_STREAM_LEGACY &&
+           binadei_is_capturing(&call->engine->streams, stream_state->stream);
 }
 
 CUstream binadei_wait_stream(const struct binadei_call *call)
 {
-    const struct binadei_slot *slot = call->push->slot;
-    bool is_own = slot->kind == BINADEI_SLOT_PER_THREAD
-                      ? slot->owner == call->member
-                      : slot->kind == BINADEI_SLOT_STREAM;
-    return is_own && slot->context == call->engine->streams.contexts[0] &&
-                   !binadei_is_capturing(&call->engine->streams, slot->stream)
-               ? slot->stream
+    const struct binadei_stream_state *stream_state = call->push->stream_state;
+    bool is_own = stream_state->kind == BINADEI_STREAM_STATE_PER_THREAD
+                      ? stream_state->owner == call->thread_state
+                      : stream_state->kind == BINADEI_STREAM_STATE_STREAM;
+    return is_own &&
+                   stream_state->context == call->engine->streams.contexts[0] &&
+                   !binadei_is_capturing(&call->engine->streams,
+                                         stream_state->stream)
+               ? stream_state->stream
                : NULL;
 }
 
 bool binadei_wait_is_of_stranger(const struct binadei_call *call)
 {
-    const struct binadei_slot *slot = call->push->slot;
-    return slot->kind == BINADEI_SLOT_STREAM &&
-           !binadei_streams_know_context(&call->engine->streams, slot->context);
+    const struct binadei_stream_state *stream_state = call->push->stream_state;
+    return stream_state->kind == BINADEI_STREAM_STATE_STREAM &&
+           !binadei_streams_know_context(&call->engine->streams,
+                                         stream_state->context);
 }

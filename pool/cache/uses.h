@@ -22,8 +22,9 @@ BINADE_MUST_USE binade_status binadei_put_used(struct binadei_call *call,
 /* Asks the streams of blocks that were freed with uses: where all of a block's
  * have nothing left to do, it is done, whatever other streams are at. Returns the
  * grains. In a section; no capture guard is held. */
-uint64_t binadei_uses_ask(struct binadei_member *by);
-/* Forgets blocks that are done without that; the role of ANY's slot is held. */
+uint64_t binadei_uses_ask(struct binadei_thread_state *by);
+/* Forgets blocks that are done without that; the role of ANY's stream state is
+ * held. */
 void binadei_uses_forget(struct binadei_engine *engine);
 void binadei_uses_destroy(struct binadei_engine *engine);
 

@@ -10,19 +10,19 @@
 #include "pool/base/failure.h"
 #include "pool/cache/gate.h"
 #include "pool/checked/state.h"
-#include "pool/oom/ladder.h"
+#include "pool/oom/escalate.h"
 
 static binade_status take_of_pool(struct binadei_call *call,
-                                  struct binadei_watch *watch,
+                                  struct binadei_block_record *record,
                                   size_t alignment_bytes)
 {
     struct binadei_request request = {
-        binadei_size_of_bytes(watch->base_bytes), watch->base_bytes,
+        binadei_size_of_bytes(record->base_bytes), record->base_bytes,
         alignment_bytes > BINADEI_GRAIN_BYTES
             ? (uint32_t)(alignment_bytes / BINADEI_GRAIN_BYTES)
             : 1,
         false};
-    return binadei_climb(call, &request, false, &watch->base);
+    return binadei_alloc_escalating(call, &request, false, &record->base);
 }
 
 static binade_status give_to_pool(struct binadei_call *call, binade_devptr base)
@@ -30,7 +30,7 @@ static binade_status give_to_pool(struct binadei_call *call, binade_devptr base)
     struct binadei_call done = *call;
     struct binadei_block block;
     binade_status status = binadei_block_at(call->engine, base, &block);
-    done.push = call->member->done;
+    done.push = call->thread_state->done;
     done.is_capturing = false;
     return status == BINADE_OK ? binadei_put(&done, &block, base) : status;
 }
@@ -97,11 +97,12 @@ static void end_turn(struct binadei_checked *checked)
     pthread_mutex_unlock(&checked->lock);
 }
 
-static binade_status checked_backing_reserve(struct binadei_call *call,
-                                             struct binadei_watch *watch)
+static binade_status
+checked_backing_reserve(struct binadei_call *call,
+                        struct binadei_block_record *record)
 {
     struct binadei_checked *checked = call->pool->body->checked;
-    uint64_t bytes = watch->base_bytes;
+    uint64_t bytes = record->base_bytes;
     if (!checked_backing_reserve_limit(checked, bytes)) {
         return binadei_fail(checked->source.flags & BINADE_SOURCE_PINNED
                                 ? BINADE_E_NO_PINNED_MEMORY
@@ -110,48 +111,50 @@ static binade_status checked_backing_reserve(struct binadei_call *call,
                             (unsigned long long)bytes,
                             (unsigned long long)checked->body->limit_bytes);
     }
-    binadei_operation_end(call->member);
+    binadei_slow_path_end(call->thread_state);
     begin_turn(checked);
     binade_status status =
-        checked->source.reserve(checked->source.context, bytes, &watch->base);
+        checked->source.reserve(checked->source.context, bytes, &record->base);
     end_turn(checked);
-    binadei_operation_begin(call->member);
+    binadei_slow_path_begin(call->thread_state);
     if (status != BINADE_OK)
         release_limit(checked, bytes, false);
     return status;
 }
 
-static binade_status checked_backing_release(struct binadei_checked *checked,
-                                             const struct binadei_watch *watch)
+static binade_status
+checked_backing_release(struct binadei_checked *checked,
+                        const struct binadei_block_record *record)
 {
     binade_status status = checked->source.release(
-        checked->source.context, watch->base, watch->base_bytes);
+        checked->source.context, record->base, record->base_bytes);
     /* The memory is gone without it. */
     if (status == BINADE_E_DEINITIALIZED ||
         status == BINADE_E_CONTEXT_DESTROYED || status == BINADE_E_FORKED)
         status = BINADE_OK;
     if (status == BINADE_OK)
-        release_limit(checked, watch->base_bytes, true);
+        release_limit(checked, record->base_bytes, true);
     return status;
 }
 
 static binade_status release_in_call(struct binadei_checked *checked,
                                      struct binadei_call *call,
-                                     const struct binadei_watch *watch)
+                                     const struct binadei_block_record *record)
 {
-    binadei_operation_end(call->member);
-    binade_status status = checked_backing_release(checked, watch);
-    binadei_operation_begin(call->member);
+    binadei_slow_path_end(call->thread_state);
+    binade_status status = checked_backing_release(checked, record);
+    binadei_slow_path_begin(call->thread_state);
     return status;
 }
 
 /* What is refused is tried once more: there is no later. */
-static binade_status release_at_the_end(struct binadei_checked *checked,
-                                        const struct binadei_watch *watch)
+static binade_status
+release_at_the_end(struct binadei_checked *checked,
+                   const struct binadei_block_record *record)
 {
-    binade_status status = checked_backing_release(checked, watch);
+    binade_status status = checked_backing_release(checked, record);
     return status == BINADE_OK ? status
-                               : checked_backing_release(checked, watch);
+                               : checked_backing_release(checked, record);
 }
 
 static uint64_t misfit(binade_devptr base, size_t alignment_bytes)
@@ -162,58 +165,58 @@ static uint64_t misfit(binade_devptr base, size_t alignment_bytes)
 /* A reservation that does not fit goes back like a block that was freed: the
  * source may refuse to take it just now. */
 static void set_aside(struct binadei_checked *checked,
-                      struct binadei_watch *stray,
-                      const struct binadei_watch *watch)
+                      struct binadei_block_record *unissued,
+                      const struct binadei_block_record *record)
 {
-    stray->base = watch->base;
-    stray->base_bytes = watch->base_bytes;
-    stray->is_stray = true;
-    stray->is_looked_at = true;
-    binadei_shelf_add_stray(checked, stray);
+    unissued->base = record->base;
+    unissued->base_bytes = record->base_bytes;
+    unissued->is_unissued = true;
+    unissued->is_looked_at = true;
+    binadei_quarantine_add_unissued(checked, unissued);
 }
 
 /* Once as it is; if that is not aligned, with room to be. */
 static binade_status take_of_source(struct binadei_call *call,
-                                    struct binadei_watch *watch,
+                                    struct binadei_block_record *record,
                                     size_t alignment_bytes)
 {
     struct binadei_checked *checked = call->pool->body->checked;
-    struct binadei_watch *stray = calloc(1, sizeof(*stray));
-    uint64_t bytes = watch->base_bytes;
-    if (!stray)
+    struct binadei_block_record *unissued = calloc(1, sizeof(*unissued));
+    uint64_t bytes = record->base_bytes;
+    if (!unissued)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory to note a block in");
-    watch->base_bytes = rounded(checked, bytes);
-    binade_status status = checked_backing_reserve(call, watch);
-    if (status == BINADE_OK && misfit(watch->base, alignment_bytes)) {
-        set_aside(checked, stray, watch);
-        watch->base_bytes = rounded(checked, bytes + alignment_bytes);
-        return checked_backing_reserve(call, watch);
+    record->base_bytes = rounded(checked, bytes);
+    binade_status status = checked_backing_reserve(call, record);
+    if (status == BINADE_OK && misfit(record->base, alignment_bytes)) {
+        set_aside(checked, unissued, record);
+        record->base_bytes = rounded(checked, bytes + alignment_bytes);
+        return checked_backing_reserve(call, record);
     }
-    free(stray);
+    free(unissued);
     return status;
 }
 
 binade_status binadei_backing_take(struct binadei_call *call,
-                                   struct binadei_watch *watch,
+                                   struct binadei_block_record *record,
                                    size_t alignment_bytes)
 {
-    uint64_t wanted_bytes = watch->base_bytes;
+    uint64_t wanted_bytes = record->base_bytes;
     if (!call->pool->body->checked->is_passing)
-        return take_of_pool(call, watch, alignment_bytes);
-    binade_status status = take_of_source(call, watch, alignment_bytes);
+        return take_of_pool(call, record, alignment_bytes);
+    binade_status status = take_of_source(call, record, alignment_bytes);
     if (status != BINADE_OK)
-        watch->base_bytes = wanted_bytes;
+        record->base_bytes = wanted_bytes;
     return status;
 }
 
 binade_status binadei_backing_give(struct binadei_checked *checked,
                                    struct binadei_call *call,
-                                   const struct binadei_watch *watch)
+                                   const struct binadei_block_record *record)
 {
     if (checked->is_passing)
-        return call ? release_in_call(checked, call, watch)
-                    : release_at_the_end(checked, watch);
+        return call ? release_in_call(checked, call, record)
+                    : release_at_the_end(checked, record);
     /* At the end all goes with the segments. */
-    return call ? give_to_pool(call, watch->base) : BINADE_OK;
+    return call ? give_to_pool(call, record->base) : BINADE_OK;
 }

@@ -48,8 +48,9 @@ static void delist(struct binadei_checked *checked)
 static bool checked_has(struct binadei_checked *checked, binade_devptr address)
 {
     pthread_mutex_lock(&checked->lock);
-    const struct binadei_watch *watch = binadei_watch_around(checked, address);
-    bool is_its = watch && watch->state != BINADEI_WATCH_GONE;
+    const struct binadei_block_record *record =
+        binadei_block_record_around(checked, address);
+    bool is_its = record && record->state != BINADEI_BLOCK_GONE;
     pthread_mutex_unlock(&checked->lock);
     return is_its;
 }
@@ -70,7 +71,7 @@ static binade_status make_stream(struct binadei_checked *checked)
 {
     struct binadei_pool_body *body = checked->body;
     struct binadei_section section;
-    binade_status status = binadei_context_enter(&body->home, &section);
+    binade_status status = binadei_context_enter(&body->own_context, &section);
     if (status != BINADE_OK)
         return status;
     status = BINADEI_CALL(body->driver, cuStreamCreate,
@@ -84,7 +85,8 @@ static binade_status make_stream(struct binadei_checked *checked)
 static void end_stream(struct binadei_checked *checked)
 {
     const struct binadei_driver *driver = checked->body->driver;
-    if (checked->stream && !binadei_context_is_lost(&checked->body->home) &&
+    if (checked->stream &&
+        !binadei_context_is_lost(&checked->body->own_context) &&
         driver->cuStreamDestroy(checked->stream) != CUDA_SUCCESS)
         (void)driver->cuStreamDestroy(checked->stream);
 }
@@ -119,18 +121,18 @@ binade_status binadei_checked_create(struct binadei_pool_body *body,
 
 /* A block that the program never freed. */
 static void end_live(struct binadei_checked *checked,
-                     struct binadei_watch *watch, bool is_at_rest,
+                     struct binadei_block_record *record, bool is_at_rest,
                      binade_leaks *leaks)
 {
     uint32_t room = sizeof(leaks->addresses) / sizeof(leaks->addresses[0]);
     leaks->block_count++;
-    leaks->bytes += watch->size_bytes;
+    leaks->bytes += record->size_bytes;
     if (leaks->address_count < room)
-        leaks->addresses[leaks->address_count++] = watch->address;
-    binadei_finding_leak(checked, watch);
+        leaks->addresses[leaks->address_count++] = record->address;
+    binadei_finding_leak(checked, record);
     if (is_at_rest && checked->is_checked)
-        binadei_watch_look(checked, watch);
-    binade_status status = binadei_backing_give(checked, NULL, watch);
+        binadei_block_record_look(checked, record);
+    binade_status status = binadei_backing_give(checked, NULL, record);
     if (checked->end_status == BINADE_OK)
         checked->end_status = status;
 }
@@ -138,12 +140,12 @@ static void end_live(struct binadei_checked *checked,
 static void end_all(struct binadei_checked *checked, bool is_at_rest,
                     binade_leaks *leaks)
 {
-    checked->end_status = binadei_shelf_end(checked, is_at_rest);
-    for (unsigned i = 0; i < BINADEI_WATCH_BUCKETS; i++) {
-        struct binadei_watch *watch = checked->buckets[i];
-        for (; watch; watch = watch->next_in_bucket)
-            if (watch->state == BINADEI_WATCH_LIVE)
-                end_live(checked, watch, is_at_rest, leaks);
+    checked->end_status = binadei_quarantine_end(checked, is_at_rest);
+    for (unsigned i = 0; i < BINADEI_BLOCK_RECORD_BUCKETS; i++) {
+        struct binadei_block_record *record = checked->buckets[i];
+        for (; record; record = record->next_in_bucket)
+            if (record->state == BINADEI_BLOCK_LIVE)
+                end_live(checked, record, is_at_rest, leaks);
     }
 }
 
@@ -153,7 +155,7 @@ void binadei_checked_end(struct binadei_pool_body *body, bool is_at_rest,
     struct binadei_checked *checked = body->checked;
     struct binadei_section section;
     bool has_section =
-        binadei_context_enter(&body->home, &section) == BINADE_OK;
+        binadei_context_enter(&body->own_context, &section) == BINADE_OK;
     end_all(checked, is_at_rest && has_section, leaks);
     if (has_section)
         (void)binadei_section_leave(&section);
@@ -166,7 +168,7 @@ binade_status binadei_checked_destroy(struct binadei_checked *checked)
     binade_status status = checked->end_status;
     delist(checked);
     end_stream(checked);
-    binadei_watch_clear(checked);
+    binadei_block_record_clear(checked);
     binadei_streams_clear(checked);
     pthread_cond_destroy(&checked->answered);
     pthread_mutex_destroy(&checked->lock);
@@ -178,12 +180,12 @@ uint64_t binadei_checked_sweep(struct binadei_call *call)
 {
     struct binadei_checked *checked = call->pool->body->checked;
     long nap_ns = NAP_NS;
-    binadei_shelf_synchronise(call);
-    uint64_t bytes = binadei_shelf_release(call, UINT64_MAX);
+    binadei_quarantine_synchronise(call);
+    uint64_t bytes = binadei_quarantine_release(call, UINT64_MAX);
     uint64_t end_ns = binadei_now_ns() + SETTLE_NS;
-    while (binadei_shelf_is_any(checked) && binadei_now_ns() < end_ns) {
+    while (binadei_quarantine_is_any(checked) && binadei_now_ns() < end_ns) {
         binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
-        bytes += binadei_shelf_release(call, UINT64_MAX);
+        bytes += binadei_quarantine_release(call, UINT64_MAX);
     }
     return checked->is_passing ? bytes : 0;
 }

@@ -12,11 +12,10 @@
 
 /* A mistake that is a status too: counted, printed, and the message. `shown`
  * is a copy. */
-static binade_status checked_free_refuse(struct binadei_checked *checked,
-                                         uint64_t *counter,
-                                         binade_status status,
-                                         const struct binadei_text *text,
-                                         const struct binadei_watch *shown)
+static binade_status
+checked_free_refuse(struct binadei_checked *checked, uint64_t *counter,
+                    binade_status status, const struct binadei_text *text,
+                    const struct binadei_block_record *shown)
 {
     pthread_mutex_lock(&checked->lock);
     (*counter)++;
@@ -26,19 +25,19 @@ static binade_status checked_free_refuse(struct binadei_checked *checked,
 }
 
 static void checked_free_add_place(struct binadei_text *text,
-                                   const struct binadei_watch *watch,
+                                   const struct binadei_block_record *record,
                                    binade_devptr address)
 {
-    if (address < watch->address)
+    if (address < record->address)
         binadei_text_add(text, "%llu bytes before a block",
-                         watch->address - address);
-    else if (address - watch->address >= watch->size_bytes)
+                         record->address - address);
+    else if (address - record->address >= record->size_bytes)
         binadei_text_add(text, "%llu bytes past the end of a block",
-                         address - watch->address - watch->size_bytes);
+                         address - record->address - record->size_bytes);
     else
         binadei_text_add(text, "inside a block, at offset %llu",
-                         address - watch->address);
-    if (watch->is_freed)
+                         address - record->address);
+    if (record->is_freed)
         binadei_text_add(text, " that was freed");
 }
 
@@ -69,15 +68,16 @@ static binade_status refuse_address(struct binadei_checked *checked,
                                     binade_devptr address)
 {
     struct binadei_text text = {0};
-    struct binadei_watch shown = {0};
+    struct binadei_block_record shown = {0};
     pthread_mutex_lock(&checked->lock);
-    const struct binadei_watch *watch = binadei_watch_find(checked, address);
-    bool is_start = watch != NULL;
-    if (!watch)
-        watch = binadei_watch_around(checked, address);
-    bool is_known = watch != NULL;
+    const struct binadei_block_record *record =
+        binadei_block_record_find(checked, address);
+    bool is_start = record != NULL;
+    if (!record)
+        record = binadei_block_record_around(checked, address);
+    bool is_known = record != NULL;
     if (is_known)
-        binadei_watch_show(watch, &shown);
+        binadei_block_record_show(record, &shown);
     pthread_mutex_unlock(&checked->lock);
     if (!is_known)
         return refuse_stranger(checked, address);
@@ -95,9 +95,10 @@ static binade_status refuse_address(struct binadei_checked *checked,
                                BINADE_E_INVALID, &text, &shown);
 }
 
-static binade_status checked_free_refuse_size(struct binadei_checked *checked,
-                                              const struct binadei_watch *shown,
-                                              size_t size_bytes)
+static binade_status
+checked_free_refuse_size(struct binadei_checked *checked,
+                         const struct binadei_block_record *shown,
+                         size_t size_bytes)
 {
     struct binadei_text text = {0};
     binadei_text_add(&text, "0x%llx was freed with size %zu", shown->address,
@@ -110,19 +111,21 @@ static binade_status checked_free_refuse_size(struct binadei_checked *checked,
 /* Takes a live block for this thread alone. */
 static binade_status begin_move(struct binadei_checked *checked,
                                 binade_devptr address, size_t size_bytes,
-                                struct binadei_watch **out)
+                                struct binadei_block_record **out)
 {
-    struct binadei_watch shown = {0};
+    struct binadei_block_record shown = {0};
     pthread_mutex_lock(&checked->lock);
-    struct binadei_watch *watch = binadei_watch_find(checked, address);
-    bool is_live = watch && watch->state == BINADEI_WATCH_LIVE;
-    bool is_right = is_live && (!size_bytes || size_bytes == watch->size_bytes);
+    struct binadei_block_record *record =
+        binadei_block_record_find(checked, address);
+    bool is_live = record && record->state == BINADEI_BLOCK_LIVE;
+    bool is_right =
+        is_live && (!size_bytes || size_bytes == record->size_bytes);
     if (is_right)
-        watch->state = BINADEI_WATCH_MOVING;
+        record->state = BINADEI_BLOCK_MOVING;
     else if (is_live)
-        binadei_watch_show(watch, &shown);
+        binadei_block_record_show(record, &shown);
     pthread_mutex_unlock(&checked->lock);
-    *out = watch;
+    *out = record;
     if (is_right)
         return BINADE_OK;
     return is_live ? checked_free_refuse_size(checked, &shown, size_bytes)
@@ -130,15 +133,15 @@ static binade_status begin_move(struct binadei_checked *checked,
 }
 
 static void end_move(struct binadei_checked *checked,
-                     struct binadei_watch *watch, bool is_freed,
-                     const struct binadei_site *site)
+                     struct binadei_block_record *record, bool is_freed,
+                     const struct binadei_call_site *site)
 {
     pthread_mutex_lock(&checked->lock);
     if (is_freed) {
-        binadei_watch_set_freed(checked, watch, site);
-        binadei_watch_count_free(checked, watch);
+        binadei_block_record_set_freed(checked, record, site);
+        binadei_block_record_count_free(checked, record);
     } else {
-        watch->state = BINADEI_WATCH_LIVE;
+        record->state = BINADEI_BLOCK_LIVE;
     }
     pthread_mutex_unlock(&checked->lock);
 }
@@ -148,26 +151,26 @@ binade_status binadei_checked_free(struct binadei_call *call,
                                    CUevent event)
 {
     struct binadei_checked *checked = call->pool->body->checked;
-    struct binadei_watch *watch;
-    struct binadei_site site = {0};
+    struct binadei_block_record *record;
+    struct binadei_call_site site = {0};
     binade_status status = binadei_checked_stranger(call);
     if (status == BINADE_OK)
-        status = begin_move(checked, address, size_bytes, &watch);
+        status = begin_move(checked, address, size_bytes, &record);
     if (status != BINADE_OK)
         return status;
-    binadei_site_set(checked, &site, call->stream);
+    binadei_call_site_set(checked, &site, call->stream);
     bool is_kept = false;
     status = event
                  ? binadei_scopes_check_after(call->pool->body->scopes, address)
-                 : binadei_watch_keep(call, watch, &site, &is_kept);
+                 : binadei_block_record_keep(call, record, &site, &is_kept);
     if (is_kept)
         return BINADE_OK;
     if (status == BINADE_OK)
-        status = binadei_watch_leave(call, watch, event);
-    end_move(checked, watch, status == BINADE_OK, &site);
+        status = binadei_block_record_set_pending(call, record, event);
+    end_move(checked, record, status == BINADE_OK, &site);
     if (status == BINADE_OK) {
-        binadei_watch_discharge(call, watch);
-        binadei_shelf_add(call, watch);
+        binadei_block_record_discharge(call, record);
+        binadei_quarantine_add(call, record);
     }
     return status;
 }
@@ -176,9 +179,10 @@ binade_status binadei_checked_free(struct binadei_call *call,
 static uint32_t note_of(struct binadei_checked *checked, binade_devptr address)
 {
     pthread_mutex_lock(&checked->lock);
-    const struct binadei_watch *watch = binadei_watch_find(checked, address);
-    bool is_live = watch && watch->state == BINADEI_WATCH_LIVE;
-    uint32_t note = is_live ? watch->note : 0;
+    const struct binadei_block_record *record =
+        binadei_block_record_find(checked, address);
+    bool is_live = record && record->state == BINADEI_BLOCK_LIVE;
+    uint32_t note = is_live ? record->note : 0;
     pthread_mutex_unlock(&checked->lock);
     return note;
 }
@@ -202,11 +206,12 @@ static bool note_live(struct binadei_checked *checked, binade_devptr address,
                       bool is_shared, size_t *out_bytes)
 {
     pthread_mutex_lock(&checked->lock);
-    struct binadei_watch *watch = binadei_watch_find(checked, address);
-    bool is_live = watch && watch->state == BINADEI_WATCH_LIVE;
+    struct binadei_block_record *record =
+        binadei_block_record_find(checked, address);
+    bool is_live = record && record->state == BINADEI_BLOCK_LIVE;
     if (is_live) {
-        watch->is_shared |= is_shared;
-        *out_bytes = watch->size_bytes;
+        record->is_shared |= is_shared;
+        *out_bytes = record->size_bytes;
     }
     pthread_mutex_unlock(&checked->lock);
     return is_live;

@@ -15,55 +15,59 @@
 /* Copied to the host at a time. */
 #define CHUNK_BYTES ((size_t)256 << 10)
 
-static binade_devptr checked_memory_end_of(const struct binadei_watch *watch)
+static binade_devptr
+checked_memory_end_of(const struct binadei_block_record *record)
 {
-    return watch->address + watch->size_bytes;
+    return record->address + record->size_bytes;
 }
 
 static binade_status set_bounds(const struct binadei_checked *checked,
-                                const struct binadei_watch *watch)
+                                const struct binadei_block_record *record)
 {
     const struct binadei_driver *driver = checked->body->driver;
     binade_status status =
         BINADEI_CALL(driver, cuMemsetD8Async,
-                     (watch->address - BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE,
+                     (record->address - BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE,
                       BINADEI_BOUND_BYTES, checked->stream));
     if (status == BINADE_OK)
-        status = BINADEI_CALL(driver, cuMemsetD8Async,
-                              (checked_memory_end_of(watch), BINADEI_BOUND_BYTE,
-                               BINADEI_BOUND_BYTES, checked->stream));
+        status =
+            BINADEI_CALL(driver, cuMemsetD8Async,
+                         (checked_memory_end_of(record), BINADEI_BOUND_BYTE,
+                          BINADEI_BOUND_BYTES, checked->stream));
     if (status == BINADE_OK &&
         checked->body->options.flags & BINADE_POOL_CHECKED_FILL)
         status = BINADEI_CALL(driver, cuMemsetD8Async,
-                              (watch->address, BINADEI_FRESH_BYTE,
-                               watch->size_bytes, checked->stream));
+                              (record->address, BINADEI_FRESH_BYTE,
+                               record->size_bytes, checked->stream));
     /* Also after a refusal: nothing stays under way. */
     binade_status waited =
         BINADEI_CALL(driver, cuStreamSynchronize, (checked->stream));
     return status == BINADE_OK ? waited : status;
 }
 
-binade_status binadei_watch_bound(struct binadei_checked *checked,
-                                  const struct binadei_watch *watch)
+binade_status
+binadei_block_record_bound(struct binadei_checked *checked,
+                           const struct binadei_block_record *record)
 {
     struct binadei_section section;
     if (!checked->is_checked)
         return BINADE_OK;
     binade_status status =
-        binadei_context_enter(&checked->body->home, &section);
+        binadei_context_enter(&checked->body->own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = set_bounds(checked, watch);
+    status = set_bounds(checked, record);
     (void)binadei_section_leave(&section);
     return status;
 }
 
-bool binadei_watch_fill(const struct binadei_checked *checked,
-                        const struct binadei_watch *watch, CUstream stream)
+bool binadei_block_record_fill(const struct binadei_checked *checked,
+                               const struct binadei_block_record *record,
+                               CUstream stream)
 {
     return checked->body->driver->cuMemsetD8Async(
-               watch->address, BINADEI_FREED_BYTE, watch->size_bytes, stream) ==
-           CUDA_SUCCESS;
+               record->address, BINADEI_FREED_BYTE, record->size_bytes,
+               stream) == CUDA_SUCCESS;
 }
 
 /* What was found wrong in a range. */
@@ -114,7 +118,7 @@ static bool look_at(const struct binadei_checked *checked,
 }
 
 static void report_bounds(struct binadei_checked *checked,
-                          const struct binadei_watch *watch,
+                          const struct binadei_block_record *record,
                           const struct wrong *before, const struct wrong *after)
 {
     struct binadei_text text = {0};
@@ -141,12 +145,12 @@ static void report_bounds(struct binadei_checked *checked,
                          (unsigned long long)after->first_offset,
                          after->first_byte, BINADEI_BOUND_BYTE);
     }
-    binadei_text_block(&text, watch);
-    binadei_finding(checked, &text, watch);
+    binadei_text_block(&text, record);
+    binadei_finding(checked, &text, record);
 }
 
 static void report_write(struct binadei_checked *checked,
-                         const struct binadei_watch *watch,
+                         const struct binadei_block_record *record,
                          const struct wrong *wrong)
 {
     struct binadei_text text = {0};
@@ -162,12 +166,12 @@ static void report_write(struct binadei_checked *checked,
                      (unsigned long long)wrong->first_offset,
                      (unsigned long long)wrong->last_offset, wrong->first_byte,
                      BINADEI_FREED_BYTE);
-    binadei_text_block(&text, watch);
-    binadei_finding(checked, &text, watch);
+    binadei_text_block(&text, record);
+    binadei_finding(checked, &text, record);
 }
 
-void binadei_watch_look(struct binadei_checked *checked,
-                        const struct binadei_watch *watch)
+void binadei_block_record_look(struct binadei_checked *checked,
+                               const struct binadei_block_record *record)
 {
     struct wrong before = {0};
     struct wrong after = {0};
@@ -175,20 +179,20 @@ void binadei_watch_look(struct binadei_checked *checked,
     unsigned char *buffer = malloc(CHUNK_BYTES);
     bool is_whole =
         buffer &&
-        look_at(checked, buffer, watch->address - BINADEI_BOUND_BYTES,
+        look_at(checked, buffer, record->address - BINADEI_BOUND_BYTES,
                 BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE, &before) &&
-        look_at(checked, buffer, checked_memory_end_of(watch),
+        look_at(checked, buffer, checked_memory_end_of(record),
                 BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE, &after) &&
-        (!watch->is_filled ||
-         look_at(checked, buffer, watch->address, watch->size_bytes,
+        (!record->is_filled ||
+         look_at(checked, buffer, record->address, record->size_bytes,
                  BINADEI_FREED_BYTE, &inside));
     free(buffer);
     pthread_mutex_lock(&checked->lock);
-    if (watch->is_freed && is_whole && watch->is_filled)
+    if (record->is_freed && is_whole && record->is_filled)
         checked->counts.verified_blocks++;
-    else if (watch->is_freed)
+    else if (record->is_freed)
         checked->counts.unverified_blocks++;
     pthread_mutex_unlock(&checked->lock);
-    report_bounds(checked, watch, &before, &after);
-    report_write(checked, watch, &inside);
+    report_bounds(checked, record, &before, &after);
+    report_write(checked, record, &inside);
 }

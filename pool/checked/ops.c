@@ -12,30 +12,30 @@ static binade_status checked_ops_recognise(struct binadei_call *call,
 }
 
 static binade_status checked_ops_alloc(struct binadei_call *call,
-                                       const struct binadei_wish *wish,
+                                       const struct binadei_alloc_args *args,
                                        binade_devptr *out)
 {
     binade_status status = binadei_checked_stranger(call);
     if (status != BINADE_OK)
         return status;
     return call->capture.kind >= BINADEI_CAPTURE_BROKEN
-               ? binadei_watch_alloc_captured(call, wish, out)
-               : binadei_watch_alloc(call, wish, 0, NULL, out);
+               ? binadei_block_record_alloc_captured(call, args, out)
+               : binadei_block_record_alloc(call, args, 0, NULL, out);
 }
 
 /* In a capture the scope says which arena is charged. */
 static binade_status checked_ops_alloc_private(
-    struct binadei_call *call, const struct binadei_private_ref *home,
+    struct binadei_call *call, const struct binadei_private_ref *arena_ref,
     binade_scope number, size_t size_bytes, binade_devptr *out)
 {
-    const struct binadei_wish wish = {size_bytes, 1, true, true, NULL};
+    const struct binadei_alloc_args args = {size_bytes, 1, true, true, NULL};
     binade_status status = binadei_checked_stranger(call);
     (void)number;
     if (status != BINADE_OK)
         return status;
     return call->capture.kind >= BINADEI_CAPTURE_BROKEN
-               ? binadei_watch_alloc_captured(call, &wish, out)
-               : binadei_watch_alloc_for(call, 0, home, &wish, out);
+               ? binadei_block_record_alloc_captured(call, &args, out)
+               : binadei_block_record_alloc_for(call, 0, arena_ref, &args, out);
 }
 
 /* Frees of checked pools are noted without the size of their blocks. */

@@ -21,13 +21,14 @@
 /* Frames in a message. */
 #define SHOWN_FRAMES 5
 
-void binadei_site_set(const struct binadei_checked *checked,
-                      struct binadei_site *site, binade_stream stream)
+void binadei_call_site_set(const struct binadei_checked *checked,
+                           struct binadei_call_site *site, binade_stream stream)
 {
     site->stream = stream;
     site->thread = (int)gettid();
-    site->frame_count =
-        checked->is_checked ? backtrace(site->frames, BINADEI_SITE_FRAMES) : 0;
+    site->frame_count = checked->is_checked
+                            ? backtrace(site->frames, BINADEI_CALL_SITE_FRAMES)
+                            : 0;
 }
 
 void binadei_text_add(struct binadei_text *text, const char *format, ...)
@@ -51,7 +52,7 @@ static bool is_own(const void *frame)
 }
 
 /* The first frame that is not the library's, unless all are of one module. */
-static int first_shown(const struct binadei_site *site)
+static int first_shown(const struct binadei_call_site *site)
 {
     for (int i = 0; i < site->frame_count; i++)
         if (!is_own(site->frames[i]))
@@ -89,7 +90,7 @@ static void checked_report_add_stream(struct binadei_text *text,
 }
 
 static void add_site(struct binadei_text *text, const char *verb,
-                     const struct binadei_site *site)
+                     const struct binadei_call_site *site)
 {
     binadei_text_add(text, ", %s with ", verb);
     checked_report_add_stream(text, site->stream);
@@ -102,35 +103,35 @@ static void add_site(struct binadei_text *text, const char *verb,
 }
 
 void binadei_text_block(struct binadei_text *text,
-                        const struct binadei_watch *watch)
+                        const struct binadei_block_record *record)
 {
     binadei_text_add(text, "; block %llu of %llu bytes at 0x%llx",
-                     (unsigned long long)watch->sequence,
-                     (unsigned long long)watch->size_bytes, watch->address);
-    if (*watch->tenant_name)
-        binadei_text_add(text, " of tenant '%s'", watch->tenant_name);
-    add_site(text, "allocated", &watch->allocated);
-    if (watch->is_freed)
-        add_site(text, "freed", &watch->freed);
+                     (unsigned long long)record->sequence,
+                     (unsigned long long)record->size_bytes, record->address);
+    if (*record->tenant_name)
+        binadei_text_add(text, " of tenant '%s'", record->tenant_name);
+    add_site(text, "allocated", &record->allocated);
+    if (record->is_freed)
+        add_site(text, "freed", &record->freed);
 }
 
-static void print_site(const char *verb, const struct binadei_site *site)
+static void print_site(const char *verb, const struct binadei_call_site *site)
 {
     (void)fprintf(stderr, "  %s by thread %d:\n", verb, site->thread);
     (void)fflush(stderr);
     backtrace_symbols_fd(site->frames, site->frame_count, STDERR_FILENO);
 }
 
-static void print_sites(const struct binadei_watch *watch)
+static void print_sites(const struct binadei_block_record *record)
 {
-    print_site("allocated", &watch->allocated);
-    if (watch->is_freed)
-        print_site("freed", &watch->freed);
+    print_site("allocated", &record->allocated);
+    if (record->is_freed)
+        print_site("freed", &record->freed);
 }
 
 void binadei_finding(const struct binadei_checked *checked,
                      const struct binadei_text *text,
-                     const struct binadei_watch *watch)
+                     const struct binadei_block_record *record)
 {
     uint32_t flags = checked->body->options.flags;
     if (!checked->is_checked)
@@ -138,8 +139,8 @@ void binadei_finding(const struct binadei_checked *checked,
     if (!(flags & BINADE_POOL_CHECKED_QUIET)) {
         flockfile(stderr);
         (void)fprintf(stderr, "binade: checked: %s\n", text->bytes);
-        if (watch)
-            print_sites(watch);
+        if (record)
+            print_sites(record);
         funlockfile(stderr);
     }
     if (flags & BINADE_POOL_CHECKED_ABORT)
@@ -147,14 +148,14 @@ void binadei_finding(const struct binadei_checked *checked,
 }
 
 void binadei_finding_leak(const struct binadei_checked *checked,
-                          const struct binadei_watch *watch)
+                          const struct binadei_block_record *record)
 {
     struct binadei_text text = {0};
     if (!checked->is_checked ||
         checked->body->options.flags & BINADE_POOL_CHECKED_QUIET)
         return;
     binadei_text_add(&text, "never freed");
-    binadei_text_block(&text, watch);
+    binadei_text_block(&text, record);
     (void)fprintf(stderr, "binade: checked: %s\n", text.bytes);
-    print_site("allocated", &watch->allocated);
+    print_site("allocated", &record->allocated);
 }

@@ -82,7 +82,8 @@ static CUresult checked_stream_ask(const struct binadei_checked *checked,
     const struct binadei_driver *driver = checked->body->driver;
     struct binadei_section section;
     if (!driver->cuStreamGetId ||
-        binadei_context_enter(&checked->body->home, &section) != BINADE_OK)
+        binadei_context_enter(&checked->body->own_context, &section) !=
+            BINADE_OK)
         return CUDA_ERROR_NOT_SUPPORTED;
     CUresult code = ask_calm(driver, stream, out_id);
     (void)binadei_section_leave(&section);
@@ -163,10 +164,10 @@ static bool may_query(struct binadei_call *call, binade_stream stream)
 }
 
 void binadei_checked_count_busy(struct binadei_call *call,
-                                const struct binadei_watch *watch)
+                                const struct binadei_block_record *record)
 {
     struct binadei_checked *checked = call->pool->body->checked;
-    binade_stream stream = watch->allocated.stream;
+    binade_stream stream = record->allocated.stream;
     if (!may_query(call, stream) ||
         checked->body->driver->cuStreamQuery(stream) != CUDA_ERROR_NOT_READY)
         return;

@@ -9,178 +9,184 @@
 
 #include "pool/checked/state.h"
 
-static struct binadei_watch **
+static struct binadei_block_record **
 checked_table_bucket_of(struct binadei_checked *checked, binade_devptr address)
 {
     uint64_t mixed =
         address / BINADEI_GRAIN_BYTES * UINT64_C(0x9E3779B97F4A7C15);
-    return &checked->buckets[(mixed >> 32) % BINADEI_WATCH_BUCKETS];
+    return &checked->buckets[(mixed >> 32) % BINADEI_BLOCK_RECORD_BUCKETS];
 }
 
-struct binadei_watch *binadei_watch_find(struct binadei_checked *checked,
-                                         binade_devptr address)
+struct binadei_block_record *
+binadei_block_record_find(struct binadei_checked *checked,
+                          binade_devptr address)
 {
-    struct binadei_watch *watch = *checked_table_bucket_of(checked, address);
-    while (watch && watch->address != address)
-        watch = watch->next_in_bucket;
-    return watch;
+    struct binadei_block_record *record =
+        *checked_table_bucket_of(checked, address);
+    while (record && record->address != address)
+        record = record->next_in_bucket;
+    return record;
 }
 
-static bool is_around(const struct binadei_watch *watch, binade_devptr address)
+static bool is_around(const struct binadei_block_record *record,
+                      binade_devptr address)
 {
-    return address >= watch->base && address - watch->base < watch->base_bytes;
+    return address >= record->base &&
+           address - record->base < record->base_bytes;
 }
 
-struct binadei_watch *binadei_watch_around(struct binadei_checked *checked,
-                                           binade_devptr address)
+struct binadei_block_record *
+binadei_block_record_around(struct binadei_checked *checked,
+                            binade_devptr address)
 {
-    struct binadei_watch *found = NULL;
-    for (unsigned i = 0; i < BINADEI_WATCH_BUCKETS; i++) {
-        struct binadei_watch *watch = checked->buckets[i];
-        for (; watch; watch = watch->next_in_bucket)
-            if (is_around(watch, address) &&
-                (!found || found->state == BINADEI_WATCH_GONE))
-                found = watch;
+    struct binadei_block_record *found = NULL;
+    for (unsigned i = 0; i < BINADEI_BLOCK_RECORD_BUCKETS; i++) {
+        struct binadei_block_record *record = checked->buckets[i];
+        for (; record; record = record->next_in_bucket)
+            if (is_around(record, address) &&
+                (!found || found->state == BINADEI_BLOCK_GONE))
+                found = record;
     }
     return found;
 }
 
-static void unlink_watch(struct binadei_checked *checked,
-                         struct binadei_watch *watch)
+static void unlink_record(struct binadei_checked *checked,
+                          struct binadei_block_record *record)
 {
-    struct binadei_watch **at =
-        checked_table_bucket_of(checked, watch->address);
-    while (*at != watch)
+    struct binadei_block_record **at =
+        checked_table_bucket_of(checked, record->address);
+    while (*at != record)
         at = &(*at)->next_in_bucket;
-    *at = watch->next_in_bucket;
+    *at = record->next_in_bucket;
 }
 
 static void checked_table_forget(struct binadei_checked *checked,
-                                 struct binadei_watch *watch)
+                                 struct binadei_block_record *record)
 {
-    binadei_queue_remove(&checked->history, watch);
-    unlink_watch(checked, watch);
-    free(watch);
+    binadei_queue_remove(&checked->history, record);
+    unlink_record(checked, record);
+    free(record);
 }
 
-void binadei_watch_insert(struct binadei_checked *checked,
-                          struct binadei_watch *watch)
+void binadei_block_record_insert(struct binadei_checked *checked,
+                                 struct binadei_block_record *record)
 {
-    struct binadei_watch *before = binadei_watch_find(checked, watch->address);
+    struct binadei_block_record *before =
+        binadei_block_record_find(checked, record->address);
     /* Only memory of a block that is gone can be given out again, or of one
      * that is going just now: its mover frees that. */
-    if (before && before->state == BINADEI_WATCH_GONE) {
+    if (before && before->state == BINADEI_BLOCK_GONE) {
         checked_table_forget(checked, before);
     } else if (before) {
-        unlink_watch(checked, before);
+        unlink_record(checked, before);
         before->is_replaced = true;
     }
-    struct binadei_watch **bucket =
-        checked_table_bucket_of(checked, watch->address);
-    watch->next_in_bucket = *bucket;
-    *bucket = watch;
+    struct binadei_block_record **bucket =
+        checked_table_bucket_of(checked, record->address);
+    record->next_in_bucket = *bucket;
+    *bucket = record;
 }
 
-void binadei_watch_remember(struct binadei_checked *checked,
-                            struct binadei_watch *watch)
+void binadei_block_record_remember(struct binadei_checked *checked,
+                                   struct binadei_block_record *record)
 {
-    watch->state = BINADEI_WATCH_GONE;
-    binadei_queue_append(&checked->history, watch);
+    record->state = BINADEI_BLOCK_GONE;
+    binadei_queue_append(&checked->history, record);
     if (checked->history.count > BINADEI_HISTORY_BLOCKS)
         checked_table_forget(checked, checked->history.first);
 }
 
-void binadei_watch_set_freed(struct binadei_checked *checked,
-                             struct binadei_watch *watch,
-                             const struct binadei_site *site)
+void binadei_block_record_set_freed(struct binadei_checked *checked,
+                                    struct binadei_block_record *record,
+                                    const struct binadei_call_site *site)
 {
-    watch->is_freed = true;
-    watch->freed = *site;
+    record->is_freed = true;
+    record->freed = *site;
     checked->counts.live_blocks--;
-    checked->counts.live_bytes -= watch->size_bytes;
+    checked->counts.live_bytes -= record->size_bytes;
 }
 
-void binadei_watch_unset_freed(struct binadei_checked *checked,
-                               struct binadei_watch *watch)
+void binadei_block_record_unset_freed(struct binadei_checked *checked,
+                                      struct binadei_block_record *record)
 {
-    watch->is_freed = false;
+    record->is_freed = false;
     checked->counts.live_blocks++;
-    checked->counts.live_bytes += watch->size_bytes;
+    checked->counts.live_bytes += record->size_bytes;
 }
 
-void binadei_watch_count_free(struct binadei_checked *checked,
-                              struct binadei_watch *watch)
+void binadei_block_record_count_free(struct binadei_checked *checked,
+                                     struct binadei_block_record *record)
 {
-    watch->free_sequence = ++checked->free_count;
-    checked->free_bytes += watch->size_bytes;
+    record->free_sequence = ++checked->free_count;
+    checked->free_bytes += record->size_bytes;
     checked->moving_count++;
 }
 
-static void count_in(struct binadei_watch_queue *queue,
-                     const struct binadei_watch *watch)
+static void count_in(struct binadei_block_record_queue *queue,
+                     const struct binadei_block_record *record)
 {
     queue->count++;
-    queue->bytes += watch->base_bytes;
+    queue->bytes += record->base_bytes;
 }
 
-void binadei_queue_append(struct binadei_watch_queue *queue,
-                          struct binadei_watch *watch)
+void binadei_queue_append(struct binadei_block_record_queue *queue,
+                          struct binadei_block_record *record)
 {
-    watch->next = NULL;
-    watch->previous = queue->last;
+    record->next = NULL;
+    record->previous = queue->last;
     if (queue->last)
-        queue->last->next = watch;
+        queue->last->next = record;
     else
-        queue->first = watch;
-    queue->last = watch;
-    count_in(queue, watch);
+        queue->first = record;
+    queue->last = record;
+    count_in(queue, record);
 }
 
-void binadei_queue_remove(struct binadei_watch_queue *queue,
-                          struct binadei_watch *watch)
+void binadei_queue_remove(struct binadei_block_record_queue *queue,
+                          struct binadei_block_record *record)
 {
-    if (watch->previous)
-        watch->previous->next = watch->next;
+    if (record->previous)
+        record->previous->next = record->next;
     else
-        queue->first = watch->next;
-    if (watch->next)
-        watch->next->previous = watch->previous;
+        queue->first = record->next;
+    if (record->next)
+        record->next->previous = record->previous;
     else
-        queue->last = watch->previous;
-    watch->next = NULL;
-    watch->previous = NULL;
+        queue->last = record->previous;
+    record->next = NULL;
+    record->previous = NULL;
     queue->count--;
-    queue->bytes -= watch->base_bytes;
+    queue->bytes -= record->base_bytes;
 }
 
-void binadei_watch_show(const struct binadei_watch *watch,
-                        struct binadei_watch *out)
+void binadei_block_record_show(const struct binadei_block_record *record,
+                               struct binadei_block_record *out)
 {
-    out->address = watch->address;
-    out->size_bytes = watch->size_bytes;
-    out->sequence = watch->sequence;
-    memcpy(out->tenant_name, watch->tenant_name, sizeof(out->tenant_name));
-    out->allocated = watch->allocated;
-    out->is_freed = watch->is_freed;
-    out->freed = watch->freed;
+    out->address = record->address;
+    out->size_bytes = record->size_bytes;
+    out->sequence = record->sequence;
+    memcpy(out->tenant_name, record->tenant_name, sizeof(out->tenant_name));
+    out->allocated = record->allocated;
+    out->is_freed = record->is_freed;
+    out->freed = record->freed;
 }
 
-void binadei_watch_clear(struct binadei_checked *checked)
+void binadei_block_record_clear(struct binadei_checked *checked)
 {
-    for (unsigned i = 0; i < BINADEI_WATCH_BUCKETS; i++) {
+    for (unsigned i = 0; i < BINADEI_BLOCK_RECORD_BUCKETS; i++) {
         while (checked->buckets[i]) {
-            struct binadei_watch *watch = checked->buckets[i];
-            checked->buckets[i] = watch->next_in_bucket;
-            free(watch);
+            struct binadei_block_record *record = checked->buckets[i];
+            checked->buckets[i] = record->next_in_bucket;
+            free(record);
         }
     }
 }
 
-void binadei_shelf_add_stray(struct binadei_checked *checked,
-                             struct binadei_watch *stray)
+void binadei_quarantine_add_unissued(struct binadei_checked *checked,
+                                     struct binadei_block_record *unissued)
 {
     pthread_mutex_lock(&checked->lock);
-    stray->state = BINADEI_WATCH_HELD;
-    binadei_queue_append(&checked->held, stray);
+    unissued->state = BINADEI_BLOCK_HELD;
+    binadei_queue_append(&checked->held, unissued);
     pthread_mutex_unlock(&checked->lock);
 }

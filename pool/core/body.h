@@ -26,7 +26,7 @@ struct binadei_pool_body {
     bool has_primary; /* the context is retained */
     bool is_arena;    /* a host arena's, which alone destroys it */
     CUcontext context;
-    struct binadei_context home; /* the same, and whether it is lost */
+    struct binadei_context own_context; /* the same, and whether it is lost */
     struct binade_pool *pool;
     binade_source source; /* the caller's, if it has one */
     const char *source_name;

@@ -22,7 +22,7 @@ struct binadei_private_ref;
 struct binadei_tenant;
 
 /* What a caller of the allocating functions asks for. */
-struct binadei_wish {
+struct binadei_alloc_args {
     size_t size_bytes;
     size_t alignment_bytes;
     bool may_wait; /* as not for binade_try_alloc() */
@@ -48,10 +48,11 @@ struct binadei_pool_ops {
      * where the pool has ATTENTION_WATCHED. */
     binade_status (*recognise)(struct binadei_call *call, binade_stream stream);
     binade_status (*alloc)(struct binadei_call *call,
-                           const struct binadei_wish *wish, binade_devptr *out);
+                           const struct binadei_alloc_args *args,
+                           binade_devptr *out);
     /* For a private arena: in a capture of scope `number`, or outside (0). */
     binade_status (*alloc_private)(struct binadei_call *call,
-                                   const struct binadei_private_ref *home,
+                                   const struct binadei_private_ref *arena_ref,
                                    binade_scope number, size_t size_bytes,
                                    binade_devptr *out);
     /* `size_bytes` 0: not said. `out_bytes`: of the block, where that is known,

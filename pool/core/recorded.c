@@ -20,7 +20,7 @@ static const struct binadei_route *recorded_find(struct binadei_thread *thread,
     if (!route || !route->push)
         return NULL;
     uint64_t attention = binadei_attention(pool) & ~BINADEI_ATTENTION_RECORDED;
-    return route->attention == attention && !binadei_hit_is_claimed(thread)
+    return route->attention == attention && !binadei_hit_is_revoked(thread)
                ? route
                : NULL;
 }
@@ -30,7 +30,7 @@ static binade_devptr recorded_pop(const struct binadei_route *route,
                                   size_t size_bytes, binade_stream stream)
 {
     binade_devptr address = binadei_hit_alloc(route, size_bytes);
-    struct binadei_history_ring *ring = route->pop->member->history;
+    struct binadei_history_ring *ring = route->pop->thread_state->history;
     if (!address)
         return 0;
     binadei_history_begin_note(ring);
@@ -77,7 +77,7 @@ static bool recorded_push(const struct binadei_route *route,
                           binade_stream stream)
 {
     struct binadei_block block;
-    struct binadei_history_ring *ring = route->push->member->history;
+    struct binadei_history_ring *ring = route->push->thread_state->history;
     if (!find_block(route->pool, address, size_bytes, &block) ||
         !binadei_hit_free_noted(route, address, block.byte, block.start))
         return false;
@@ -110,7 +110,7 @@ bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
 void binadei_note_call(const struct binadei_call *call,
                        const struct binadei_note *note)
 {
-    struct binadei_history_ring *ring = call->member->history;
+    struct binadei_history_ring *ring = call->thread_state->history;
     struct binadei_note timed = *note;
     /* relaxed: only the owner writes. A call that gives back has a moment, which
      * stays until its own note. */

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Notes in the history, for the facade: hits of pools that keep one, and calls
- * that are no hits. Where none is kept, a call that is no hit pays a look at its
- * member, and a hit nothing.
+ * that are no hits. Where none is kept, a call that is no hit pays a look at
+ * its thread state, and a hit nothing.
  */
 #ifndef BINADE_POOL_CORE_RECORDED_H_
 #define BINADE_POOL_CORE_RECORDED_H_
@@ -28,7 +28,7 @@ bool binadei_recorded_free(struct binade_pool *pool, binade_devptr address,
 /* The moment before something is given back. A note with it has to follow. */
 static inline uint64_t binadei_ticks_before(const struct binadei_call *call)
 {
-    struct binadei_history_ring *ring = call->member->history;
+    struct binadei_history_ring *ring = call->thread_state->history;
     if (!ring)
         return 0;
     binadei_history_begin_note(ring);
@@ -46,7 +46,7 @@ void binadei_note_call(const struct binadei_call *call,
 static inline void binadei_note(const struct binadei_call *call,
                                 const struct binadei_note *note)
 {
-    if (call->member->history)
+    if (call->thread_state->history)
         binadei_note_call(call, note);
 }
 

@@ -54,7 +54,8 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
 
 #define ENUM(tag) typedef enum {
 #define VALUE(name, value) name = value,
-/* The last member makes the enum as wide as the driver's (4 bytes, signed). */
+/* The last thread state makes the enum as wide as the driver's (4 bytes,
+ * signed). */
 #define ENUM_END(tag)                                                          \
     tag##_BINADE_WIDTH = 0x7fffffff                                            \
     }                                                                          \

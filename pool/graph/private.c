@@ -12,7 +12,7 @@
 #include "pool/core/recorded.h"
 #include "pool/graph/privates.h"
 #include "pool/graph/scopes.h"
-#include "pool/stream/guard.h"
+#include "pool/stream/capture_guard.h"
 
 binade_status binade_private_create(binade_pool *pool, uint64_t limit_bytes,
                                     binade_private *out)
@@ -69,7 +69,7 @@ static binade_status release_scopes(struct binadei_call *call,
     binade_status status = BINADE_OK;
     binade_scope scope;
     while (status == BINADE_OK &&
-           (scope = binadei_scope_of_home(scopes, ref->arena)))
+           (scope = binadei_scope_of_arena(scopes, ref->arena)))
         status = binadei_scope_release(call, scope);
     return status;
 }
@@ -101,7 +101,7 @@ static binade_status find_scope(struct binadei_call *call,
     binade_status status = binadei_scope_of(call, out);
     if (status != BINADE_OK ||
         (*out &&
-         binadei_scope_home(call->pool->body->scopes, *out) == ref->arena))
+         binadei_scope_arena(call->pool->body->scopes, *out) == ref->arena))
         return status;
     return binadei_fail(BINADE_E_CAPTURING,
                         "the stream captures a graph, in no scope of this "
@@ -235,7 +235,7 @@ static binade_status open_scope(struct binadei_call *call,
     status = binadei_scope_open(call, ref->arena, out);
     if (status == BINADE_OK) {
         binadei_reclaim_before_capture(call);
-        binadei_guard_begin();
+        binadei_capture_guard_begin();
         return status;
     }
     binadei_private_end_scope(ref->arena, 0);

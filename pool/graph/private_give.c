@@ -31,7 +31,7 @@ static bool is_captures_own(struct binadei_call *call, binade_devptr address,
     binade_scope scope;
     if (mark != binadei_private_mark_of(arena, BINADEI_PRIVATE_GRAPHS) ||
         binadei_scope_of(call, &scope) != BINADE_OK || !scope ||
-        binadei_scope_home(scopes, scope) != arena ||
+        binadei_scope_arena(scopes, scope) != arena ||
         binadei_is_used(call->engine, address) ||
         binadei_scopes_has(scopes, address))
         return false;
@@ -79,10 +79,10 @@ static binade_status private_free_give(struct binadei_call *call,
 static void give_ordinary(struct binadei_call *call, const struct freed *freed,
                           binade_devptr address)
 {
-    binadei_count(call->member, BINADEI_COUNT_FREES, 1);
-    binadei_count(call->member, BINADEI_COUNT_FREE_BYTES,
+    binadei_count(call->thread_state, BINADEI_COUNT_FREES, 1);
+    binadei_count(call->thread_state, BINADEI_COUNT_FREE_BYTES,
                   freed->block->grains * BINADEI_GRAIN_BYTES);
-    binadei_leave_block(call->member,
+    binadei_flush_block(call->thread_state,
                         freed->is_done ? call->engine->streams.done
                                        : call->engine->streams.any,
                         address);
@@ -183,7 +183,7 @@ static void to_any(struct binadei_call *call, struct binadei_half *half,
                    binadei_grain start, uint64_t grains)
 {
     (void)half;
-    binadei_leave_grains(call->member, call->engine->streams.any, start,
+    binadei_flush_grains(call->thread_state, call->engine->streams.any, start,
                          grains);
 }
 
@@ -238,8 +238,9 @@ static void recount(struct binadei_call *call,
                     const struct binadei_private *arena, uint32_t page_count)
 {
     binadei_private_count_return(call, page_count);
-    binadei_count(call->member, BINADEI_COUNT_ALLOCS, arena->live_count);
-    binadei_count(call->member, BINADEI_COUNT_ALLOC_BYTES, arena->live_bytes);
+    binadei_count(call->thread_state, BINADEI_COUNT_ALLOCS, arena->live_count);
+    binadei_count(call->thread_state, BINADEI_COUNT_ALLOC_BYTES,
+                  arena->live_bytes);
 }
 
 static bool is_page_of(const struct binadei_private *arena, uint32_t mark)

@@ -13,7 +13,7 @@
 #include "pool/cache/uses.h"
 #include "pool/core/body.h"
 #include "pool/graph/scopes.h"
-#include "pool/oom/ladder.h"
+#include "pool/oom/escalate.h"
 
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
@@ -113,12 +113,12 @@ static binade_devptr borrow(const struct want *want)
  * go back in other pieces than they come. */
 static void count_grant(struct binadei_call *call, uint32_t page_count)
 {
-    binadei_count(call->member, BINADEI_COUNT_ALLOCS, page_count - 1);
+    binadei_count(call->thread_state, BINADEI_COUNT_ALLOCS, page_count - 1);
 }
 
 /* Pages that are done, and of no block. */
-static binade_status private_climb(const struct want *want, uint32_t page_count,
-                                   binadei_page *out)
+static binade_status private_escalate(const struct want *want,
+                                      uint32_t page_count, binadei_page *out)
 {
     struct binadei_call *call = want->call;
     struct binadei_cache *pop = call->pop;
@@ -128,9 +128,9 @@ static binade_status private_climb(const struct want *want, uint32_t page_count,
     binade_devptr address = 0;
     binadei_grain start = {0};
     /* Whatever the stream freed outside of the arena is not. */
-    call->pop = call->member->done;
+    call->pop = call->thread_state->done;
     binade_status status =
-        binadei_climb(call, &request, want->may_wait, &address);
+        binadei_alloc_escalating(call, &request, want->may_wait, &address);
     call->pop = pop;
     if (status != BINADE_OK)
         return status;
@@ -179,8 +179,8 @@ static binade_status private_grow(const struct want *want, binade_devptr *out)
     binadei_private_leave(arena);
     if (*out || status != BINADE_OK)
         return status;
-    status = private_climb(want, page_count, &first);
-    BINADEI_STEP("private.climbed");
+    status = private_escalate(want, page_count, &first);
+    BINADEI_STEP("private.escalated");
     if (status == BINADE_OK) {
         if (!take_new(want, first, page_count, out, &status))
             binadei_private_give_pages(want->call, first, page_count);
@@ -264,7 +264,7 @@ binade_status binadei_private_take(struct binadei_call *call,
                               .may_wait = may_wait};
     binade_devptr address = 0;
     if (binadei_is_lost(call->pool))
-        return binadei_context_refuse(call->engine->streams.home);
+        return binadei_context_refuse(call->engine->streams.own_context);
     binade_status status = graph_private_take(&want, &address);
     if (status == BINADE_OK)
         *out = address;
@@ -316,7 +316,7 @@ binade_status binadei_private_take_at(struct binadei_call *call,
     const struct want want = {.call = call, .ref = ref, .request = request};
     binadei_grain start;
     if (binadei_is_lost(call->pool))
-        return binadei_context_refuse(call->engine->streams.home);
+        return binadei_context_refuse(call->engine->streams.own_context);
     if (!binadei_grain_of(call->engine->lookup, address, &start))
         return binadei_fail(BINADE_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);

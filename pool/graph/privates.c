@@ -203,7 +203,7 @@ struct binadei_private_ref
 binadei_private_of_scope(const struct binadei_call *call, binade_scope scope)
 {
     struct binadei_private *arena =
-        binadei_scope_home(call->pool->body->scopes, scope);
+        binadei_scope_arena(call->pool->body->scopes, scope);
     struct binadei_private_ref ref = {arena, 0};
     if (!arena)
         return ref;
@@ -286,8 +286,8 @@ binadei_privates_owner(struct binadei_privates *privates, binadei_grain grain)
 void binadei_private_count_return(struct binadei_call *call,
                                   uint32_t page_count)
 {
-    binadei_count(call->member, BINADEI_COUNT_FREES, page_count);
-    binadei_count(call->member, BINADEI_COUNT_FREE_BYTES,
+    binadei_count(call->thread_state, BINADEI_COUNT_FREES, page_count);
+    binadei_count(call->thread_state, BINADEI_COUNT_FREE_BYTES,
                   page_count * (uint64_t)BINADEI_PAGE_BYTES);
 }
 
@@ -297,7 +297,7 @@ void binadei_private_give_pages(struct binadei_call *call, binadei_page first,
 {
     binadei_grain start =
         binadei_grain_at((uint64_t)first.index * BINADEI_PAGE_GRAINS);
-    binadei_leave_grains(call->member, call->engine->streams.done, start,
+    binadei_flush_grains(call->thread_state, call->engine->streams.done, start,
                          (uint64_t)page_count * BINADEI_PAGE_GRAINS);
     binadei_private_count_return(call, page_count);
 }
@@ -312,8 +312,10 @@ bool binadei_private_may_lend(const struct binadei_private *arena,
 /* The note of the call's stream; 0: it names none. */
 uint32_t binadei_private_note_of(const struct binadei_call *call)
 {
-    const struct binadei_slot *slot = call->push->slot;
-    return slot->kind >= BINADEI_SLOT_STREAM ? slot->note : 0;
+    const struct binadei_stream_state *stream_state = call->push->stream_state;
+    return stream_state->kind >= BINADEI_STREAM_STATE_STREAM
+               ? stream_state->note
+               : 0;
 }
 
 /* --- events --- */
@@ -324,7 +326,7 @@ static bool privates_is_over(struct binadei_call *call,
     struct binadei_section section;
     if (binadei_wait_needs_synchronise(call, wait))
         return may_wait && binadei_wait_synchronise(call);
-    if (binadei_context_enter(call->engine->streams.home, &section) !=
+    if (binadei_context_enter(call->engine->streams.own_context, &section) !=
         BINADE_OK)
         return false;
     bool is_over = binadei_wait_is_over(call, wait);

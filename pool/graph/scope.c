@@ -11,7 +11,7 @@
 #include "pool/core/ops.h"
 #include "pool/graph/privates.h"
 #include "pool/graph/scopes.h"
-#include "pool/stream/guard.h"
+#include "pool/stream/capture_guard.h"
 
 bool binadei_scope_may_capture(binade_stream stream)
 {
@@ -36,7 +36,7 @@ binade_status binade_scope_begin(binade_pool *pool, binade_stream stream,
     status = binadei_scope_open(&call, NULL, out);
     if (status == BINADE_OK) {
         binadei_reclaim_before_capture(&call);
-        binadei_guard_begin();
+        binadei_capture_guard_begin();
     }
     binadei_call_end(&call);
     return status;
@@ -74,12 +74,12 @@ binade_status binade_scope_end(binade_scope scope)
     if (status != BINADE_OK)
         return status;
     struct binadei_scopes *scopes = call.pool->body->scopes;
-    struct binadei_private *home = binadei_scope_home(scopes, scope);
+    struct binadei_private *arena = binadei_scope_arena(scopes, scope);
     status = binadei_scope_close(scopes, scope);
-    if (status == BINADE_OK && home)
-        binadei_private_end_scope(home, scope);
+    if (status == BINADE_OK && arena)
+        binadei_private_end_scope(arena, scope);
     if (status == BINADE_OK)
-        status = binadei_guard_end();
+        status = binadei_capture_guard_end();
     binadei_call_leave(&call);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"
 #include "pool/graph/scopes.h"
-#include "pool/oom/ladder.h"
+#include "pool/oom/escalate.h"
 
 binade_status binadei_scope_no_memory(void)
 {
@@ -135,7 +135,7 @@ static binade_status scope_blocks_take(struct binadei_call *call,
     if (!note)
         return binadei_scope_no_memory();
     binade_status status =
-        binadei_climb(call, request, may_wait, &note->address);
+        binadei_alloc_escalating(call, request, may_wait, &note->address);
     if (status != BINADE_OK) {
         free(note);
         return status;
@@ -145,7 +145,7 @@ static binade_status scope_blocks_take(struct binadei_call *call,
         *out = address;
         return BINADE_OK;
     }
-    binadei_give_block(call->member, address);
+    binadei_give_block(call->thread_state, address);
     free(note);
     return binadei_scope_refuse();
 }

@@ -74,7 +74,7 @@ static binade_status graph_release(struct binadei_call *call,
 {
     struct binadei_scopes *scopes = call->pool->body->scopes;
     const binade_scope number = scope->number;
-    struct binadei_private *home = scope->home;
+    struct binadei_private *arena = scope->arena;
     for (;;) {
         pthread_mutex_lock(&scopes->lock);
         struct binadei_scope_block *block =
@@ -93,8 +93,8 @@ static binade_status graph_release(struct binadei_call *call,
         free(block);
     }
     binadei_scope_unname(number);
-    if (home)
-        binadei_private_drop_scope(call, home);
+    if (arena)
+        binadei_private_drop_scope(call, arena);
     return BINADE_OK;
 }
 
@@ -155,7 +155,7 @@ void binadei_scopes_drain(struct binadei_scopes *scopes,
                           struct binadei_engine *engine)
 {
     /* Nobody's, so that it needs no memory. */
-    struct binadei_member by = {.engine = engine};
+    struct binadei_thread_state by = {.engine = engine};
     for (const struct binadei_scope *scope = scopes->first; scope;
          scope = scope->next)
         for (const struct binadei_scope_block *block = scope->freed; block;

@@ -125,30 +125,31 @@ static binade_status scopes_add(struct binadei_call *call,
 }
 
 binade_status binadei_scope_open(struct binadei_call *call,
-                                 struct binadei_private *home,
+                                 struct binadei_private *arena,
                                  binade_scope *out)
 {
-    const struct binadei_scope like = {
-        .stream = binadei_scope_stream_of(call), .home = home, .is_open = true};
+    const struct binadei_scope like = {.stream = binadei_scope_stream_of(call),
+                                       .arena = arena,
+                                       .is_open = true};
     return scopes_add(call, &like, out);
 }
 
-struct binadei_private *binadei_scope_home(struct binadei_scopes *scopes,
-                                           binade_scope number)
+struct binadei_private *binadei_scope_arena(struct binadei_scopes *scopes,
+                                            binade_scope number)
 {
     pthread_mutex_lock(&scopes->lock);
     const struct binadei_scope *scope = binadei_scope_find(scopes, number);
-    struct binadei_private *home = scope ? scope->home : NULL;
+    struct binadei_private *arena = scope ? scope->arena : NULL;
     pthread_mutex_unlock(&scopes->lock);
-    return home;
+    return arena;
 }
 
-binade_scope binadei_scope_of_home(struct binadei_scopes *scopes,
-                                   const struct binadei_private *home)
+binade_scope binadei_scope_of_arena(struct binadei_scopes *scopes,
+                                    const struct binadei_private *arena)
 {
     pthread_mutex_lock(&scopes->lock);
     const struct binadei_scope *scope = scopes->first;
-    while (scope && scope->home != home)
+    while (scope && scope->arena != arena)
         scope = scope->next;
     binade_scope number = scope ? scope->number : 0;
     pthread_mutex_unlock(&scopes->lock);

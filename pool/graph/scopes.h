@@ -46,8 +46,8 @@ struct binadei_scope {
     struct binadei_scope *next; /* of the pool */
     binade_scope number;
     struct binadei_scope_stream
-        stream;                   /* of an automatic one: who came first */
-    struct binadei_private *home; /* whose memory it is; NULL: the pool's */
+        stream;                    /* of an automatic one: who came first */
+    struct binadei_private *arena; /* whose memory it is; NULL: the pool's */
     bool is_automatic;
     bool is_open;      /* holds a capture guard */
     bool is_releasing; /* somebody does */
@@ -87,14 +87,14 @@ struct binadei_scope *binadei_scope_find(const struct binadei_scopes *scopes,
 /* For the call's stream, of a private arena or NULL. BINADE_OK, BINADE_E_INVALID
  * (the stream has one), or BINADE_E_NO_HOST_MEMORY. */
 BINADE_MUST_USE binade_status binadei_scope_open(struct binadei_call *call,
-                                                 struct binadei_private *home,
+                                                 struct binadei_private *arena,
                                                  binade_scope *out);
 /* The private arena of a scope; NULL: it has none, or is gone. */
-struct binadei_private *binadei_scope_home(struct binadei_scopes *scopes,
-                                           binade_scope number);
+struct binadei_private *binadei_scope_arena(struct binadei_scopes *scopes,
+                                            binade_scope number);
 /* A scope of this arena; 0: there is none. */
-binade_scope binadei_scope_of_home(struct binadei_scopes *scopes,
-                                   const struct binadei_private *home);
+binade_scope binadei_scope_of_arena(struct binadei_scopes *scopes,
+                                    const struct binadei_private *arena);
 /* BINADE_OK, or BINADE_E_INVALID. */
 BINADE_MUST_USE binade_status binadei_scope_close(struct binadei_scopes *scopes,
                                                   binade_scope number);

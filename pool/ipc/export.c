@@ -44,7 +44,7 @@ static binade_status export_ask_driver(const struct binadei_exports *exports,
     const struct binadei_driver *driver = exports->options.driver;
     struct binadei_section section;
     binade_status status =
-        binadei_context_enter(exports->options.home, &section);
+        binadei_context_enter(exports->options.own_context, &section);
     if (status != BINADE_OK)
         return status;
     status = check_whole(driver, info);

@@ -45,7 +45,8 @@ static binade_status ask_uuid(const struct binadei_exports_options *options,
 {
     struct binadei_section section;
     CUdevice device;
-    binade_status status = binadei_context_enter(options->home, &section);
+    binade_status status =
+        binadei_context_enter(options->own_context, &section);
     if (status != BINADE_OK)
         return status;
     status = BINADEI_CALL(options->driver, cuCtxGetDevice, (&device));
@@ -102,7 +103,7 @@ void binadei_exports_drain(struct binadei_exports *exports,
                            struct binadei_engine *engine)
 {
     /* Nobody's, so that it needs no memory. */
-    struct binadei_member by = {.engine = engine};
+    struct binadei_thread_state by = {.engine = engine};
     if (!exports)
         return;
     struct binadei_held *freed =

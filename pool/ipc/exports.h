@@ -16,7 +16,7 @@ struct binadei_exports;
 
 struct binadei_exports_options {
     const struct binadei_driver *driver;
-    struct binadei_context *home; /* the pool's; outlives the exports */
+    struct binadei_context *own_context; /* the pool's; outlives the exports */
     struct binadei_segments *segments;
     struct binadei_buddy *buddy;
 };

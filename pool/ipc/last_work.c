@@ -8,7 +8,7 @@
 #include "pool/base/failure.h"
 #include "pool/ipc/closings.h"
 #include "pool/ipc/opener.h"
-#include "pool/stream/guard.h"
+#include "pool/stream/capture_guard.h"
 
 static bool last_work_is_created(binade_stream stream)
 {
@@ -102,10 +102,10 @@ last_work_record_context(const struct binadei_driver *driver, CUcontext context,
 static binade_status record_any(const struct binadei_driver *driver,
                                 CUcontext context, CUevent *out)
 {
-    if (!binadei_guard_recorder_begin())
+    if (!binadei_capture_guard_recorder_begin())
         return last_work_refuse_capture();
     binade_status status = last_work_record_context(driver, context, out);
-    binadei_guard_recorder_end();
+    binadei_capture_guard_recorder_end();
     return status;
 }
 

@@ -15,7 +15,7 @@
 #include "pool/base/failure.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
-#include "pool/oom/climb.h"
+#include "pool/oom/escalation.h"
 
 struct binadei_callback {
     struct binadei_callback *next;
@@ -43,26 +43,28 @@ void binadei_callbacks_fini(struct binadei_callbacks *callbacks)
     pthread_mutex_destroy(&callbacks->lock);
 }
 
-static bool is_calling_back(const struct binadei_member *member)
+static bool is_calling_back(const struct binadei_thread_state *thread_state)
 {
     /* relaxed: asked by its own thread. */
-    return atomic_load_explicit(&member->is_calling_back, memory_order_relaxed);
+    return atomic_load_explicit(&thread_state->is_calling_back,
+                                memory_order_relaxed);
 }
 
 /* Before the thread goes out, and after it is inside again. */
-static void set_calling_back(struct binadei_member *member, bool is_calling)
+static void set_calling_back(struct binadei_thread_state *thread_state,
+                             bool is_calling)
 {
     /* OU.release: who sees that it ended sees that what was asked meanwhile was
      * settled. */
-    atomic_store_explicit(&member->is_calling_back, is_calling,
+    atomic_store_explicit(&thread_state->is_calling_back, is_calling,
                           memory_order_release);
 }
 
-bool binadei_has_callbacks(const struct binadei_climb *climb)
+bool binadei_has_callbacks(const struct binadei_escalation *escalation)
 {
     /* A callback's own allocations call none. */
-    return !is_calling_back(climb->call->member) &&
-           atomic_load_explicit(&climb->body->callbacks->count,
+    return !is_calling_back(escalation->call->thread_state) &&
+           atomic_load_explicit(&escalation->body->callbacks->count,
                                 memory_order_relaxed) != 0;
 }
 
@@ -102,40 +104,41 @@ static uint64_t callbacks_next_number(struct binadei_callbacks *callbacks)
 /* The call is over while the callback runs, so that it may make calls of its
  * own, and is begun anew: what it led to may have changed. The status of
  * binadei_call_begin(). */
-static binade_status leave_and_call(struct binadei_climb *climb,
+static binade_status leave_and_call(struct binadei_escalation *escalation,
                                     const struct binadei_callback *callback,
                                     bool *out_has_freed)
 {
-    struct binadei_call *call = climb->call;
-    struct binadei_member *member = call->member;
+    struct binadei_call *call = escalation->call;
+    struct binadei_thread_state *thread_state = call->thread_state;
     struct binadei_call again;
     struct binadei_thread *thread = call->thread;
     int cancel_state = call->cancel_state;
-    set_calling_back(member, true);
+    set_calling_back(thread_state, true);
     /* relaxed: read by this thread; others only keep it. Set already where this
      * is in another pool's callback. */
     bool is_inner =
-        atomic_fetch_or_explicit(&thread->claim, BINADEI_CLAIM_BESIDE,
+        atomic_fetch_or_explicit(&thread->revocation, BINADEI_REVOKE_BESIDE,
                                  memory_order_relaxed) &
-        BINADEI_CLAIM_BESIDE;
+        BINADEI_REVOKE_BESIDE;
     /* The end restores it, but the allocation goes on. */
     binadei_call_end(call);
     (void)binadei_cancel_hold();
-    *out_has_freed = callback->function(call->pool, climb->request->size_bytes,
-                                        callback->user) != 0;
+    *out_has_freed =
+        callback->function(call->pool, escalation->request->size_bytes,
+                           callback->user) != 0;
     /* relaxed: as above. */
     if (!is_inner)
-        atomic_fetch_and_explicit(&thread->claim, ~BINADEI_CLAIM_BESIDE,
+        atomic_fetch_and_explicit(&thread->revocation, ~BINADEI_REVOKE_BESIDE,
                                   memory_order_relaxed);
     binade_status status = binadei_call_begin(call->pool, call->stream, &again);
     if (status != BINADE_OK) {
         /* So that it can be ended as any other. */
         binadei_thread_reenter(call->thread);
-        binadei_operation_begin(call->member);
-        set_calling_back(member, false);
+        binadei_slow_path_begin(call->thread_state);
+        set_calling_back(thread_state, false);
         return status;
     }
-    set_calling_back(member, false);
+    set_calling_back(thread_state, false);
     again.has_missed = true;
     again.is_pressed = call->is_pressed;
     again.cancel_state = cancel_state;
@@ -145,34 +148,34 @@ static binade_status leave_and_call(struct binadei_climb *climb,
 }
 
 /* Looks where the callback may have freed something: also with the source. */
-static bool callbacks_search(struct binadei_climb *climb)
+static bool callbacks_search(struct binadei_escalation *escalation)
 {
-    struct binadei_call *call = climb->call;
-    (void)binadei_reclaim_idle(call);
+    struct binadei_call *call = escalation->call;
+    (void)binadei_steal_caches(call);
     (void)binadei_reclaim_own(call);
-    climb->refused_at_bytes = UINT64_MAX;
-    return binadei_take_last(call, climb->request, &climb->address) ||
-           binadei_grow_again(climb);
+    escalation->refused_at_bytes = UINT64_MAX;
+    return binadei_take_last(call, escalation->request, &escalation->address) ||
+           binadei_grow_again(escalation);
 }
 
-enum binadei_verdict binadei_call_back(struct binadei_climb *climb)
+enum binadei_verdict binadei_call_back(struct binadei_escalation *escalation)
 {
-    struct binadei_callbacks *callbacks = climb->body->callbacks;
+    struct binadei_callbacks *callbacks = escalation->body->callbacks;
     struct binadei_callback *callback;
     uint64_t end_number = callbacks_next_number(callbacks);
     uint64_t number = 0;
     while ((callback = begin_next(callbacks, number, end_number))) {
         bool has_freed = false;
         number = callback->number + 1;
-        binade_status status = leave_and_call(climb, callback, &has_freed);
+        binade_status status = leave_and_call(escalation, callback, &has_freed);
         callbacks_finish(callbacks, callback);
-        climb->report.callback_calls++;
-        climb->report.callback_successes += has_freed;
+        escalation->report.callback_calls++;
+        escalation->report.callback_successes += has_freed;
         if (status != BINADE_OK) {
-            climb->refusal = status;
+            escalation->refusal = status;
             return BINADEI_BROKEN;
         }
-        if (has_freed && callbacks_search(climb))
+        if (has_freed && callbacks_search(escalation))
             return BINADEI_FOUND;
     }
     return BINADEI_EXHAUSTED;
@@ -265,7 +268,7 @@ static binade_status callbacks_check(binade_pool *pool,
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    *out_is_inside = is_calling_back(call.member);
+    *out_is_inside = is_calling_back(call.thread_state);
     binadei_call_leave(&call);
     return BINADE_OK;
 }

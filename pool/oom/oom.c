@@ -12,21 +12,21 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/driver/section.h"
-#include "pool/oom/climb.h"
+#include "pool/oom/escalation.h"
 #include "pool/stream/epoch.h"
 
-static void fill_request(const struct binadei_climb *climb,
+static void fill_request(const struct binadei_escalation *escalation,
                          binade_oom_report *report)
 {
-    const struct binadei_request *request = climb->request;
+    const struct binadei_request *request = escalation->request;
     report->struct_size = (uint32_t)sizeof(*report);
-    report->pool = climb->call->pool;
-    report->stream = climb->call->stream;
+    report->pool = escalation->call->pool;
+    report->stream = escalation->call->stream;
     report->requested_bytes = request->size_bytes;
     report->needed_bytes = request->size.grains * BINADEI_GRAIN_BYTES;
     report->alignment_bytes = request->alignment_grains * BINADEI_GRAIN_BYTES;
-    report->grow_status = (uint32_t)climb->refusal;
-    report->duration_ns = binadei_now_ns() - climb->begin_ns;
+    report->grow_status = (uint32_t)escalation->refusal;
+    report->duration_ns = binadei_now_ns() - escalation->begin_ns;
 }
 
 static void oom_fill_segments(const struct binadei_pool_body *body,
@@ -43,11 +43,12 @@ static void oom_fill_segments(const struct binadei_pool_body *body,
     report->largest_free_bytes = binadei_buddy_largest_bytes(body->buddy);
 }
 
-static void oom_fill_blocks(const struct binadei_climb *climb,
+static void oom_fill_blocks(const struct binadei_escalation *escalation,
                             binade_oom_report *report)
 {
     struct binadei_sums sums;
-    binadei_engine_sums(climb->body->engine, climb->call->member, &sums);
+    binadei_engine_sums(escalation->body->engine,
+                        escalation->call->thread_state, &sums);
     report->live_bytes = sums.counts[BINADEI_COUNT_ALLOC_BYTES] -
                          sums.counts[BINADEI_COUNT_FREE_BYTES];
     report->live_count =
@@ -60,46 +61,47 @@ static void oom_fill_blocks(const struct binadei_climb *climb,
                                   sums.ended_bytes - sums.depot_bytes;
 }
 
-static binade_oom_stream oom_stream_of(const struct binadei_climb *climb,
-                                       const struct binadei_waiting *waiting)
+static binade_oom_stream
+oom_stream_of(const struct binadei_escalation *escalation,
+              const struct binadei_waiting *waiting)
 {
-    const struct binadei_slot *slot = waiting->slot;
+    const struct binadei_stream_state *stream_state = waiting->stream_state;
     binade_oom_stream stream = {
         .stream = BINADE_STREAM_ANY,
-        .context = climb->body->context,
+        .context = escalation->body->context,
         .kind = BINADE_OOM_KIND_CONTEXT,
         .retiring_bytes = waiting->bytes,
         .batch_count = waiting->epoch_count,
         .oldest_ns = waiting->oldest_ns,
     };
-    if (slot->kind >= BINADEI_SLOT_STREAM) {
-        stream.stream = slot->stream;
-        stream.context = slot->context;
-        stream.kind = slot->kind == BINADEI_SLOT_STREAM
+    if (stream_state->kind >= BINADEI_STREAM_STATE_STREAM) {
+        stream.stream = stream_state->stream;
+        stream.context = stream_state->context;
+        stream.kind = stream_state->kind == BINADEI_STREAM_STATE_STREAM
                           ? BINADE_OOM_KIND_STREAM
                           : BINADE_OOM_KIND_PER_THREAD;
     }
     return stream;
 }
 
-static void fill_streams(const struct binadei_climb *climb,
+static void fill_streams(const struct binadei_escalation *escalation,
                          binade_oom_report *report)
 {
     struct binadei_waiting waiting[BINADE_OOM_STREAMS];
-    uint32_t count = binadei_epochs_survey(&climb->call->engine->streams,
+    uint32_t count = binadei_epochs_survey(&escalation->call->engine->streams,
                                            waiting, BINADE_OOM_STREAMS);
     report->waiting_stream_count = count;
     report->stream_count =
         count < BINADE_OOM_STREAMS ? count : BINADE_OOM_STREAMS;
     for (uint32_t i = 0; i < report->stream_count; i++)
-        report->streams[i] = oom_stream_of(climb, &waiting[i]);
+        report->streams[i] = oom_stream_of(escalation, &waiting[i]);
 }
 
-void binadei_oom_look(struct binadei_climb *climb)
+void binadei_oom_look(struct binadei_escalation *escalation)
 {
-    oom_fill_segments(climb->body, &climb->report);
-    oom_fill_blocks(climb, &climb->report);
-    fill_streams(climb, &climb->report);
+    oom_fill_segments(escalation->body, &escalation->report);
+    oom_fill_blocks(escalation, &escalation->report);
+    fill_streams(escalation, &escalation->report);
 }
 
 /* What it does not tell stays 0. */
@@ -113,7 +115,7 @@ static void fill_device(struct binadei_pool_body *body,
     /* First: asking may fail and become the last error. */
     if (binade_last_driver_error(&error) == BINADE_OK)
         report->driver_code = error.code;
-    if (binadei_context_enter(&body->home, &section) != BINADE_OK)
+    if (binadei_context_enter(&body->own_context, &section) != BINADE_OK)
         return;
     if (body->driver->cuMemGetInfo(&free_bytes, &total_bytes) == CUDA_SUCCESS) {
         report->device_free_bytes = free_bytes;
@@ -131,14 +133,14 @@ static binade_status message(const binade_oom_report *report)
                         report->requested_bytes, reason);
 }
 
-binade_status binadei_oom_report(struct binadei_climb *climb,
+binade_status binadei_oom_report(struct binadei_escalation *escalation,
                                  binade_status status)
 {
-    climb->report.status = (uint32_t)status;
-    fill_request(climb, &climb->report);
-    fill_device(climb->body, &climb->report);
-    climb->call->member->oom = climb->report;
-    return message(&climb->report);
+    escalation->report.status = (uint32_t)status;
+    fill_request(escalation, &escalation->report);
+    fill_device(escalation->body, &escalation->report);
+    escalation->call->thread_state->oom = escalation->report;
+    return message(&escalation->report);
 }
 
 binade_status binade_last_oom(binade_pool *pool, binade_oom_report *out)
@@ -153,7 +155,7 @@ binade_status binade_last_oom(binade_pool *pool, binade_oom_report *out)
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    *out = call.member->oom;
+    *out = call.thread_state->oom;
     out->struct_size = (uint32_t)sizeof(*out);
     binadei_call_leave(&call);
     return BINADE_OK;

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "binade/oom.h"
-#include "pool/oom/climb.h"
+#include "pool/oom/escalation.h"
 
 #define KIB UINT64_C(1024)
 #define MIB (KIB * 1024)

@@ -10,14 +10,15 @@
 /* The part of what is reserved, and at least a page. */
 #define LOOK_SHARE 32U
 
-static bool watermark_is_due(struct binadei_member *member,
+static bool watermark_is_due(struct binadei_thread_state *thread_state,
                              uint64_t reserved_bytes)
 {
-    uint64_t given_bytes = member->given_bytes - member->looked_at_bytes;
+    uint64_t given_bytes =
+        thread_state->given_bytes - thread_state->looked_at_bytes;
     uint64_t due_bytes = reserved_bytes / LOOK_SHARE;
     if (given_bytes < BINADEI_PAGE_BYTES || given_bytes < due_bytes)
         return false;
-    member->looked_at_bytes = member->given_bytes;
+    thread_state->looked_at_bytes = thread_state->given_bytes;
     return true;
 }
 
@@ -25,7 +26,7 @@ void binadei_watermark_trim(struct binadei_call *call)
 {
     const struct binadei_pool_body *body = call->pool->body;
     uint64_t trimmed_bytes;
-    if (!watermark_is_due(call->member,
+    if (!watermark_is_due(call->thread_state,
                           binadei_segments_reserved_bytes(body->segments)))
         return;
     binadei_call_pass_gate(call);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The soft limit on what a pool reserves: how it gets below it again. That it
- * tries not to get above is the ladder's.
+ * tries not to get above is the escalation's.
  */
 #ifndef BINADE_POOL_OOM_WATERMARK_H_
 #define BINADE_POOL_OOM_WATERMARK_H_

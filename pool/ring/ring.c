@@ -22,9 +22,9 @@ struct binadei_history *binadei_history_create(uint64_t entries)
     struct binadei_history *history = calloc(1, sizeof(*history));
     if (!history)
         return NULL;
-    history->slot_count = 1;
-    while (history->slot_count < entries)
-        history->slot_count *= 2;
+    history->entry_count = 1;
+    while (history->entry_count < entries)
+        history->entry_count *= 2;
     history->is_counter = binadei_ticks_are_there();
     history->begin = binadei_moment_now(history->is_counter);
     history->ended_end = &history->ended;
@@ -93,10 +93,10 @@ binadei_history_begin(struct binadei_history *history,
 {
     if (!ring) {
         ring = calloc(1, sizeof(*ring) +
-                             history->slot_count * sizeof(ring->slots[0]));
+                             history->entry_count * sizeof(ring->entries[0]));
         if (!ring)
             return NULL;
-        ring->mask = history->slot_count - 1;
+        ring->mask = history->entry_count - 1;
         ring->is_counter = history->is_counter;
         ring->is_fenced = !binadei_barrier_is_there();
         ring->history = history;
@@ -119,18 +119,19 @@ void binadei_history_end(struct binadei_history *history,
 bool binadei_history_copy(const struct binadei_history_ring *ring,
                           uint64_t number, binade_history_entry *out)
 {
-    const struct binadei_history_slot *slot = &ring->slots[number & ring->mask];
+    const struct binadei_history_entry *entry =
+        &ring->entries[number & ring->mask];
     /* HE.acquire: the entry of this number, or later words. */
-    if (binadei_load_acquire(&slot->sequence) != number + 1)
+    if (binadei_load_acquire(&entry->sequence) != number + 1)
         return false;
-    out->time_ns = binadei_load_acquire(&slot->ticks);
-    out->address = binadei_load_acquire(&slot->address);
-    out->size_bytes = binadei_load_acquire(&slot->size_bytes);
-    uint64_t stream = binadei_load_acquire(&slot->stream);
-    uint64_t what = binadei_load_acquire(&slot->what);
+    out->time_ns = binadei_load_acquire(&entry->ticks);
+    out->address = binadei_load_acquire(&entry->address);
+    out->size_bytes = binadei_load_acquire(&entry->size_bytes);
+    uint64_t stream = binadei_load_acquire(&entry->stream);
+    uint64_t what = binadei_load_acquire(&entry->what);
     BINADEI_STEP("history.read");
     /* relaxed: the loads above keep it behind them. */
-    if (binadei_load_relaxed(&slot->sequence) != number + 1)
+    if (binadei_load_relaxed(&entry->sequence) != number + 1)
         return false;
     out->stream = (binade_stream)(uintptr_t)stream;
     out->kind = (uint32_t)(what & ((1U << KIND_BITS) - 1));

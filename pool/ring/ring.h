@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What threads did with a pool last: a ring for each member, which its thread
- * writes and anybody reads. A pool without a history has no rings, and its
- * members have none. Of a pool with one the attention word is never 0 in its
- * flags, so that no hit is plain: see pool/core/recorded.h.
+ * What threads did with a pool last: a ring for each thread state, which its
+ * thread writes and anybody reads. A pool without a history has no rings, and
+ * its thread states have none. Of a pool with one the attention word is never 0
+ * in its flags, so that no hit is plain: see pool/core/recorded.h.
  *
  * Edge HE. An entry is six words. Its writer first sets the sequence to 0, then
  * writes the others, each with release, and then the sequence. A reader loads
@@ -47,7 +47,7 @@ struct binadei_recorder;
 /* Its owner reads the clock. */
 #define BINADEI_HISTORY_NOW UINT64_C(1)
 
-struct binadei_history_slot {
+struct binadei_history_entry {
     /* Edge HE: each word (release) -> its reader (acquire). */
     binadei_atomic_word sequence; /* the entry's number + 1, 0: none */
     binadei_atomic_word ticks;
@@ -62,7 +62,8 @@ struct binadei_history_ring {
     struct binadei_history_ring *next;
     uint64_t mask;
     bool is_counter; /* as binadei_ticks() wants it */
-    /* Of the members that had it, one after the other; the registry's lock. */
+    /* Of the thread states that had it, one after the other; the registry's
+     * lock. */
     struct binadei_history_ring *next_ended;
     /* The owner's. */
     uint32_t thread_id;
@@ -83,16 +84,16 @@ struct binadei_history_ring {
     uint64_t lost;             /* of those that were noted at the beginning */
     bool has_head;             /* of the others, the next one is: */
     binade_history_entry head; /* its time in ticks */
-    struct binadei_history_slot slots[];
+    struct binadei_history_entry entries[];
 };
 
 struct binadei_history {
-    uint64_t slot_count; /* of each ring; a power of two */
+    uint64_t entry_count; /* of each ring; a power of two */
     bool is_counter;
     struct binadei_moment begin;
     /* Edge HL: listed (release) -> read (acquire). Rings stay until the end. */
     _Atomic(struct binadei_history_ring *) rings;
-    /* Of members that are gone, oldest first; the registry's lock. */
+    /* Of thread states that are gone, oldest first; the registry's lock. */
     struct binadei_history_ring *ended;
     struct binadei_history_ring **ended_end;
     uint32_t ended_count;
@@ -121,12 +122,12 @@ void binadei_history_destroy(struct binadei_history *history);
  * enough have ended; or NULL. The registry's lock is held. */
 struct binadei_history_ring *
 binadei_history_reuse(struct binadei_history *history);
-/* Begins it for a thread's new member, or a new ring where it is NULL. NULL: no
- * memory. */
+/* Begins it for a thread's new thread state, or a new ring where it is NULL.
+ * NULL: no memory. */
 struct binadei_history_ring *
 binadei_history_begin(struct binadei_history *history,
                       struct binadei_history_ring *ring, uint32_t thread_id);
-/* Its member is gone; the registry's lock is held. */
+/* Its thread state is gone; the registry's lock is held. */
 void binadei_history_end(struct binadei_history *history,
                          struct binadei_history_ring *ring);
 
@@ -171,14 +172,15 @@ static inline void binadei_history_end_note(struct binadei_history_ring *ring)
     binadei_store_release(&ring->pending, 0);
 }
 
-/* Inside, of the calling thread's own member, between the two above. HE.release
- * of the entry's five words: who sees one of them sees the 0 before them. */
+/* Inside, of the calling thread's own thread state, between the two above.
+ * HE.release of the entry's five words: who sees one of them sees the 0 before
+ * them. */
 static inline void binadei_history_write(struct binadei_history_ring *ring,
                                          const struct binadei_note *note)
 {
     /* relaxed: only the owner writes. */
     uint64_t written = binadei_load_relaxed(&ring->written);
-    struct binadei_history_slot *slot = &ring->slots[written & ring->mask];
+    struct binadei_history_entry *entry = &ring->entries[written & ring->mask];
     /* RD.acquire: what is overwritten was read. */
     if (__builtin_expect(
             (int64_t)(written - binadei_load_acquire(&ring->taken)) >
@@ -186,18 +188,18 @@ static inline void binadei_history_write(struct binadei_history_ring *ring,
             0))
         binadei_history_make_room(ring, note->ticks);
     /* HE, relaxed: each of the stores below releases it. */
-    binadei_store_relaxed(&slot->sequence, 0);
+    binadei_store_relaxed(&entry->sequence, 0);
     BINADEI_STEP("history.begun");
-    binadei_store_release(&slot->ticks, note->ticks);
-    binadei_store_release(&slot->address, note->address);
+    binadei_store_release(&entry->ticks, note->ticks);
+    binadei_store_release(&entry->address, note->address);
     BINADEI_STEP("history.half");
-    binadei_store_release(&slot->size_bytes, note->size_bytes);
-    binadei_store_release(&slot->stream, (uintptr_t)note->stream);
-    binadei_store_release(&slot->what, note->kind |
-                                           (uint64_t)note->status << 8 |
-                                           (uint64_t)ring->thread_id << 32);
+    binadei_store_release(&entry->size_bytes, note->size_bytes);
+    binadei_store_release(&entry->stream, (uintptr_t)note->stream);
+    binadei_store_release(&entry->what, note->kind |
+                                            (uint64_t)note->status << 8 |
+                                            (uint64_t)ring->thread_id << 32);
     /* HE.release: who sees the number sees the entry. */
-    binadei_store_release(&slot->sequence, written + 1);
+    binadei_store_release(&entry->sequence, written + 1);
     /* HE.release: who begins here finds this entry or a later one. */
     binadei_store_release(&ring->written, written + 1);
 }

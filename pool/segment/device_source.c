@@ -12,17 +12,18 @@
 static binade_status device_source_reserve(void *context, size_t size_bytes,
                                            binade_devptr *out)
 {
-    struct binadei_context *home = context;
+    struct binadei_context *own_context = context;
     struct binadei_section section;
     CUdeviceptr address = 0;
-    binade_status status = binadei_context_enter(home, &section);
+    binade_status status = binadei_context_enter(own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = BINADEI_CALL(home->driver, cuMemAlloc, (&address, size_bytes));
+    status =
+        BINADEI_CALL(own_context->driver, cuMemAlloc, (&address, size_bytes));
     binade_status left = binadei_section_leave(&section);
     if (status == BINADE_OK && left != BINADE_OK) {
         /* The driver needs no current context to free. */
-        (void)home->driver->cuMemFree(address);
+        (void)own_context->driver->cuMemFree(address);
         status = left;
     }
     if (status == BINADE_OK)
@@ -33,13 +34,13 @@ static binade_status device_source_reserve(void *context, size_t size_bytes,
 static binade_status device_source_release(void *context, binade_devptr address,
                                            size_t size_bytes)
 {
-    struct binadei_context *home = context;
+    struct binadei_context *own_context = context;
     struct binadei_section section;
     (void)size_bytes;
-    binade_status status = binadei_context_enter(home, &section);
+    binade_status status = binadei_context_enter(own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = BINADEI_CALL(home->driver, cuMemFree, (address));
+    status = BINADEI_CALL(own_context->driver, cuMemFree, (address));
     /* The memory is free, whatever becomes of the context. */
     (void)binadei_section_leave(&section);
     return status;

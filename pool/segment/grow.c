@@ -22,7 +22,7 @@ enum begun {
 };
 
 /* What growth is for. */
-struct aim {
+struct growth {
     uint64_t needed_bytes;
     uint32_t needed;      /* pages in a row */
     uint64_t total_bytes; /* 0, or what shall be reserved, used or not */
@@ -30,23 +30,25 @@ struct aim {
 };
 
 static bool grow_is_reached(const struct binadei_segments *segments,
-                            const struct aim *aim)
+                            const struct growth *growth)
 {
-    return aim->total_bytes
-               ? binadei_segments_reserved_bytes(segments) >= aim->total_bytes
-               : binadei_buddy_longest_page_run(segments->buddy) >= aim->needed;
+    return growth->total_bytes
+               ? binadei_segments_reserved_bytes(segments) >=
+                     growth->total_bytes
+               : binadei_buddy_longest_page_run(segments->buddy) >=
+                     growth->needed;
 }
 
 /* Waits for the thread that grows, if it may. */
 static enum begun grow_begin(struct binadei_segments *segments,
-                             const struct aim *aim)
+                             const struct growth *growth)
 {
     enum begun begun = SOMEBODY_ELSE;
     pthread_mutex_lock(&segments->lock);
-    while (segments->is_growing && aim->may_wait)
+    while (segments->is_growing && growth->may_wait)
         pthread_cond_wait(&segments->grown, &segments->lock);
     if (!segments->is_growing) {
-        segments->is_growing = !grow_is_reached(segments, aim);
+        segments->is_growing = !grow_is_reached(segments, growth);
         begun = segments->is_growing ? BEGUN : UNNECESSARY;
     }
     pthread_mutex_unlock(&segments->lock);
@@ -79,11 +81,11 @@ static binade_status grow_publish(struct binadei_segments *segments,
                                   struct binadei_segment *fresh)
 {
     struct binadei_segment_info *info = &fresh->info;
-    uint32_t longest = binadei_place_longest(segments);
+    uint32_t longest = binadei_longest_gap(segments);
     /* The source may have given more than was planned for. */
     if (info->page_count > longest)
         info->page_count = longest;
-    info->first = binadei_place_best(segments, info->page_count);
+    info->first = binadei_best_gap(segments, info->page_count);
     binade_status status = reserve_maps(segments, info);
     if (status != BINADE_OK)
         return status;
@@ -159,15 +161,15 @@ static uint64_t pages_within_limit(const struct binadei_segments *segments)
  * PyTorch's step: a pool of a few MiB is not to be three times as large for a
  * request of one (docs/adr/0025-index-of-runs.md). */
 static uint64_t shared_pages(const struct binadei_segments *segments,
-                             const struct aim *aim)
+                             const struct growth *growth)
 {
     uint64_t pages =
         binadei_segments_reserved_bytes(segments) / BINADEI_PAGE_BYTES;
-    if (pages < UINT64_C(2) * aim->needed)
-        pages = UINT64_C(2) * aim->needed;
+    if (pages < UINT64_C(2) * growth->needed)
+        pages = UINT64_C(2) * growth->needed;
     if (pages > SHARED_PAGES)
         pages = SHARED_PAGES;
-    return pages * BINADEI_PAGE_BYTES > segments->largest_bytes ? aim->needed
+    return pages * BINADEI_PAGE_BYTES > segments->largest_bytes ? growth->needed
                                                                 : pages;
 }
 
@@ -175,50 +177,52 @@ static uint64_t shared_pages(const struct binadei_segments *segments,
  * eighth of that: the simulation's best rule for fixed segments, with an eighth
  * of the steps' calls of the source (docs/adr/0020-stream-maps.md). */
 static uint64_t step_pages(const struct binadei_segments *segments,
-                           const struct aim *aim)
+                           const struct growth *growth)
 {
     uint64_t quarter = binadei_segments_reserved_bytes(segments) / 4;
     if (quarter > segments->largest_bytes)
         quarter = segments->largest_bytes;
-    if (aim->needed_bytes <= quarter / OWN_SEGMENT_PART &&
-        quarter / BINADEI_PAGE_BYTES > aim->needed)
+    if (growth->needed_bytes <= quarter / OWN_SEGMENT_PART &&
+        quarter / BINADEI_PAGE_BYTES > growth->needed)
         return quarter / BINADEI_PAGE_BYTES;
-    return aim->needed_bytes > SMALL_BYTES && aim->needed_bytes < SHARED_BYTES
-               ? shared_pages(segments, aim)
-               : aim->needed;
+    return growth->needed_bytes > SMALL_BYTES &&
+                   growth->needed_bytes < SHARED_BYTES
+               ? shared_pages(segments, growth)
+               : growth->needed;
 }
 
 /* Never below the first size that the program asked for. */
 static uint64_t stepped_pages(const struct binadei_segments *segments,
-                              const struct aim *aim)
+                              const struct growth *growth)
 {
-    uint64_t pages = step_pages(segments, aim);
+    uint64_t pages = step_pages(segments, growth);
     uint64_t first = segments->first_bytes / BINADEI_PAGE_BYTES;
     return pages > first ? pages : first;
 }
 
 static uint64_t wanted_pages(const struct binadei_segments *segments,
-                             const struct aim *aim)
+                             const struct growth *growth)
 {
-    return aim->total_bytes ? aim->needed : stepped_pages(segments, aim);
+    return growth->total_bytes ? growth->needed
+                               : stepped_pages(segments, growth);
 }
 
 /* Pages that growth should have by the policy, cut to what limit and offset
  * space leave, but not below the need. */
 static binade_status plan(struct binadei_segments *segments,
-                          const struct aim *aim, uint32_t *out_pages)
+                          const struct growth *growth, uint32_t *out_pages)
 {
-    uint32_t needed = aim->needed;
-    uint64_t pages = wanted_pages(segments, aim);
+    uint32_t needed = growth->needed;
+    uint64_t pages = wanted_pages(segments, growth);
     uint64_t within_limit = pages_within_limit(segments);
-    if (!aim->total_bytes)
-        pages = binadei_fitted_pages(segments, aim->needed_bytes, pages,
+    if (!growth->total_bytes)
+        pages = binadei_fitted_pages(segments, growth->needed_bytes, pages,
                                      within_limit);
     pthread_mutex_lock(&segments->lock);
-    uint32_t longest = binadei_place_longest(segments);
+    uint32_t longest = binadei_longest_gap(segments);
     pthread_mutex_unlock(&segments->lock);
     if (longest < needed)
-        return binadei_fail(binadei_supply_exhausted(segments),
+        return binadei_fail(binadei_source_exhausted(segments),
                             "the pool's offset space has no %u pages in a row",
                             needed);
     if (pages > longest)
@@ -237,16 +241,16 @@ static binade_status ask_aligned(struct binadei_segments *segments,
                                  struct binadei_segment **out)
 {
     binade_status status =
-        binadei_supply_ask(segments, bytes_to_ask(segments, pages), out);
+        binadei_source_reserve(segments, bytes_to_ask(segments, pages), out);
     if (status != BINADE_OK)
         return status;
     segments->is_padding |= (*out)->info.address != (*out)->info.memory;
     if ((*out)->info.page_count >= needed)
         return BINADE_OK;
-    status = binadei_supply_release(segments, *out);
+    status = binadei_source_release(segments, *out);
     if (status != BINADE_OK)
         return status;
-    return binadei_supply_ask(segments, bytes_to_ask(segments, pages), out);
+    return binadei_source_reserve(segments, bytes_to_ask(segments, pages), out);
 }
 
 static bool grow_is_exhausted(binade_status status)
@@ -269,13 +273,13 @@ static binade_status ask_halving(struct binadei_segments *segments,
 }
 
 static binade_status grow_obtain(struct binadei_segments *segments,
-                                 const struct aim *aim,
+                                 const struct growth *growth,
                                  struct binadei_segment **out)
 {
-    uint32_t needed = aim->needed;
+    uint32_t needed = growth->needed;
     uint32_t pages = needed;
     struct binadei_segment *fresh;
-    binade_status status = plan(segments, aim, &pages);
+    binade_status status = plan(segments, growth, &pages);
     if (status == BINADE_OK)
         status = ask_halving(segments, needed, pages, &fresh);
     if (status != BINADE_OK)
@@ -283,7 +287,7 @@ static binade_status grow_obtain(struct binadei_segments *segments,
     status = binadei_lookup_prepare(&segments->lookup, fresh->info.address,
                                     fresh->info.page_count);
     if (status != BINADE_OK) {
-        (void)binadei_supply_release(segments, fresh);
+        (void)binadei_source_release(segments, fresh);
         return status;
     }
     *out = fresh;
@@ -304,19 +308,19 @@ static bool may_have(const struct binadei_segments *segments, uint64_t pages)
 }
 
 static binade_status segment_grow(struct binadei_segments *segments,
-                                  const struct aim *aim)
+                                  const struct growth *growth)
 {
-    enum begun begun = grow_begin(segments, aim);
+    enum begun begun = grow_begin(segments, growth);
     if (begun == UNNECESSARY)
         return BINADE_OK;
     if (begun == SOMEBODY_ELSE)
         return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
     BINADEI_STEP("locked.grow");
     struct binadei_segment *fresh = NULL;
-    binade_status obtained = grow_obtain(segments, aim, &fresh);
+    binade_status obtained = grow_obtain(segments, growth, &fresh);
     binade_status status = grow_finish(segments, fresh, obtained);
     if (obtained == BINADE_OK && status != BINADE_OK)
-        (void)binadei_supply_release(segments, fresh);
+        (void)binadei_source_release(segments, fresh);
     return status;
 }
 
@@ -326,10 +330,10 @@ static binade_status grow_for(struct binadei_segments *segments,
     uint64_t needed = grow_pages_of(needed_bytes);
     if (!may_have(segments, needed))
         return grow_refuse_size(needed_bytes);
-    const struct aim aim = {.needed_bytes = needed_bytes,
-                            .needed = (uint32_t)needed,
-                            .may_wait = may_wait};
-    return segment_grow(segments, &aim);
+    const struct growth growth = {.needed_bytes = needed_bytes,
+                                  .needed = (uint32_t)needed,
+                                  .may_wait = may_wait};
+    return segment_grow(segments, &growth);
 }
 
 binade_status binadei_segments_grow(struct binadei_segments *segments,
@@ -357,10 +361,10 @@ binade_status binadei_segments_grow_to(struct binadei_segments *segments,
         uint64_t bytes = total_bytes - reserved;
         if (bytes > segments->largest_bytes)
             bytes = segments->largest_bytes;
-        const struct aim aim = {.needed = (uint32_t)grow_pages_of(bytes),
-                                .total_bytes = total_bytes,
-                                .may_wait = true};
-        status = segment_grow(segments, &aim);
+        const struct growth growth = {.needed = (uint32_t)grow_pages_of(bytes),
+                                      .total_bytes = total_bytes,
+                                      .may_wait = true};
+        status = segment_grow(segments, &growth);
     }
     return status;
 }

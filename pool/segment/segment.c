@@ -137,10 +137,10 @@ binade_status binadei_segments_destroy(struct binadei_segments *segments)
         struct binadei_segment *segment = segments->listed;
         segments->listed = segment->next;
         /* Refused segments have the second try below. */
-        (void)binadei_supply_release(segments, segment);
+        (void)binadei_source_release(segments, segment);
     }
     binade_status status =
-        binadei_supply_release_refused(segments, &released_bytes);
+        binadei_source_release_refused(segments, &released_bytes);
     forget_refused(segments);
     binadei_lookup_fini(&segments->lookup);
     pthread_cond_destroy(&segments->grown);

@@ -61,31 +61,32 @@ uint64_t binadei_fitted_pages(const struct binadei_segments *segments,
                               uint64_t block_bytes, uint64_t pages,
                               uint64_t left);
 
-/* place.c: gaps between listed segments, border pages left out; lock held. */
+/* best_gap.c: gaps between listed segments, border pages left out; lock held.
+ *  */
 
 /* The longest gap, in pages. */
-uint32_t binadei_place_longest(const struct binadei_segments *segments);
+uint32_t binadei_longest_gap(const struct binadei_segments *segments);
 /* The shortest gap that holds `page_count`, lowest first; there must be one. */
-binadei_page binadei_place_best(const struct binadei_segments *segments,
-                                uint32_t page_count);
+binadei_page binadei_best_gap(const struct binadei_segments *segments,
+                              uint32_t page_count);
 
-/* supply.c: talks to the source; no lock held. */
+/* source_call.c: talks to the source; no lock held. */
 
 /* Asks for `size_bytes`, within the limit, and refuses what cannot be used.
  * The new segment has `address` and `page_count` of the aligned inside, which
  * may be 0, and no place yet. Only the grower calls it. */
 BINADE_MUST_USE binade_status
-binadei_supply_ask(struct binadei_segments *segments, uint64_t size_bytes,
-                   struct binadei_segment **out);
+binadei_source_reserve(struct binadei_segments *segments, uint64_t size_bytes,
+                       struct binadei_segment **out);
 /* Gives the memory back and ends the segment. If the source refuses, keeps it
  * on the list of the unreleased and returns what the source said. */
-binade_status binadei_supply_release(struct binadei_segments *segments,
+binade_status binadei_source_release(struct binadei_segments *segments,
                                      struct binadei_segment *segment);
 /* Tries all that the source refused before once more. Adds to `out_bytes` what
  * it took back; BINADE_OK or the first refusal. */
-binade_status binadei_supply_release_refused(struct binadei_segments *segments,
+binade_status binadei_source_release_refused(struct binadei_segments *segments,
                                              uint64_t *out_bytes);
 /* What an exhausted limit or offset space is called for this source. */
-binade_status binadei_supply_exhausted(const struct binadei_segments *segments);
+binade_status binadei_source_exhausted(const struct binadei_segments *segments);
 
 #endif

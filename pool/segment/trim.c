@@ -28,8 +28,7 @@ static bool try_withdraw(struct binadei_segments *segments,
     const struct binadei_segment_info *info = &segment->info;
     return !segment->pin_count && segments->listed_bytes >= keep_bytes &&
            segments->listed_bytes - keep_bytes >= info->memory_bytes &&
-           binadei_buddy_withdraw(segments->buddy, info->first,
-                                  info->page_count);
+           binadei_buddy_remove(segments->buddy, info->first, info->page_count);
 }
 
 /* Lock held. */
@@ -68,13 +67,13 @@ binade_status binadei_segments_trim(struct binadei_segments *segments,
                                     uint64_t keep_bytes, uint64_t *out_bytes)
 {
     *out_bytes = 0;
-    binade_status first = binadei_supply_release_refused(segments, out_bytes);
+    binade_status first = binadei_source_release_refused(segments, out_bytes);
     struct binadei_segment *segment;
     binade_devptr cursor = 0;
     binadei_buddy_trim(segments->buddy);
     while ((segment = withdraw_next(segments, keep_bytes, &cursor))) {
         uint64_t bytes = segment->info.memory_bytes;
-        binade_status status = binadei_supply_release(segments, segment);
+        binade_status status = binadei_source_release(segments, segment);
         if (status == BINADE_OK)
             *out_bytes += bytes;
         else if (first == BINADE_OK)

@@ -5,40 +5,42 @@
 
 #include "pool/base/clock.h"
 #include "pool/driver/section.h"
+#include "pool/stream/capture_guard.h"
 #include "pool/stream/event.h"
-#include "pool/stream/guard.h"
-#include "pool/stream/slot.h"
+#include "pool/stream/stream_state.h"
 
 uint64_t binadei_epochs_bytes(const struct binadei_streams *streams)
 {
     uint64_t grains = 0;
-    for (uint32_t i = 0; i < binadei_slot_count(streams); i++)
-        grains += binadei_slot_grains(binadei_slot_at(streams, i));
+    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++)
+        grains +=
+            binadei_stream_state_grains(binadei_stream_state_at(streams, i));
     return grains * BINADEI_GRAIN_BYTES;
 }
 
 bool binadei_epochs_are_pending(const struct binadei_streams *streams)
 {
-    for (uint32_t i = 0; i < binadei_slot_count(streams); i++)
-        if (binadei_slot_grains(binadei_slot_at(streams, i)))
+    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++)
+        if (binadei_stream_state_grains(binadei_stream_state_at(streams, i)))
             return true;
     return false;
 }
 
 bool binadei_epoch_give(struct binadei_streams *streams,
-                        struct binadei_slot *slot, binadei_grain start,
-                        uint64_t grains)
+                        struct binadei_stream_state *stream_state,
+                        binadei_grain start, uint64_t grains)
 {
-    enum binadei_map_give given = binadei_maps_give(slot->maps, start, grains);
+    enum binadei_map_give given =
+        binadei_maps_give(stream_state->maps, start, grains);
     if (given == BINADEI_MAP_NO_MEMORY)
         given = binadei_maps_give(streams->any->maps, start, grains);
     return given == BINADEI_MAP_GIVEN;
 }
 
-static bool move_on(struct binadei_slot *slot)
+static bool move_on(struct binadei_stream_state *stream_state)
 {
-    struct binadei_epoch *epoch = &slot->epoch;
-    bool is_any = binadei_maps_close(slot->maps) != 0;
+    struct binadei_epoch *epoch = &stream_state->epoch;
+    bool is_any = binadei_maps_close(stream_state->maps) != 0;
     /* MV.release: the move. relaxed: only the role's holder writes. */
     atomic_store_explicit(
         &epoch->moves,
@@ -58,28 +60,30 @@ static void note_leaving(struct binadei_epoch *epoch)
 
 /* Moves what is fresh on; role held. What was closed before and has no event is
  * behind the next one as well. */
-static bool close_epoch(struct binadei_slot *slot)
+static bool close_epoch(struct binadei_stream_state *stream_state)
 {
-    struct binadei_epoch *epoch = &slot->epoch;
+    struct binadei_epoch *epoch = &stream_state->epoch;
     if (epoch->state == BINADEI_EPOCH_IDLE) {
         /* A drain may have left something: see binadei_maps_drain(). */
-        if (!move_on(slot) && !binadei_maps_grains(slot->maps, BINADEI_AGEING))
+        if (!move_on(stream_state) &&
+            !binadei_maps_grains(stream_state->maps, BINADEI_AGEING))
             return false;
         epoch->state = BINADEI_EPOCH_UNRECORDED;
         atomic_store_explicit(&epoch->closed_ns, binadei_now_ns(),
                               memory_order_relaxed);
     } else if (epoch->state == BINADEI_EPOCH_UNRECORDED) {
-        (void)move_on(slot);
+        (void)move_on(stream_state);
     }
     return epoch->state == BINADEI_EPOCH_UNRECORDED;
 }
 
-static uint64_t drain_epoch(struct binadei_slot *slot)
+static uint64_t drain_epoch(struct binadei_stream_state *stream_state)
 {
-    note_leaving(&slot->epoch);
+    note_leaving(&stream_state->epoch);
     /* relaxed: for reports. */
-    atomic_store_explicit(&slot->epoch.closed_ns, 0, memory_order_relaxed);
-    return binadei_maps_drain(slot->maps, BINADEI_AGEING);
+    atomic_store_explicit(&stream_state->epoch.closed_ns, 0,
+                          memory_order_relaxed);
+    return binadei_maps_drain(stream_state->maps, BINADEI_AGEING);
 }
 
 static bool has_passed(const struct binadei_streams *streams, uint64_t number)
@@ -113,37 +117,38 @@ static bool is_own_over(const struct binadei_stream_user *user,
 /* A stream that is gone: everything waits for its final event, or, where it has
  * none, for all work. */
 static uint64_t epoch_drain_closed(const struct binadei_stream_user *user,
-                                   struct binadei_slot *slot)
+                                   struct binadei_stream_state *stream_state)
 {
     struct binadei_streams *streams = user->streams;
     /* SF.acquire: the event was recorded. */
     CUevent event =
-        atomic_load_explicit(&slot->final_event, memory_order_acquire);
+        atomic_load_explicit(&stream_state->final_event, memory_order_acquire);
     uint64_t grains = 0;
     if (event && epoch_query(user, event) != CUDA_SUCCESS)
         return 0;
     for (unsigned age = BINADEI_FRESH; age < BINADEI_AGES; age++) {
         if (event)
-            grains += binadei_maps_drain(slot->maps, age);
+            grains += binadei_maps_drain(stream_state->maps, age);
         else
-            (void)binadei_maps_hand(slot->maps, age, streams->any->maps);
+            (void)binadei_maps_hand(stream_state->maps, age,
+                                    streams->any->maps);
     }
-    slot->epoch.state = BINADEI_EPOCH_IDLE;
+    stream_state->epoch.state = BINADEI_EPOCH_IDLE;
     return grains;
 }
 
 /* Role held; within a section. */
-static uint64_t drain_slot(const struct binadei_stream_user *user,
-                           struct binadei_slot *slot)
+static uint64_t drain_stream_state(const struct binadei_stream_user *user,
+                                   struct binadei_stream_state *stream_state)
 {
-    struct binadei_epoch *epoch = &slot->epoch;
-    if (binadei_slot_is_closed(slot))
-        return epoch_drain_closed(user, slot);
+    struct binadei_epoch *epoch = &stream_state->epoch;
+    if (binadei_stream_state_is_closed(stream_state))
+        return epoch_drain_closed(user, stream_state);
     if (epoch->state == BINADEI_EPOCH_OWN && is_own_over(user, epoch))
-        return drain_epoch(slot);
+        return drain_epoch(stream_state);
     if (epoch->state == BINADEI_EPOCH_CONTEXT &&
         has_passed(user->streams, epoch->number))
-        return drain_epoch(slot);
+        return drain_epoch(stream_state);
     return 0;
 }
 
@@ -184,18 +189,20 @@ uint64_t binadei_epochs_poll(const struct binadei_stream_user *user)
     uint64_t grains = 0;
     if (!binadei_epochs_are_pending(streams) ||
         /* A query outside of a section would break a capture in global mode. */
-        binadei_context_watch(streams->home, &section) != BINADE_OK)
+        binadei_context_watch(streams->own_context, &section) != BINADE_OK)
         return 0;
     poll_contexts(user);
-    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
-        struct binadei_slot *slot = binadei_slot_at(streams, i);
-        if (!binadei_slot_grains(slot) || !binadei_slot_try_take(slot))
+    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
+        struct binadei_stream_state *stream_state =
+            binadei_stream_state_at(streams, i);
+        if (!binadei_stream_state_grains(stream_state) ||
+            !binadei_stream_state_try_take(stream_state))
             continue;
-        uint64_t drained = drain_slot(user, slot);
-        if (drained && slot == streams->any)
+        uint64_t drained = drain_stream_state(user, stream_state);
+        if (drained && stream_state == streams->any)
             streams->hooks.any_drained(streams);
         grains += drained;
-        binadei_slot_release(slot);
+        binadei_stream_state_release(stream_state);
     }
     (void)binadei_section_leave(&section);
     return grains;
@@ -203,18 +210,20 @@ uint64_t binadei_epochs_poll(const struct binadei_stream_user *user)
 
 uint64_t binadei_epochs_drain_closed(const struct binadei_stream_user *user)
 {
-    struct binadei_slot *slots[BINADEI_CLOSED_LOOKS];
+    struct binadei_stream_state *stream_states[BINADEI_CLOSED_LOOKS];
     struct binadei_section section;
     uint64_t grains = 0;
-    unsigned count = binadei_slots_closed_next(user->streams, slots);
-    if (!count ||
-        binadei_context_watch(user->streams->home, &section) != BINADE_OK)
+    unsigned count =
+        binadei_stream_states_closed_next(user->streams, stream_states);
+    if (!count || binadei_context_watch(user->streams->own_context, &section) !=
+                      BINADE_OK)
         return 0;
     for (unsigned i = 0; i < count; i++) {
-        if (!binadei_slot_grains(slots[i]) || !binadei_slot_try_take(slots[i]))
+        if (!binadei_stream_state_grains(stream_states[i]) ||
+            !binadei_stream_state_try_take(stream_states[i]))
             continue;
-        grains += drain_slot(user, slots[i]);
-        binadei_slot_release(slots[i]);
+        grains += drain_stream_state(user, stream_states[i]);
+        binadei_stream_state_release(stream_states[i]);
     }
     (void)binadei_section_leave(&section);
     return grains;
@@ -222,54 +231,56 @@ uint64_t binadei_epochs_drain_closed(const struct binadei_stream_user *user)
 
 /* On its own stream; role held, within a section of the pool's context. */
 static void record_own(const struct binadei_stream_user *user,
-                       struct binadei_slot *slot)
+                       struct binadei_stream_state *stream_state)
 {
     struct binadei_streams *streams = user->streams;
-    struct binadei_epoch *epoch = &slot->epoch;
+    struct binadei_epoch *epoch = &stream_state->epoch;
     /* An event recorded now would become part of the graph. */
-    if (binadei_is_capturing(streams, slot->stream))
+    if (binadei_is_capturing(streams, stream_state->stream))
         return;
-    if (epoch->event && epoch->context != slot->context) {
+    if (epoch->event && epoch->context != stream_state->context) {
         binadei_event_destroy(streams, epoch->event);
         epoch->event = NULL;
     }
     if (!epoch->event)
-        epoch->event = binadei_event_make(streams, slot->context);
-    epoch->context = slot->context;
+        epoch->event = binadei_event_make(streams, stream_state->context);
+    epoch->context = stream_state->context;
     if (!epoch->event ||
         BINADEI_CALL(streams->driver, cuEventRecord,
-                     (epoch->event, slot->stream)) != BINADE_OK)
+                     (epoch->event, stream_state->stream)) != BINADE_OK)
         return;
     binadei_stream_tally(user, BINADEI_STREAM_EVENTS);
     binadei_stream_tally(user, BINADEI_STREAM_EPOCHS);
     epoch->state = BINADEI_EPOCH_OWN;
 }
 
-/* Whether this call may record on the stream of the slot. */
+/* Whether this call may record on the stream of the stream state. */
 static bool names_stream(const struct binadei_stream_user *user,
-                         const struct binadei_slot *slot)
+                         const struct binadei_stream_state *stream_state)
 {
-    if (!slot->maps || binadei_slot_is_closed(slot) || user->is_capturing)
+    if (!stream_state->maps || binadei_stream_state_is_closed(stream_state) ||
+        user->is_capturing)
         return false;
-    return slot->kind == BINADEI_SLOT_PER_THREAD
-               ? slot->owner == user->thread
-               : binadei_slot_is_of_created_stream(slot);
+    return stream_state->kind == BINADEI_STREAM_STATE_PER_THREAD
+               ? stream_state->owner == user->thread
+               : binadei_stream_state_is_created(stream_state);
 }
 
 void binadei_epochs_record_own(const struct binadei_stream_user *user)
 {
-    struct binadei_slot *slot = user->slot;
+    struct binadei_stream_state *stream_state = user->stream_state;
     struct binadei_section section;
-    if (!names_stream(user, slot) ||
-        !binadei_maps_grains(slot->maps, BINADEI_FRESH) ||
-        !binadei_slot_try_take(slot))
+    if (!names_stream(user, stream_state) ||
+        !binadei_maps_grains(stream_state->maps, BINADEI_FRESH) ||
+        !binadei_stream_state_try_take(stream_state))
         return;
-    if (binadei_context_enter(user->streams->home, &section) == BINADE_OK) {
-        if (close_epoch(slot))
-            record_own(user, slot);
+    if (binadei_context_enter(user->streams->own_context, &section) ==
+        BINADE_OK) {
+        if (close_epoch(stream_state))
+            record_own(user, stream_state);
         (void)binadei_section_leave(&section);
     }
-    binadei_slot_release(slot);
+    binadei_stream_state_release(stream_state);
 }
 
 void binadei_epochs_close_own(const struct binadei_stream_user *user)
@@ -280,23 +291,27 @@ void binadei_epochs_close_own(const struct binadei_stream_user *user)
         binadei_epochs_record_own(user);
 }
 
-/* Without events of contexts: created streams have events of their own. No guard
- * is held, and none begins meanwhile: see binadei_guard_recorder_begin(). */
+/* Without events of contexts: created streams have events of their own. No
+ * guard is held, and none begins meanwhile: see
+ * binadei_capture_guard_recorder_begin(). */
 static bool close_streams(const struct binadei_stream_user *user)
 {
     struct binadei_streams *streams = user->streams;
     bool is_any = false;
-    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
-        struct binadei_slot *slot = binadei_slot_at(streams, i);
-        if (!binadei_slot_grains(slot) || !binadei_slot_try_take(slot))
+    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
+        struct binadei_stream_state *stream_state =
+            binadei_stream_state_at(streams, i);
+        if (!binadei_stream_state_grains(stream_state) ||
+            !binadei_stream_state_try_take(stream_state))
             continue;
-        if (binadei_slot_is_of_created_stream(slot) && binadei_slot_pin(slot)) {
-            if (close_epoch(slot))
-                record_own(user, slot);
-            binadei_slot_unpin(slot);
+        if (binadei_stream_state_is_created(stream_state) &&
+            binadei_stream_state_pin(stream_state)) {
+            if (close_epoch(stream_state))
+                record_own(user, stream_state);
+            binadei_stream_state_unpin(stream_state);
         }
-        is_any |= slot->epoch.state == BINADEI_EPOCH_OWN;
-        binadei_slot_release(slot);
+        is_any |= stream_state->epoch.state == BINADEI_EPOCH_OWN;
+        binadei_stream_state_release(stream_state);
     }
     return is_any;
 }
@@ -306,15 +321,17 @@ static bool close_streams(const struct binadei_stream_user *user)
 static bool join_all(struct binadei_streams *streams)
 {
     bool is_any = false;
-    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
-        struct binadei_slot *slot = binadei_slot_at(streams, i);
-        if (!binadei_slot_grains(slot) || binadei_slot_is_closed(slot) ||
-            !binadei_slot_try_take(slot))
+    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
+        struct binadei_stream_state *stream_state =
+            binadei_stream_state_at(streams, i);
+        if (!binadei_stream_state_grains(stream_state) ||
+            binadei_stream_state_is_closed(stream_state) ||
+            !binadei_stream_state_try_take(stream_state))
             continue;
-        slot->epoch.is_joining = close_epoch(slot);
-        is_any |= slot->epoch.is_joining;
-        if (!slot->epoch.is_joining)
-            binadei_slot_release(slot);
+        stream_state->epoch.is_joining = close_epoch(stream_state);
+        is_any |= stream_state->epoch.is_joining;
+        if (!stream_state->epoch.is_joining)
+            binadei_stream_state_release(stream_state);
     }
     return is_any;
 }
@@ -325,16 +342,17 @@ static uint64_t end_joining(struct binadei_streams *streams,
                             enum binadei_epoch_state state, uint64_t number)
 {
     uint64_t grains = 0;
-    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
-        struct binadei_slot *slot = binadei_slot_at(streams, i);
-        if (!slot->epoch.is_joining)
+    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
+        struct binadei_stream_state *stream_state =
+            binadei_stream_state_at(streams, i);
+        if (!stream_state->epoch.is_joining)
             continue;
-        slot->epoch.is_joining = false;
-        slot->epoch.number = number;
-        slot->epoch.state = state;
+        stream_state->epoch.is_joining = false;
+        stream_state->epoch.number = number;
+        stream_state->epoch.state = state;
         if (state == BINADEI_EPOCH_IDLE)
-            grains += drain_epoch(slot);
-        binadei_slot_release(slot);
+            grains += drain_epoch(stream_state);
+        binadei_stream_state_release(stream_state);
     }
     return grains;
 }
@@ -389,11 +407,11 @@ static bool close_contexts(const struct binadei_stream_user *user,
     return is_recorded;
 }
 
-/* Until binadei_guard_recorder_end(): false, a guard is held, and streams record
- * for themselves. */
+/* Until binadei_capture_guard_recorder_end(): false, a guard is held, and
+ * streams record for themselves. */
 static bool begin_recording(const struct binadei_stream_user *user)
 {
-    bool may_record = binadei_guard_recorder_begin();
+    bool may_record = binadei_capture_guard_recorder_begin();
     if (!may_record)
         binadei_stream_tally(user, BINADEI_STREAM_GUARDED);
     /* relaxed: advice. */
@@ -414,7 +432,7 @@ static bool close_guarded(const struct binadei_stream_user *user,
         is_recorded = close_contexts(user, is_wanted);
         binadei_role_release(&epochs->is_taken);
     }
-    binadei_guard_recorder_end();
+    binadei_capture_guard_recorder_end();
     return is_recorded;
 }
 
@@ -423,7 +441,7 @@ static bool close_streams_guarded(const struct binadei_stream_user *user)
     if (!begin_recording(user))
         return false;
     bool is_any = close_streams(user);
-    binadei_guard_recorder_end();
+    binadei_capture_guard_recorder_end();
     return is_any;
 }
 
@@ -432,7 +450,7 @@ static bool close_all(const struct binadei_stream_user *user)
     struct binadei_streams *streams = user->streams;
     struct binadei_section section;
     if (!binadei_epochs_are_pending(streams) ||
-        binadei_context_enter(streams->home, &section) != BINADE_OK)
+        binadei_context_enter(streams->own_context, &section) != BINADE_OK)
         return false;
     bool is_recorded = streams->driver->cuCtxRecordEvent
                            ? close_guarded(user, false)
@@ -478,7 +496,7 @@ bool binadei_epochs_have_passed(const struct binadei_stream_user *user,
     return has_passed(streams, number);
 }
 
-void binadei_epochs_close_before_guard(struct binadei_streams *streams)
+void binadei_epochs_close_before_capture_guard(struct binadei_streams *streams)
 {
     binadei_counter counts[BINADEI_STREAM_COUNTS] = {0};
     const struct binadei_stream_user nobody = {.streams = streams,
@@ -509,7 +527,7 @@ uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user)
     if (streams->driver->cuCtxRecordEvent ||
         !binadei_epochs_are_pending(streams))
         return 0;
-    if (!binadei_guard_recorder_begin()) {
+    if (!binadei_capture_guard_recorder_begin()) {
         binadei_stream_tally(user, BINADEI_STREAM_GUARDED);
         return 0;
     }
@@ -517,7 +535,7 @@ uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user)
         grains = epoch_synchronise(streams);
         binadei_role_release(&epochs->is_taken);
     }
-    binadei_guard_recorder_end();
+    binadei_capture_guard_recorder_end();
     return grains;
 }
 
@@ -526,27 +544,28 @@ uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user)
  * does not wait for the answer, which takes as long as a launcher is blocked on
  * the stream: perhaps until the guard's own thread lets it go on. */
 static bool is_stream_idle(const struct binadei_streams *streams,
-                           const struct binadei_slot *slot)
+                           const struct binadei_stream_state *stream_state)
 {
-    return !binadei_guard_is_held() &&
-           !binadei_is_capturing(streams, slot->stream) &&
-           streams->driver->cuStreamQuery(slot->stream) == CUDA_SUCCESS;
+    return !binadei_capture_guard_is_held() &&
+           !binadei_is_capturing(streams, stream_state->stream) &&
+           streams->driver->cuStreamQuery(stream_state->stream) == CUDA_SUCCESS;
 }
 
-/* Role held, slot pinned: what was freed before the question is done if the
- * answer is that nothing is left to do. What is fresh beside an epoch in flight
- * takes a second question, for it cannot go behind that one's event. */
+/* Role held, stream state pinned: what was freed before the question is done if
+ * the answer is that nothing is left to do. What is fresh beside an epoch in
+ * flight takes a second question, for it cannot go behind that one's event. */
 static uint64_t ask_stream(struct binadei_streams *streams,
-                           struct binadei_slot *slot)
+                           struct binadei_stream_state *stream_state)
 {
     uint64_t grains = 0;
-    for (unsigned i = 0; i < 2 && binadei_slot_grains(slot); i++) {
-        bool is_closed = slot->epoch.state <= BINADEI_EPOCH_UNRECORDED;
+    for (unsigned i = 0; i < 2 && binadei_stream_state_grains(stream_state);
+         i++) {
+        bool is_closed = stream_state->epoch.state <= BINADEI_EPOCH_UNRECORDED;
         if (is_closed)
-            (void)close_epoch(slot);
-        if (!is_stream_idle(streams, slot))
+            (void)close_epoch(stream_state);
+        if (!is_stream_idle(streams, stream_state))
             break;
-        grains += drain_epoch(slot);
+        grains += drain_epoch(stream_state);
         if (is_closed)
             break;
     }
@@ -554,38 +573,44 @@ static uint64_t ask_stream(struct binadei_streams *streams,
 }
 
 bool binadei_epoch_is_stream_idle(const struct binadei_streams *streams,
-                                  struct binadei_slot *slot)
+                                  struct binadei_stream_state *stream_state)
 {
-    if (!binadei_slot_is_of_created_stream(slot) || !binadei_slot_pin(slot))
+    if (!binadei_stream_state_is_created(stream_state) ||
+        !binadei_stream_state_pin(stream_state))
         return false;
-    bool is_idle = is_stream_idle(streams, slot);
-    binadei_slot_unpin(slot);
+    bool is_idle = is_stream_idle(streams, stream_state);
+    binadei_stream_state_unpin(stream_state);
     return is_idle;
 }
 
-uint64_t binadei_epoch_moves(const struct binadei_slot *slot)
+uint64_t binadei_epoch_moves(const struct binadei_stream_state *stream_state)
 {
     /* MV.acquire: the moves that are counted are over. */
-    return atomic_load_explicit(&slot->epoch.moves, memory_order_acquire);
+    return atomic_load_explicit(&stream_state->epoch.moves,
+                                memory_order_acquire);
 }
 
-bool binadei_epoch_has_since(const struct binadei_slot *slot, uint64_t moves)
+bool binadei_epoch_has_since(const struct binadei_stream_state *stream_state,
+                             uint64_t moves)
 {
-    return slot->epoch.left_at_moves <= moves;
+    return stream_state->epoch.left_at_moves <= moves;
 }
 
 uint64_t binadei_epochs_ask_streams(struct binadei_streams *streams)
 {
     uint64_t grains = 0;
-    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
-        struct binadei_slot *slot = binadei_slot_at(streams, i);
-        if (!binadei_slot_grains(slot) || !binadei_slot_try_take(slot))
+    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
+        struct binadei_stream_state *stream_state =
+            binadei_stream_state_at(streams, i);
+        if (!binadei_stream_state_grains(stream_state) ||
+            !binadei_stream_state_try_take(stream_state))
             continue;
-        if (binadei_slot_is_of_created_stream(slot) && binadei_slot_pin(slot)) {
-            grains += ask_stream(streams, slot);
-            binadei_slot_unpin(slot);
+        if (binadei_stream_state_is_created(stream_state) &&
+            binadei_stream_state_pin(stream_state)) {
+            grains += ask_stream(streams, stream_state);
+            binadei_stream_state_unpin(stream_state);
         }
-        binadei_slot_release(slot);
+        binadei_stream_state_release(stream_state);
     }
     return grains;
 }
@@ -594,7 +619,7 @@ static bool wait_for(const struct binadei_stream_user *user, CUevent event)
 {
     binadei_stream_tally(user, BINADEI_STREAM_WAITS);
     return BINADEI_CALL(user->streams->driver, cuStreamWaitEvent,
-                        (user->slot->stream, event, 0)) == BINADE_OK;
+                        (user->stream_state->stream, event, 0)) == BINADE_OK;
 }
 
 static bool wait_for_contexts(const struct binadei_stream_user *user,
@@ -615,16 +640,17 @@ static bool wait_for_contexts(const struct binadei_stream_user *user,
 /* Role held, within a section: the call's stream has the memory when its own
  * work comes after the event. */
 static void epoch_hand_over(const struct binadei_stream_user *user,
-                            struct binadei_slot *slot)
+                            struct binadei_stream_state *stream_state)
 {
-    struct binadei_epoch *epoch = &slot->epoch;
+    struct binadei_epoch *epoch = &stream_state->epoch;
     /* SF.acquire: the event was recorded. */
     CUevent final_event =
-        atomic_load_explicit(&slot->final_event, memory_order_acquire);
-    if (binadei_slot_is_closed(slot)) {
+        atomic_load_explicit(&stream_state->final_event, memory_order_acquire);
+    if (binadei_stream_state_is_closed(stream_state)) {
         if (final_event && wait_for(user, final_event))
             for (unsigned age = BINADEI_FRESH; age < BINADEI_AGES; age++)
-                (void)binadei_maps_hand(slot->maps, age, user->slot->maps);
+                (void)binadei_maps_hand(stream_state->maps, age,
+                                        user->stream_state->maps);
         return;
     }
     bool is_waiting = epoch->state == BINADEI_EPOCH_OWN
@@ -635,31 +661,37 @@ static void epoch_hand_over(const struct binadei_stream_user *user,
     if (!is_waiting)
         return;
     note_leaving(epoch);
-    (void)binadei_maps_hand(slot->maps, BINADEI_AGEING, user->slot->maps);
+    (void)binadei_maps_hand(stream_state->maps, BINADEI_AGEING,
+                            user->stream_state->maps);
 }
 
 bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
-                             struct binadei_slot *slot)
+                             struct binadei_stream_state *stream_state)
 {
     struct binadei_section section;
-    if (slot == user->slot || !binadei_slot_grains(slot) ||
-        !binadei_slot_try_take(slot))
+    if (stream_state == user->stream_state ||
+        !binadei_stream_state_grains(stream_state) ||
+        !binadei_stream_state_try_take(stream_state))
         return false;
-    if (binadei_context_enter(user->streams->home, &section) == BINADE_OK) {
-        epoch_hand_over(user, slot);
+    if (binadei_context_enter(user->streams->own_context, &section) ==
+        BINADE_OK) {
+        epoch_hand_over(user, stream_state);
         (void)binadei_section_leave(&section);
     }
-    binadei_slot_release(slot);
+    binadei_stream_state_release(stream_state);
     return true;
 }
 
-static struct binadei_waiting survey(const struct binadei_slot *slot)
+static struct binadei_waiting
+survey(const struct binadei_stream_state *stream_state)
 {
     struct binadei_waiting waiting = {
-        .slot = slot, .bytes = binadei_slot_grains(slot) * BINADEI_GRAIN_BYTES};
+        .stream_state = stream_state,
+        .bytes =
+            binadei_stream_state_grains(stream_state) * BINADEI_GRAIN_BYTES};
     /* relaxed: for a report. */
-    uint64_t closed_ns =
-        atomic_load_explicit(&slot->epoch.closed_ns, memory_order_relaxed);
+    uint64_t closed_ns = atomic_load_explicit(&stream_state->epoch.closed_ns,
+                                              memory_order_relaxed);
     waiting.epoch_count = waiting.bytes != 0;
     if (waiting.bytes && closed_ns)
         waiting.oldest_ns = binadei_now_ns() - closed_ns;
@@ -684,19 +716,19 @@ uint32_t binadei_epochs_survey(const struct binadei_streams *streams,
                                struct binadei_waiting *out, uint32_t capacity)
 {
     uint32_t found = 0;
-    for (uint32_t i = 0; i < binadei_slot_count(streams); i++) {
+    for (uint32_t i = 0; i < binadei_stream_state_count(streams); i++) {
         const struct binadei_waiting waiting =
-            survey(binadei_slot_at(streams, i));
+            survey(binadei_stream_state_at(streams, i));
         if (waiting.epoch_count)
             epoch_insert(out, capacity, found++, &waiting);
     }
     return found;
 }
 
-void binadei_epoch_finish(struct binadei_slot *slot)
+void binadei_epoch_finish(struct binadei_stream_state *stream_state)
 {
-    if (!slot->maps)
+    if (!stream_state->maps)
         return;
-    (void)binadei_maps_drain(slot->maps, BINADEI_AGEING);
-    (void)binadei_maps_drain(slot->maps, BINADEI_FRESH);
+    (void)binadei_maps_drain(stream_state->maps, BINADEI_AGEING);
+    (void)binadei_maps_drain(stream_state->maps, BINADEI_FRESH);
 }

@@ -24,8 +24,8 @@
 /* Drains every stream whose event is over. Returns the grains that became done.
  * Asks the driver and waits for nothing. */
 uint64_t binadei_epochs_poll(const struct binadei_stream_user *user);
-/* The same of a few streams that were retired: those whose slots are looked at
- * next to be used again. */
+/* The same of a few streams that were retired: those whose stream states are
+ * looked at next to be used again. */
 uint64_t binadei_epochs_drain_closed(const struct binadei_stream_user *user);
 /* Closes the epoch of the user's stream and records on it. The call may wait. */
 void binadei_epochs_record_own(const struct binadei_stream_user *user);
@@ -37,7 +37,7 @@ bool binadei_epochs_close_all(const struct binadei_stream_user *user);
 /* The same before the first capture guard is held, while which no event of a
  * context may be recorded: what was freed until then becomes done meanwhile. The
  * guards' lock is held. */
-void binadei_epochs_close_before_guard(struct binadei_streams *streams);
+void binadei_epochs_close_before_capture_guard(struct binadei_streams *streams);
 /* For drivers that have no event of a context: waits for all work of all
  * contexts, if memory waits for that. Returns the grains that became done. */
 uint64_t binadei_epochs_synchronise(const struct binadei_stream_user *user);
@@ -50,7 +50,7 @@ uint64_t binadei_epochs_ask_streams(struct binadei_streams *streams);
 /* Lets the user's stream wait for the event of another's, and have what was freed
  * there. False: nothing is there, or another thread is at it. */
 bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
-                             struct binadei_slot *slot);
+                             struct binadei_stream_state *stream_state);
 /* The number of an event of all contexts that will be recorded after now. */
 uint64_t binadei_epochs_next(const struct binadei_streams *streams);
 /* Whether that event is over; it is recorded if it was not and may be. In a
@@ -61,37 +61,38 @@ bool binadei_epochs_have_passed(const struct binadei_stream_user *user,
 bool binadei_epochs_are_pending(const struct binadei_streams *streams);
 uint64_t binadei_epochs_bytes(const struct binadei_streams *streams);
 
-/* A slot of which memory waits for an event. */
+/* A stream state of which memory waits for an event. */
 struct binadei_waiting {
-    const struct binadei_slot *slot;
+    const struct binadei_stream_state *stream_state;
     uint64_t bytes;
     uint64_t epoch_count;
     uint64_t oldest_ns; /* since its oldest epoch was closed */
 };
 
-/* The `capacity` slots that wait longest, longest first; returns how many wait
- * in all. */
+/* The `capacity` stream states that wait longest, longest first; returns how
+ * many wait in all. */
 uint32_t binadei_epochs_survey(const struct binadei_streams *streams,
                                struct binadei_waiting *out, uint32_t capacity);
 
-/* Gives a freed interval to the maps of the slot, or to ANY's, which have words
- * for every segment, where there is no memory for that. False: a part of it is
- * free already. */
+/* Gives a freed interval to the maps of the stream state, or to ANY's, which
+ * have words for every segment, where there is no memory for that. False: a
+ * part of it is free already. */
 bool binadei_epoch_give(struct binadei_streams *streams,
-                        struct binadei_slot *slot, binadei_grain start,
-                        uint64_t grains);
+                        struct binadei_stream_state *stream_state,
+                        binadei_grain start, uint64_t grains);
 
-/* Whether the slot is a created stream that has nothing left to do. In a section;
- * no capture guard is held. */
+/* Whether the stream state is a created stream that has nothing left to do. In
+ * a section; no capture guard is held. */
 bool binadei_epoch_is_stream_idle(const struct binadei_streams *streams,
-                                  struct binadei_slot *slot);
-/* How often the slot was closed so far. */
-uint64_t binadei_epoch_moves(const struct binadei_slot *slot);
-/* Whether what was given to the slot's maps after it had been closed so often is
- * there still, for all that was drained; the role is held. */
-bool binadei_epoch_has_since(const struct binadei_slot *slot, uint64_t moves);
+                                  struct binadei_stream_state *stream_state);
+/* How often the stream state was closed so far. */
+uint64_t binadei_epoch_moves(const struct binadei_stream_state *stream_state);
+/* Whether what was given to the stream state's maps after it had been closed so
+ * often is there still, for all that was drained; the role is held. */
+bool binadei_epoch_has_since(const struct binadei_stream_state *stream_state,
+                             uint64_t moves);
 
 /* No call is under way, and all work is over: all of it is done. */
-void binadei_epoch_finish(struct binadei_slot *slot);
+void binadei_epoch_finish(struct binadei_stream_state *stream_state);
 
 #endif

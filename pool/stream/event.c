@@ -101,28 +101,30 @@ binadei_event_record_context(const struct binadei_stream_user *user,
 }
 
 binade_status binadei_record_final(struct binadei_streams *streams,
-                                   struct binadei_slot *slot)
+                                   struct binadei_stream_state *stream_state)
 {
     CUevent event;
-    if (binadei_is_capturing(streams, slot->stream))
+    if (binadei_is_capturing(streams, stream_state->stream))
         return BINADE_E_BUSY;
-    binade_status status = binadei_event_create(streams, slot->context, &event);
+    binade_status status =
+        binadei_event_create(streams, stream_state->context, &event);
     if (status != BINADE_OK)
         return status;
-    status =
-        BINADEI_CALL(streams->driver, cuEventRecord, (event, slot->stream));
+    status = BINADEI_CALL(streams->driver, cuEventRecord,
+                          (event, stream_state->stream));
     if (status != BINADE_OK) {
         (void)streams->driver->cuEventDestroy(event);
         return status;
     }
     /* SF.release. */
-    atomic_store_explicit(&slot->final_event, event, memory_order_release);
+    atomic_store_explicit(&stream_state->final_event, event,
+                          memory_order_release);
     return BINADE_OK;
 }
 
 void binadei_event_destroy(const struct binadei_streams *streams, CUevent event)
 {
-    if (event && !binadei_context_is_lost(streams->home))
+    if (event && !binadei_context_is_lost(streams->own_context))
         (void)streams->driver->cuEventDestroy(event);
 }
 
@@ -137,7 +139,7 @@ binade_status binadei_synchronise(const struct binadei_streams *streams)
         binade_status status =
             i ? binadei_section_enter(streams->driver, streams->contexts[i],
                                       &section)
-              : binadei_context_enter(streams->home, &section);
+              : binadei_context_enter(streams->own_context, &section);
         if (status == BINADE_OK) {
             status = BINADEI_CALL(streams->driver, cuCtxSynchronize, ());
             (void)binadei_section_leave(&section);

@@ -22,10 +22,11 @@ struct binadei_capture {
     uint64_t id; /* the driver's, of an active one */
 };
 
-/* A slot that is being closed gets its final event, if the driver is willing.
- */
+/* A stream state that is being closed gets its final event, if the driver is
+ * willing.
+ *  */
 binade_status binadei_record_final(struct binadei_streams *streams,
-                                   struct binadei_slot *slot);
+                                   struct binadei_stream_state *stream_state);
 
 /* An event of the pool's, in that context. In a section. BINADE_OK, or what the
  * driver said. */
@@ -44,8 +45,8 @@ void binadei_event_destroy(const struct binadei_streams *streams,
                            CUevent event);
 
 /* Waits for all work of all contexts; outside of a section, and between the
- * calls of a recorder (guard.h). BINADE_OK, or the first thing that the driver
- * refused: then some may not be over. */
+ * calls of a recorder (capture_guard.h). BINADE_OK, or the first thing that the
+ * driver refused: then some may not be over. */
 binade_status binadei_synchronise(const struct binadei_streams *streams);
 
 /* Whether the stream captures a graph, or cannot be asked because another does

@@ -19,7 +19,8 @@
 /* Edge: none; relaxed: the holder of a block owns its word. */
 typedef _Atomic uint32_t binadei_note_word;
 
-/* The notes of the first slots, DONE's and ANY's: no stream is to be named. */
+/* The notes of the first stream states, DONE's and ANY's: no stream is to be
+ * named. */
 #define BINADEI_NOTE_DONE UINT32_C(1)
 #define BINADEI_NOTE_ANY UINT32_C(2)
 

@@ -9,14 +9,14 @@
 #include "pool/base/failure.h"
 #include "pool/driver/section.h"
 #include "pool/stream/event.h"
-#include "pool/stream/slot.h"
+#include "pool/stream/stream_state.h"
 
 /* Makes the events of a context ahead: creating one can block. What the driver
  * refuses is made when it is needed. */
 static void prepare_events(struct binadei_streams *streams, unsigned context)
 {
     struct binadei_section section;
-    if (binadei_context_enter(streams->home, &section) != BINADE_OK)
+    if (binadei_context_enter(streams->own_context, &section) != BINADE_OK)
         return;
     for (unsigned i = 0; i < BINADEI_CONTEXT_EPOCHS; i++)
         streams->context_epochs.events[i][context] =
@@ -27,11 +27,13 @@ static void prepare_events(struct binadei_streams *streams, unsigned context)
 bool binadei_streams_init(struct binadei_streams *streams,
                           struct binadei_maps *any_maps)
 {
-    pthread_mutex_init(&streams->slots_lock, NULL);
-    streams->contexts[0] = streams->home->handle;
+    pthread_mutex_init(&streams->stream_states_lock, NULL);
+    streams->contexts[0] = streams->own_context->handle;
     atomic_init(&streams->context_count, 1);
-    streams->done = binadei_slot_make(streams, BINADEI_SLOT_DONE, NULL);
-    streams->any = binadei_slot_make(streams, BINADEI_SLOT_ANY, any_maps);
+    streams->done =
+        binadei_stream_state_make(streams, BINADEI_STREAM_STATE_DONE, NULL);
+    streams->any =
+        binadei_stream_state_make(streams, BINADEI_STREAM_STATE_ANY, any_maps);
     if (!streams->done || !streams->any) {
         binadei_streams_fini(streams);
         return false;
@@ -42,19 +44,19 @@ bool binadei_streams_init(struct binadei_streams *streams,
 
 void binadei_streams_fini(struct binadei_streams *streams)
 {
-    binadei_slots_destroy(streams);
+    binadei_stream_states_destroy(streams);
     for (unsigned i = 0; i < BINADEI_CONTEXT_EPOCHS; i++)
         for (unsigned j = 0; j < BINADEI_CONTEXTS_MAX; j++)
             binadei_event_destroy(streams,
                                   streams->context_epochs.events[i][j]);
-    pthread_mutex_destroy(&streams->slots_lock);
+    pthread_mutex_destroy(&streams->stream_states_lock);
 }
 
 binade_status binadei_streams_add_context(struct binadei_streams *streams,
                                           CUcontext context)
 {
     binade_status status = BINADE_OK;
-    pthread_mutex_lock(&streams->slots_lock);
+    pthread_mutex_lock(&streams->stream_states_lock);
     /* relaxed: the lock's holder alone writes. */
     unsigned count =
         atomic_load_explicit(&streams->context_count, memory_order_relaxed);
@@ -72,7 +74,7 @@ binade_status binadei_streams_add_context(struct binadei_streams *streams,
         atomic_store_explicit(&streams->context_count, count + 1,
                               memory_order_release);
     }
-    pthread_mutex_unlock(&streams->slots_lock);
+    pthread_mutex_unlock(&streams->stream_states_lock);
     return status;
 }
 

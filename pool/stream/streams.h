@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The streams that a pool knows, and what they freed. Private to this folder and
- * pool/cache; docs/streams.md explains how the parts work together.
+ * The streams that a pool knows, and what they freed. Private to this folder
+ * and pool/cache; docs/streams.md explains how the parts work together.
  *
- *   streams   one per pool
- *   slot      one per pool and stream: whose memory may be reused when
- *   epoch     what was freed on a slot and waits for the same event
+ *   streams       one per pool
+ *   stream state  one per pool and stream: whose memory may be reused when
+ *   epoch         what was freed on a stream state and waits for the same event
  *
- * What pool/cache keeps for a stream, depots, lies in its slot; this folder never
- * looks into it.
+ * What pool/cache keeps for a stream, depots, lies in its stream state; this
+ * folder never looks into it.
  */
 #ifndef BINADE_POOL_STREAM_STREAMS_H_
 #define BINADE_POOL_STREAM_STREAMS_H_
@@ -33,14 +33,14 @@ struct binadei_bundle;
 
 #define BINADEI_DEPOT_PLACES 8U
 #define BINADEI_CONTEXTS_MAX 17U /* the pool's own and 16 more */
-#define BINADEI_SLOTS_MAX 16384U
-#define BINADEI_SLOT_BUCKETS 2048U
+#define BINADEI_STREAM_STATES_MAX 16384U
+#define BINADEI_STREAM_STATE_BUCKETS 2048U
 
-enum binadei_slot_kind {
-    BINADEI_SLOT_DONE,      /* nothing is pending */
-    BINADEI_SLOT_ANY,       /* freed by who names no stream */
-    BINADEI_SLOT_STREAM,    /* one stream */
-    BINADEI_SLOT_PER_THREAD /* the default stream of one thread */
+enum binadei_stream_state_kind {
+    BINADEI_STREAM_STATE_DONE,      /* nothing is pending */
+    BINADEI_STREAM_STATE_ANY,       /* freed by who names no stream */
+    BINADEI_STREAM_STATE_STREAM,    /* one stream */
+    BINADEI_STREAM_STATE_PER_THREAD /* the default stream of one thread */
 };
 
 /* Where the ageing map of a stream is: see epoch.h. */
@@ -73,34 +73,37 @@ struct binadei_epoch {
     _Atomic uint64_t closed_ns;
 };
 
-struct binadei_slot {
-    enum binadei_slot_kind kind;
+struct binadei_stream_state {
+    enum binadei_stream_state_kind kind;
     uint32_t index; /* in the table */
-    /* Stands for this stream, and for none that has the slot later. Constant
-     * while the slot has users; the slots' lock. */
+    /* Stands for this stream, and for none that has the stream state later.
+     * Constant while the stream state has users; the stream states' lock. */
     uint32_t note;
     CUstream stream;
-    CUcontext context;                   /* of the stream */
-    const void *owner;                   /* of PER_THREAD: whose */
-    struct binadei_slot *next_in_bucket; /* the slots' lock; see closed_first */
-    /* Edge SU: down by anyone (release) -> who would use the slot again
-     * (acquire). Caches and notes that refer to it; up under the slots' lock. */
+    CUcontext context; /* of the stream */
+    const void *owner; /* of PER_THREAD: whose */
+    /* the stream states' lock; see closed_first */
+    struct binadei_stream_state *next_in_bucket;
+    /* Edge SU: down by anyone (release) -> who would use the stream state again
+     * (acquire). Caches and notes that refer to it; up under the stream states'
+     * lock. */
     atomic_uint cache_count;
 
     /* Edge PI: is_closed (release) -> a slow path's look after it has counted
      * itself; both sides are sequentially consistent. */
     atomic_uint pins;
     atomic_bool is_closed;
-    /* Edge SF: retire (release) -> who finds the slot closed (acquire). The
-     * event that stands for a stream that is retired; NULL: none yet, and all
-     * work of the context stands for it. */
+    /* Edge SF: retire (release) -> who finds the stream state closed (acquire).
+     * The event that stands for a stream that is retired; NULL: none yet, and
+     * all work of the context stands for it. */
     _Atomic(CUevent) final_event;
 
     /* What was freed on it and is no other stream's yet; constant. NULL for
      * DONE, whose blocks go to the buddy. */
     struct binadei_maps *maps;
     struct binadei_epoch epoch;
-    /* What it said when it was asked last; by who has the role of ANY's slot. */
+    /* What it said when it was asked last; by who has the role of ANY's stream
+     * state. */
     uint64_t asked_round;
     bool was_idle;
 
@@ -143,13 +146,13 @@ struct binadei_streams;
 
 /* What pool/cache does when something happens here. */
 struct binadei_stream_hooks {
-    /* ANY's memory was drained; the role of its slot is held. */
+    /* ANY's memory was drained; the role of its stream state is held. */
     void (*any_drained)(struct binadei_streams *streams);
     /* Before the first capture guard of the process is held, and under the lock
-     * of guard.c: binadei_epochs_close_before_guard(). */
+     * of capture_guard.c: binadei_epochs_close_before_capture_guard(). */
     void (*close)(struct binadei_streams *streams);
     /* The first capture guard of the process begins, or the last has ended;
-     * under the lock of guard.c. */
+     * under the lock of capture_guard.c. */
     void (*guarded)(struct binadei_streams *streams, bool is_held);
 };
 
@@ -157,13 +160,14 @@ struct binadei_streams {
     const struct binadei_driver *driver;
     struct binadei_buddy *buddy;
     /* The pool's own context, contexts[0]: every section is entered by it. */
-    struct binadei_context *home;
+    struct binadei_context *own_context;
     struct binadei_stream_hooks hooks;
     struct binadei_context_epochs context_epochs;
     /* Edge: none; relaxed, advice. Somebody needed what streams freed and a
      * capture guard was held: calls that name a stream record on it. */
     atomic_bool wants_own_epochs;
-    struct binadei_streams *next_guarded; /* guard.c's, under its lock */
+    /* capture_guard.c's, under its lock */
+    struct binadei_streams *next_guarded;
     /* CT: recorded before a guard began, under the same lock. */
     binadei_counter guard_events;
 
@@ -172,20 +176,21 @@ struct binadei_streams {
     CUcontext contexts[BINADEI_CONTEXTS_MAX];
     atomic_uint context_count;
 
-    pthread_mutex_t slots_lock;
-    struct binadei_slot *buckets[BINADEI_SLOT_BUCKETS];
-    /* Closed slots, in the order in which they are looked at to be used again;
-     * by next_in_bucket. The slots' lock. */
-    struct binadei_slot *closed_first;
-    struct binadei_slot *closed_last;
+    pthread_mutex_t stream_states_lock;
+    struct binadei_stream_state *buckets[BINADEI_STREAM_STATE_BUCKETS];
+    /* Closed stream states, in the order in which they are looked at to be used
+     * again; by next_in_bucket. The stream states' lock. */
+    struct binadei_stream_state *closed_first;
+    struct binadei_stream_state *closed_last;
     /* Edge: none; relaxed, advice: how many they are. */
     atomic_uint closed_count;
-    struct binadei_slot *any;
-    struct binadei_slot *done;
-    /* Edge SN: slot_count (release) -> its readers (acquire); slots are never
-     * freed before the engine, only used again. */
-    _Atomic(struct binadei_slot *) slots[BINADEI_SLOTS_MAX];
-    atomic_uint slot_count;
+    struct binadei_stream_state *any;
+    struct binadei_stream_state *done;
+    /* Edge SN: stream_state_count (release) -> its readers (acquire); stream
+     * states are never freed before the engine, only used again. */
+    _Atomic(struct binadei_stream_state *)
+        stream_states[BINADEI_STREAM_STATES_MAX];
+    atomic_uint stream_state_count;
 };
 
 /* Begins streams whose driver, buddy, home and hooks are set, and all else 0.
@@ -221,11 +226,13 @@ static inline void binadei_role_release(atomic_bool *is_taken)
 /* A thread that asks, within a call that names a stream. */
 struct binadei_stream_user {
     struct binadei_streams *streams;
-    binadei_counter *counts;   /* by enum binadei_stream_count */
-    struct binadei_slot *slot; /* of the stream that the call names */
-    const void *thread; /* the owner of slots of its own default stream */
-    bool may_wait;      /* for other threads and the device */
-    bool is_capturing;  /* the stream is known to capture a graph */
+    binadei_counter *counts; /* by enum binadei_stream_count */
+    /* of the stream that the call names */
+    struct binadei_stream_state *stream_state;
+    /* the owner of stream states of its own default stream */
+    const void *thread;
+    bool may_wait;     /* for other threads and the device */
+    bool is_capturing; /* the stream is known to capture a graph */
 };
 
 static inline void binadei_stream_tally(const struct binadei_stream_user *user,
@@ -234,17 +241,20 @@ static inline void binadei_stream_tally(const struct binadei_stream_user *user,
     binadei_count_add(&user->counts[which], 1);
 }
 
-static inline unsigned binadei_slot_count(const struct binadei_streams *streams)
+static inline unsigned
+binadei_stream_state_count(const struct binadei_streams *streams)
 {
-    /* SN.acquire: the slots that are counted. */
-    return atomic_load_explicit(&streams->slot_count, memory_order_acquire);
+    /* SN.acquire: the stream states that are counted. */
+    return atomic_load_explicit(&streams->stream_state_count,
+                                memory_order_acquire);
 }
 
-static inline struct binadei_slot *
-binadei_slot_at(const struct binadei_streams *streams, uint32_t index)
+static inline struct binadei_stream_state *
+binadei_stream_state_at(const struct binadei_streams *streams, uint32_t index)
 {
     /* relaxed: SN brought it. */
-    return atomic_load_explicit(&streams->slots[index], memory_order_relaxed);
+    return atomic_load_explicit(&streams->stream_states[index],
+                                memory_order_relaxed);
 }
 
 #endif

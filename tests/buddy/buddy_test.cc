@@ -411,10 +411,10 @@ TEST(BuddyLast, NeedsNoSummary)
 TEST(BuddyLast, FindsWhatOpenWordsKeepFromMerging)
 {
     BuddyUnderTest buddy(1);
-    buddy_probe_home home = {};
+    buddy_probe_affinity affinity = {};
     ASSERT_EQ(buddy.Take(PROBE_TAKE_GRAINS_MAX), 0U);
-    uint64_t open = buddy.Take(1, &home);
-    ASSERT_TRUE(buddy.Give(open, 1, &home));
+    uint64_t open = buddy.Take(1, &affinity);
+    ASSERT_TRUE(buddy.Give(open, 1, &affinity));
     ASSERT_EQ(buddy.chunk_word(open / kChunk), kFull);
     EXPECT_EQ(buddy.TakeLast(PROBE_TAKE_GRAINS_MAX), 2048U);
 }
@@ -431,7 +431,7 @@ TEST(BuddyLast, FailsWhenNothingFits)
 TEST(BuddyHome, IsWhereTheNextBlockComesFrom)
 {
     BuddyUnderTest buddy(3);
-    buddy_probe_home first = {}, second = {};
+    buddy_probe_affinity first = {}, second = {};
     ASSERT_EQ(buddy.Take(1, &first), 0U);
     ASSERT_EQ(buddy.Take(1, &second), kPage);
     EXPECT_EQ(buddy.Take(1, &first), 1U);
@@ -441,87 +441,87 @@ TEST(BuddyHome, IsWhereTheNextBlockComesFrom)
 TEST(BuddyHome, OfOthersIsLeftAlone)
 {
     BuddyUnderTest buddy(2);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(1, &home), 0U);
-    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 0));
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(1, &affinity), 0U);
+    EXPECT_TRUE(buddy_probe_has_affinity(buddy.get(), 0));
     EXPECT_EQ(buddy.Take(1), kPage);
 }
 
 TEST(BuddyHome, IsSharedBeforeMemoryIsDeclaredExhausted)
 {
     BuddyUnderTest buddy(1);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(1, &home), 0U);
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(1, &affinity), 0U);
     EXPECT_EQ(buddy.Take(1), 1U);
 }
 
 TEST(BuddyHome, GrowsByAPageThatServes)
 {
     BuddyUnderTest buddy(2);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(2048, &home), 0U);
-    ASSERT_EQ(buddy.Take(2000, &home), 2048U);
-    ASSERT_EQ(buddy.Take(200, &home), kPage);
-    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 1));
-    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 0));
-    ASSERT_EQ(buddy.Take(2048, &home), kPage + 256);
-    ASSERT_EQ(buddy.Take(1792, &home), kPage + 2304);
-    ASSERT_EQ(buddy.Take(56, &home), kPage + 200); // now the newest is full
-    EXPECT_EQ(buddy.Take(32, &home), 2048U + 2000);
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(2048, &affinity), 0U);
+    ASSERT_EQ(buddy.Take(2000, &affinity), 2048U);
+    ASSERT_EQ(buddy.Take(200, &affinity), kPage);
+    EXPECT_TRUE(buddy_probe_has_affinity(buddy.get(), 1));
+    EXPECT_TRUE(buddy_probe_has_affinity(buddy.get(), 0));
+    ASSERT_EQ(buddy.Take(2048, &affinity), kPage + 256);
+    ASSERT_EQ(buddy.Take(1792, &affinity), kPage + 2304);
+    ASSERT_EQ(buddy.Take(56, &affinity), kPage + 200); // now the newest is full
+    EXPECT_EQ(buddy.Take(32, &affinity), 2048U + 2000);
 }
 
 TEST(BuddyHome, GivesUpItsOldestPageWhenItHasTooMany)
 {
-    BuddyUnderTest buddy(PROBE_HOME_PAGES + 1);
-    buddy_probe_home home = {};
-    for (uint32_t i = 0; i < 2 * PROBE_HOME_PAGES; i++)
-        ASSERT_EQ(buddy.Take(2048, &home), i * UINT64_C(2048));
-    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 0));
-    ASSERT_EQ(buddy.Take(1, &home), PROBE_HOME_PAGES * kPage);
-    EXPECT_FALSE(buddy_probe_is_home(buddy.get(), 0));
-    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 1));
-    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), PROBE_HOME_PAGES));
+    BuddyUnderTest buddy(PROBE_AFFINITY_PAGES + 1);
+    buddy_probe_affinity affinity = {};
+    for (uint32_t i = 0; i < 2 * PROBE_AFFINITY_PAGES; i++)
+        ASSERT_EQ(buddy.Take(2048, &affinity), i * UINT64_C(2048));
+    EXPECT_TRUE(buddy_probe_has_affinity(buddy.get(), 0));
+    ASSERT_EQ(buddy.Take(1, &affinity), PROBE_AFFINITY_PAGES * kPage);
+    EXPECT_FALSE(buddy_probe_has_affinity(buddy.get(), 0));
+    EXPECT_TRUE(buddy_probe_has_affinity(buddy.get(), 1));
+    EXPECT_TRUE(buddy_probe_has_affinity(buddy.get(), PROBE_AFFINITY_PAGES));
 }
 
 TEST(BuddyHome, IsLostToWhoTakesThePageAfresh)
 {
     BuddyUnderTest buddy(2);
-    buddy_probe_home first = {}, second = {};
+    buddy_probe_affinity first = {}, second = {};
     ASSERT_EQ(buddy.Take(2048, &first), 0U);
     ASSERT_TRUE(buddy.Give(0, 2048)); // so that the page is free again
     ASSERT_EQ(buddy.Take(1, &second), 0U);
     EXPECT_EQ(buddy.Take(1, &first), kPage);
-    buddy_probe_leave_home(buddy.get(), &first);
-    EXPECT_TRUE(buddy_probe_is_home(buddy.get(), 0));
+    buddy_probe_drop_affinity(buddy.get(), &first);
+    EXPECT_TRUE(buddy_probe_has_affinity(buddy.get(), 0));
 }
 
 TEST(BuddyHome, LeftIsEverybodysAgain)
 {
     BuddyUnderTest buddy(2);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(1, &home), 0U);
-    buddy_probe_leave_home(buddy.get(), &home);
-    EXPECT_FALSE(buddy_probe_is_home(buddy.get(), 0));
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(1, &affinity), 0U);
+    buddy_probe_drop_affinity(buddy.get(), &affinity);
+    EXPECT_FALSE(buddy_probe_has_affinity(buddy.get(), 0));
     EXPECT_EQ(buddy.Take(1), 1U);
 }
 
 TEST(BuddyHysteresis, KeepsTheWordOpenThatItsSearcherUses)
 {
     BuddyUnderTest buddy(1);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(1, &home), 0U);
-    ASSERT_TRUE(buddy.Give(0, 1, &home));
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(1, &affinity), 0U);
+    ASSERT_TRUE(buddy.Give(0, 1, &affinity));
     EXPECT_EQ(buddy.chunk_word(0), kFull);
     EXPECT_EQ(buddy.page_word(0), kFull << 1);
-    EXPECT_EQ(buddy.Take(64, &home), 0U);
+    EXPECT_EQ(buddy.Take(64, &affinity), 0U);
 }
 
 TEST(BuddyHysteresis, KeepsThePageOpenThatIsHome)
 {
     BuddyUnderTest buddy(1);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(128, &home), 0U);
-    ASSERT_TRUE(buddy.Give(0, 128, &home));
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(128, &affinity), 0U);
+    ASSERT_TRUE(buddy.Give(0, 128, &affinity));
     EXPECT_EQ(buddy.page_word(0), kFull);
     EXPECT_FALSE(buddy.is_page_free(0));
 }
@@ -529,8 +529,8 @@ TEST(BuddyHysteresis, KeepsThePageOpenThatIsHome)
 TEST(BuddyHysteresis, IsNotForTheGivesOfOthers)
 {
     BuddyUnderTest buddy(1);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(1, &home), 0U);
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(1, &affinity), 0U);
     ASSERT_TRUE(buddy.Give(0, 1));
     EXPECT_TRUE(buddy.is_page_free(0));
 }
@@ -538,25 +538,25 @@ TEST(BuddyHysteresis, IsNotForTheGivesOfOthers)
 TEST(BuddyHysteresis, HoldsForTheFirstBlockOfANewHome)
 {
     BuddyUnderTest buddy(2);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(2048, &home), 0U);
-    ASSERT_EQ(buddy.Take(2048, &home), 2048U);
-    ASSERT_EQ(buddy.Take(1, &home), kPage);
-    ASSERT_TRUE(buddy.Give(kPage, 1, &home));
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(2048, &affinity), 0U);
+    ASSERT_EQ(buddy.Take(2048, &affinity), 2048U);
+    ASSERT_EQ(buddy.Take(1, &affinity), kPage);
+    ASSERT_TRUE(buddy.Give(kPage, 1, &affinity));
     EXPECT_EQ(buddy.chunk_word(64), kFull);
 }
 
 TEST(BuddyHysteresis, LeavesNoFullWordBehindWhenItMovesOn)
 {
     BuddyUnderTest buddy(1);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.TakeMany(1, 64, 1, &home).size(), 64U);
-    ASSERT_EQ(buddy.TakeMany(1, 64, 1, &home).size(), 64U);
-    ASSERT_TRUE(buddy.Give(64, 64 - 1, &home));
-    ASSERT_TRUE(buddy.Give(127, 1, &home));
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.TakeMany(1, 64, 1, &affinity).size(), 64U);
+    ASSERT_EQ(buddy.TakeMany(1, 64, 1, &affinity).size(), 64U);
+    ASSERT_TRUE(buddy.Give(64, 64 - 1, &affinity));
+    ASSERT_TRUE(buddy.Give(127, 1, &affinity));
     ASSERT_EQ(buddy.chunk_word(1), kFull);
-    ASSERT_TRUE(buddy.Give(0, 1, &home));
-    ASSERT_EQ(buddy.Take(1, &home), 0U); // from the other word
+    ASSERT_TRUE(buddy.Give(0, 1, &affinity));
+    ASSERT_EQ(buddy.Take(1, &affinity), 0U); // from the other word
     EXPECT_EQ(buddy.chunk_word(1), 0U);
     EXPECT_EQ(buddy.page_word(0), kFull << 1);
 }
@@ -564,10 +564,10 @@ TEST(BuddyHysteresis, LeavesNoFullWordBehindWhenItMovesOn)
 TEST(BuddyHysteresis, EndsWhenHomeIsLeft)
 {
     BuddyUnderTest buddy(1);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(1, &home), 0U);
-    ASSERT_TRUE(buddy.Give(0, 1, &home));
-    buddy_probe_leave_home(buddy.get(), &home);
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(1, &affinity), 0U);
+    ASSERT_TRUE(buddy.Give(0, 1, &affinity));
+    buddy_probe_drop_affinity(buddy.get(), &affinity);
     EXPECT_TRUE(buddy.is_page_free(0));
     EXPECT_EQ(buddy.CheckMerged(), nullptr);
 }
@@ -575,9 +575,9 @@ TEST(BuddyHysteresis, EndsWhenHomeIsLeft)
 TEST(BuddyTrim, ClosesWhatHysteresisLeftOpen)
 {
     BuddyUnderTest buddy(1);
-    buddy_probe_home home = {};
-    ASSERT_EQ(buddy.Take(1, &home), 0U);
-    ASSERT_TRUE(buddy.Give(0, 1, &home));
+    buddy_probe_affinity affinity = {};
+    ASSERT_EQ(buddy.Take(1, &affinity), 0U);
+    ASSERT_TRUE(buddy.Give(0, 1, &affinity));
     ASSERT_FALSE(buddy.Withdraw(0, 1));
     buddy_probe_trim(buddy.get());
     EXPECT_TRUE(buddy.is_page_free(0));

@@ -46,23 +46,23 @@ class BuddyUnderTest
 
     std::vector<uint64_t> TakeMany(uint32_t grains, uint32_t count,
                                    uint32_t alignment = 1,
-                                   buddy_probe_home *home = nullptr)
+                                   buddy_probe_affinity *affinity = nullptr)
     {
         std::vector<uint64_t> starts(count);
-        starts.resize(buddy_probe_take(buddy_, home, grains, count, alignment,
-                                       starts.data()));
+        starts.resize(buddy_probe_take(buddy_, affinity, grains, count,
+                                       alignment, starts.data()));
         return starts;
     }
 
-    uint64_t Take(uint32_t grains, buddy_probe_home *home = nullptr)
+    uint64_t Take(uint32_t grains, buddy_probe_affinity *affinity = nullptr)
     {
-        return TakeAligned(grains, 1, home);
+        return TakeAligned(grains, 1, affinity);
     }
 
     uint64_t TakeAligned(uint32_t grains, uint32_t alignment,
-                         buddy_probe_home *home = nullptr)
+                         buddy_probe_affinity *affinity = nullptr)
     {
-        std::vector<uint64_t> starts = TakeMany(grains, 1, alignment, home);
+        std::vector<uint64_t> starts = TakeMany(grains, 1, alignment, affinity);
         return starts.empty() ? kNone : starts[0];
     }
 
@@ -81,14 +81,14 @@ class BuddyUnderTest
     }
 
     bool Give(uint64_t start, uint64_t grains,
-              const buddy_probe_home *home = nullptr)
+              const buddy_probe_affinity *affinity = nullptr)
     {
-        return buddy_probe_give(buddy_, home, start, grains);
+        return buddy_probe_give(buddy_, affinity, start, grains);
     }
 
     bool Withdraw(uint32_t first_page, uint32_t pages)
     {
-        return buddy_probe_withdraw(buddy_, first_page, pages);
+        return buddy_probe_remove(buddy_, first_page, pages);
     }
 
     uint64_t free_grains() const

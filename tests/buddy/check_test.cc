@@ -94,11 +94,11 @@ TEST_F(BuddyCheck, AllowsAClassWhereMemoryIsTaken)
 
 TEST_F(BuddyCheck, SeesAWordThatWasLeftOpen)
 {
-    buddy_probe_home home = {};
+    buddy_probe_affinity affinity = {};
     ASSERT_TRUE(buddy_.Give(0, 1));
-    uint64_t start = buddy_.Take(1, &home);
+    uint64_t start = buddy_.Take(1, &affinity);
     EXPECT_EQ(buddy_.CheckMerged(), nullptr);
-    ASSERT_TRUE(buddy_.Give(start, 1, &home));
+    ASSERT_TRUE(buddy_.Give(start, 1, &affinity));
     EXPECT_EQ(Check(buddy_).what, "");
     uint64_t at = 0;
     const char *what = buddy_probe_check_merged(buddy_.get(), &at);

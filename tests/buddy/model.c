@@ -14,7 +14,7 @@
 #include "tests/support/buddy_probe.h"
 #include "tests/support/tools/random.h"
 
-#define HOME_COUNT 3U
+#define AFFINITY_COUNT 3U
 #define HELD_MAX 1024U
 #define BATCH_MAX 20U
 
@@ -32,7 +32,7 @@ struct model {
     struct binadei_buddy *buddy;
     struct mutex_buddy *oracle;
     struct byte_map map;
-    struct buddy_probe_home homes[HOME_COUNT];
+    struct buddy_probe_affinity affinities[AFFINITY_COUNT];
     struct held held[HELD_MAX];
     uint32_t held_count;
     uint32_t step;
@@ -59,10 +59,10 @@ static uint32_t choose(struct model *model, uint32_t bound)
     return choices_below(&model->choices, bound);
 }
 
-static struct buddy_probe_home *choose_home(struct model *model)
+static struct buddy_probe_affinity *choose_affinity(struct model *model)
 {
-    uint32_t index = choose(model, HOME_COUNT + 1);
-    return index < HOME_COUNT ? &model->homes[index] : NULL;
+    uint32_t index = choose(model, AFFINITY_COUNT + 1);
+    return index < AFFINITY_COUNT ? &model->affinities[index] : NULL;
 }
 
 /* Memory that the buddy says is ours from now on. */
@@ -103,7 +103,8 @@ static void expect_taken(struct model *model, uint32_t grains,
 }
 
 /* After a search in vain: the thorough ones must find what is there. */
-static void take_or_prove(struct model *model, struct buddy_probe_home *home,
+static void take_or_prove(struct model *model,
+                          struct buddy_probe_affinity *affinity,
                           uint32_t grains, uint32_t alignment)
 {
     uint64_t start;
@@ -116,8 +117,8 @@ static void take_or_prove(struct model *model, struct buddy_probe_home *home,
     } else {
         has_place = byte_map_has_place(&model->map, grains, alignment);
         buddy_probe_trim(model->buddy);
-        is_taken = buddy_probe_take(model->buddy, home, grains, 1, alignment,
-                                    &start) == 1;
+        is_taken = buddy_probe_take(model->buddy, affinity, grains, 1,
+                                    alignment, &start) == 1;
     }
     expect_taken(model, grains, alignment, has_place, is_taken);
     if (is_taken)
@@ -128,20 +129,20 @@ static void step_take(struct model *model)
 {
     if (model->held_count + BATCH_MAX > HELD_MAX)
         return;
-    struct buddy_probe_home *home = choose_home(model);
+    struct buddy_probe_affinity *affinity = choose_affinity(model);
     uint32_t grains = 1 + choose(model, UINT32_C(1) << choose(model, 12));
     uint32_t alignment = UINT32_C(1)
                          << (choose(model, 4) ? 0 : choose(model, 13));
     uint32_t count = choose(model, 3) ? 1 : 1 + choose(model, BATCH_MAX);
     uint64_t starts[BATCH_MAX];
-    uint32_t taken =
-        buddy_probe_take(model->buddy, home, grains, count, alignment, starts);
+    uint32_t taken = buddy_probe_take(model->buddy, affinity, grains, count,
+                                      alignment, starts);
     if (taken > count)
         fail(model, "got %u blocks of %u", taken, count);
     else if (taken)
         hold_all(model, starts, taken, grains, alignment);
     else
-        take_or_prove(model, home, grains, alignment);
+        take_or_prove(model, affinity, grains, alignment);
 }
 
 /* Which one is the best, map_model.c checks. */
@@ -161,11 +162,12 @@ static void step_take_run(struct model *model)
         hold_all(model, &start, 1, grains, PROBE_PAGE_GRAINS);
 }
 
-static void give(struct model *model, const struct buddy_probe_home *home,
-                 uint64_t start, uint64_t grains)
+static void give(struct model *model,
+                 const struct buddy_probe_affinity *affinity, uint64_t start,
+                 uint64_t grains)
 {
     byte_map_set(&model->map, start, grains, BYTE_MAP_FREE);
-    if (!buddy_probe_give(model->buddy, home, start, grains))
+    if (!buddy_probe_give(model->buddy, affinity, start, grains))
         fail(model, "grains %llu+%llu are ours and were refused",
              (unsigned long long)start, (unsigned long long)grains);
     if (!mutex_buddy_give(model->oracle, start, grains))
@@ -208,7 +210,7 @@ static void give_piece(struct model *model, uint32_t index)
         held->grains = from;
     else
         (void)drop(model, index);
-    give(model, choose_home(model), start, grains);
+    give(model, choose_affinity(model), start, grains);
 }
 
 /* Intervals that follow one another go back as one. */
@@ -222,7 +224,7 @@ static void give_neighbours(struct model *model, uint32_t index)
         end += drop(model, i).grains;
         i = UINT32_MAX; /* from the start again */
     }
-    give(model, choose_home(model), held.start, end - held.start);
+    give(model, choose_affinity(model), held.start, end - held.start);
 }
 
 static void step_give(struct model *model)
@@ -239,7 +241,7 @@ static void step_give(struct model *model)
         break;
     default: {
         struct held held = drop(model, index);
-        give(model, choose_home(model), held.start, held.grains);
+        give(model, choose_affinity(model), held.start, held.grains);
     }
     }
 }
@@ -260,7 +262,7 @@ static void step_give_again(struct model *model)
         grains = unit;
     }
     buddy_probe_trim(model->buddy);
-    if (buddy_probe_give(model->buddy, choose_home(model), start, grains))
+    if (buddy_probe_give(model->buddy, choose_affinity(model), start, grains))
         fail(model, "grains %llu+%llu were given twice",
              (unsigned long long)start, (unsigned long long)grains);
 }
@@ -273,7 +275,7 @@ static void step_withdraw(struct model *model)
     uint64_t grains = (uint64_t)count * PROBE_PAGE_GRAINS;
     bool is_free = byte_map_is(&model->map, start, grains, BYTE_MAP_FREE);
     buddy_probe_trim(model->buddy);
-    if (buddy_probe_withdraw(model->buddy, first, count) != is_free) {
+    if (buddy_probe_remove(model->buddy, first, count) != is_free) {
         fail(model, "pages %u+%u: free %d", first, count, is_free);
         return;
     }
@@ -316,10 +318,10 @@ static void step_trim(struct model *model)
         fail(model, "the longest run is %u pages", longest);
 }
 
-static void step_leave_home(struct model *model)
+static void step_drop_affinity(struct model *model)
 {
-    buddy_probe_leave_home(model->buddy,
-                           &model->homes[choose(model, HOME_COUNT)]);
+    buddy_probe_drop_affinity(
+        model->buddy, &model->affinities[choose(model, AFFINITY_COUNT)]);
 }
 
 struct kind {
@@ -337,7 +339,7 @@ static const struct kind kinds[] = {
     {"withdraw", step_withdraw, {1, 1}},
     {"add", step_add, {2, 3}},
     {"trim", step_trim, {1, 1}},
-    {"leave home", step_leave_home, {2, 1}},
+    {"drop affinity", step_drop_affinity, {2, 1}},
 };
 
 static const struct kind *choose_kind(struct model *model)
@@ -352,7 +354,7 @@ static const struct kind *choose_kind(struct model *model)
     return kind;
 }
 
-/* A home keeps one word of grains open, and its page, not more. */
+/* An affinity keeps one word of grains open, and its page, not more. */
 static void verify_open_words(struct model *model)
 {
     uint32_t open_chunks = 0;
@@ -364,7 +366,7 @@ static void verify_open_words(struct model *model)
                 buddy_probe_chunk_word(model->buddy, page * PROBE_PAGE_CHUNKS +
                                                          i) == UINT64_MAX;
     }
-    if (open_chunks > HOME_COUNT || open_pages > HOME_COUNT)
+    if (open_chunks > AFFINITY_COUNT || open_pages > AFFINITY_COUNT)
         fail(model, "%u full words of grains and %u of chunks are open",
              open_chunks, open_pages);
 }
@@ -391,10 +393,10 @@ static void finish(struct model *model)
     model->doing = "finish";
     while (model->held_count && !model->message[0]) {
         struct held held = drop(model, choose(model, model->held_count));
-        give(model, choose_home(model), held.start, held.grains);
+        give(model, choose_affinity(model), held.start, held.grains);
     }
-    for (uint32_t i = 0; i < HOME_COUNT; i++)
-        buddy_probe_leave_home(model->buddy, &model->homes[i]);
+    for (uint32_t i = 0; i < AFFINITY_COUNT; i++)
+        buddy_probe_drop_affinity(model->buddy, &model->affinities[i]);
     uint64_t at;
     const char *broken = buddy_probe_check_merged(model->buddy, &at);
     if (broken)
@@ -404,7 +406,7 @@ static void finish(struct model *model)
         bool is_free =
             byte_map_is(&model->map, (uint64_t)page * PROBE_PAGE_GRAINS,
                         PROBE_PAGE_GRAINS, BYTE_MAP_FREE);
-        if (buddy_probe_withdraw(model->buddy, page, 1) != is_free)
+        if (buddy_probe_remove(model->buddy, page, 1) != is_free)
             fail(model, "page %u did not merge", page);
     }
     if (buddy_probe_free_grains(model->buddy))

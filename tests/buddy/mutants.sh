@@ -14,7 +14,7 @@ work=${TEST_TMPDIR:?}
 flags=(-std=c11 -O1 -pthread -I. -Ipool/include -DBINADEI_STEPS=1)
 wraps=(-Wl,--wrap={malloc,calloc,realloc,aligned_alloc,mmap})
 tsan=(-g -fsanitize=thread)
-product=(pool/buddy/{buddy,check,give,home,runs,summary,take,walk}.c
+product=(pool/buddy/{buddy,check,give,affinity,runs,summary,take,walk}.c
     pool/buddy/{claim,extent,fit,index,map,map_take}.c
     tests/support/{buddy_probe,map_probe}.c)
 drivers=(tests/buddy/{byte_map,good_fits,model,mutant_driver}.c
@@ -110,7 +110,7 @@ mutant() {
 }
 
 give=pool/buddy/give.c
-home=pool/buddy/home.c
+affinity=pool/buddy/affinity.c
 take=pool/buddy/take.c
 runs=pool/buddy/runs.c
 summary=pool/buddy/summary.c
@@ -128,18 +128,18 @@ base=pool/base/atomics.h
 with_flags
 
 # Giving.
-mutant "a full word is never retired" $give \
-    's/== BINADEI_WORD_FULL && retires/== 0/'
+mutant "a full word is never coalesced" $give \
+    's/== BINADEI_WORD_FULL && coalesces/== 0/'
 mutant "the bit above is set, the word stays full" $give \
     's/filling\.after = .*/filling.after = filled;/'
-mutant "a word is retired by a second store" $give \
+mutant "a word is coalesced by a second store" $give \
     's/filling\.after = .*/filling.after = filled;/
-     s/^    filling\.is_given = true;/    if (filling.is_retired) binadei_store_release(word, 0);\n&/'
-mutant "a word is retired without setting the bit above" $give \
+     s/^    filling\.is_given = true;/    if (filling.is_coalesced) binadei_store_release(word, 0);\n&/'
+mutant "a word is coalesced without setting the bit above" $give \
     's/return binadei_give_pages\(.*,$/return true; (void)(/
-     s/^( +)\*retired \|=.*/\1(void)retired;/'
+     s/^( +)\*coalesced \|=.*/\1(void)coalesced;/'
 mutant "a chunk that a part fills is not given with the whole ones" $give \
-    's/whole \| retired/whole/'
+    's/whole \| coalesced/whole/'
 mutant "what is free may be given again" $give \
     's/if \(filling\.before & mask\)/if (0)/'
 mutant "a give is a load and a store" $give \
@@ -163,7 +163,7 @@ mutant "alignment within a chunk is ignored" $take \
     's/binadei_word_aligned\(what->alignment\)/BINADEI_WORD_FULL/'
 mutant "alignment of chunks is ignored" $take \
     's/binadei_word_aligned\(chunk_alignment.*\)/BINADEI_WORD_FULL/'
-mutant "the word that is left stays open" $home \
+mutant "the word that is left stays open" $affinity \
     's/if \(left_plus_one\)/if (0)/'
 mutant "runs of a batch may overlap" $word \
     's/start \+ length < 64U \?/start < 63U ?/; s/<< \(start \+ length\)/<< (start + 1)/'
@@ -203,13 +203,13 @@ mutant "a word is closed by a store" $give \
 part=(maps)
 
 # Giving to a stream.
-mutant "a full word of a map is never retired" $map \
-    's/after == BINADEI_WORD_FULL && retires/0/'
-mutant "a word of a map is retired without setting the bit above" $map \
-    's/^        \*retired \|= bit;/        ;/'
-mutant "a chunk is retired and the page's word refuses" $map \
-    's/^    if \(retired\)$/    if (0)/;
-     s/if \(give_chunks\(map, page_bit, cut.chunks \| retired\)\)/if (0)/'
+mutant "a full word of a map is never coalesced" $map \
+    's/after == BINADEI_WORD_FULL && coalesces/0/'
+mutant "a word of a map is coalesced without setting the bit above" $map \
+    's/^        \*coalesced \|= bit;/        ;/'
+mutant "a chunk is coalesced and the page's word refuses" $map \
+    's/^    if \(coalesced\)$/    if (0)/;
+     s/if \(give_chunks\(map, page_bit, cut.chunks \| coalesced\)\)/if (0)/'
 mutant "what is free on a stream may be given again" $map \
     's/if \(seen & mask\)/if (0)/'
 mutant "a give to a stream is a load and a store" $map \

@@ -7,6 +7,8 @@
 1. No two source files of pool, numa and emm have a static function of one name.
 2. No folder has more than 25 files, BUILD and README.md counted, but for those
    below, which may only become fewer. Data and ADRs are not counted.
+3. No name in the library has a word that docs/internals/glossary.md calls by
+   another; public names keep theirs, and the stand-in has words of its own.
 
 Exits with 1, and says where, if one is broken.
 """
@@ -28,6 +30,14 @@ LARGER = {
     "tests/models": 30,
 }
 DATA = ("bench/results", "bench/traces", "corpus", "docs/adr")
+OLD_WORDS = {
+    "pool": ("climb", "climber", "ladder", "member", "members", "orphan",
+             "orphans", "shelf", "slot", "slots", "spares", "stray", "wish"),
+    "numa": ("crew", "making"),
+}
+OWN_WORDS = ("pool/include/", "pool/install/", "pool/standin/")
+TOKEN = re.compile(r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|#include.*?$|(\w+)",
+                   re.DOTALL | re.MULTILINE)
 
 
 def shared_names(root, files):
@@ -38,6 +48,24 @@ def shared_names(root, files):
                 where[name].append(file)
     return [f"{' and '.join(found)} have a static {name}()"
             for name, found in sorted(where.items()) if len(found) > 1]
+
+
+def names_in(file):
+    return set(TOKEN.findall(file.read_text())) - {""}
+
+
+def old_words(root, files):
+    c_files = [file for file in files if file.endswith((".c", ".h"))]
+    public = set().union(*(names_in(root / file) for file in c_files
+                           if file.startswith("pool/include/")))
+    wrong = []
+    for file in c_files:
+        words = OLD_WORDS.get(file.split("/")[0])
+        if words and not file.startswith(OWN_WORDS):
+            wrong += [f"{file}: {name} has a word that the glossary replaced"
+                      for name in sorted(names_in(root / file) - public)
+                      if not set(words).isdisjoint(name.lower().split("_"))]
+    return wrong
 
 
 def large_folders(files):
@@ -62,7 +90,8 @@ def main(arguments):
     root = pathlib.Path(arguments[0])
     files = [file for file in files_of(root)
              if not os.path.basename(file).startswith(".")]
-    wrong = shared_names(root, files) + large_folders(files)
+    wrong = (shared_names(root, files) + large_folders(files) +
+             old_words(root, files))
     for line in wrong:
         print(f"names: {line}", file=sys.stderr)
     if wrong:

@@ -1,11 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * A depot (pool/cache/leave.c): the atomic places through which threads on one
+ * A depot (pool/cache/flush.c): the atomic places through which threads on one
  * stream hand blocks of one class to each other. A place is empty or has one
  * bundle. Who overflows fills a record of its own and swaps it for nothing; who
  * misses exchanges a place for nothing, empties the record and keeps it, or
- * gives it to the pool's spares (pool/cache/leave.c): a set that is taken
+ * gives it to the pool's spares (pool/cache/flush.c): a set that is taken
  * whole, with what is given joined to it, and swapped back for nothing; what
  * came meanwhile is taken and joined too. A bundle for which no place is empty
  * leaves for the slot's maps (maps.pml).

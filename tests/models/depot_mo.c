@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The memory orders of a depot's place (pool/cache/leave.c), for a checker of
+ * The memory orders of a depot's place (pool/cache/flush.c), for a checker of
  * C11's memory model. `address` is plain memory of the bundle's holder, and
  * `contents` of who holds the blocks, so that an edge that is missing is a data
  * race. Two threads put a bundle each; two take one, and put it back.

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * May a search of all words that found nothing be called exhaustion? The
- * protocol of pool/cache/gate.h and pool/oom/last_look.c, over two levels of two-bit
+ * protocol of pool/cache/gate.h and pool/oom/final_scan.c, over two levels of two-bit
  * words: four grains in two chunks, one page word.
  *
  * The claims: when a search says EXHAUSTED, there was a moment during it at

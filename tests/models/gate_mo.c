@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The memory orders of the last look (pool/cache/gate.h, last_look.c), for a
+ * The memory orders of the last look (pool/cache/gate.h, final_scan.c), for a
  * checker of C11's memory model. One unit of memory is in one of two words, or
  * in the hands of a thread that takes it out of one and gives it to the other
  * within one operation. So it is never exhausted, and who says so is wrong. The

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Capture guards against who records context events (pool/stream/guard.c). A
+ * Capture guards against who records context events (pool/stream/capture_guard.c). A
  * recorder counts itself, looks whether a guard is held, and records only if
  * none is; a guard counts itself, marks every pool, and waits until nobody
  * records. Each writes its own word and then reads the other's, so both must be

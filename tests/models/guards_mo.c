@@ -2,9 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The memory orders of capture guards against recorders of context events
- * (pool/stream/guard.c), for a checker of C11's memory model. What a capture
- * does and what the recording of an event does is plain memory, so that both at
- * once is a data race. Two recorders, one guard.
+ * (pool/stream/capture_guard.c), for a checker of C11's memory model. What a
+ * capture does and what the recording of an event does is plain memory, so that
+ * both at once is a data race. Two recorders, one guard.
  *
  * Weakenings: -DMO_RECORDER=memory_order_acq_rel, -DMO_GUARD=..., the counts
  * before the looks; -DMO_GUARD_LOOK=memory_order_acquire, -DMO_WAIT=..., the

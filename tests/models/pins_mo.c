@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The memory orders of a slot that is closed (pool/stream/slot.c, event.c,
- * call.c), for a checker of C11's memory model. The stream is plain memory that
- * its destruction writes, and the final event is plain memory too, so that a
- * use of either that is not ordered is a data race. Two slow paths record on
- * the stream while a third thread retires it.
+ * The memory orders of a slot that is closed (pool/stream/stream_state.c,
+ * event.c, call.c), for a checker of C11's memory model. The stream is plain
+ * memory that its destruction writes, and the final event is plain memory too,
+ * so that a use of either that is not ordered is a data race. Two slow paths
+ * record on the stream while a third thread retires it.
  *
- * With -DSWEEP two slots are closed, and a third thread sweeps: who sees how far
- * the attention word has moved on finds as many slots closed. Each closer sweeps
- * as well, for the value that it moved the word to.
+ * With -DSWEEP two slots are closed, and a third thread sweeps: who sees how
+ * far the attention word has moved on finds as many slots closed. Each closer
+ * sweeps as well, for the value that it moved the word to.
  *
  * Weakenings: -DMO_PIN=memory_order_acq_rel, -DMO_CLOSE=memory_order_release,
  * the stores before the looks; -DMO_CLOSED_LOOK=memory_order_acquire,

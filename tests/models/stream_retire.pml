@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A stream is retired, destroyed, and a new one gets its handle
- * (pool/stream/slot.c, event.c, call.c). The retirer makes a cache of the slot
+ * (pool/stream/stream_state.c, event.c, call.c). The retirer makes a cache of the slot
  * if it has none, closes the slot, waits for slow paths that have it pinned,
  * moves the pool's attention word on, records the slot's final event, empties
  * the depot, and sweeps: its caches of closed slots end. Another thread has a
@@ -222,7 +222,7 @@ inline open_slot(stream)
     has_final[slot] = false
 }
 
-/* binadei_slot_use() for the handle, and the cache. */
+/* binadei_stream_state_use() for the handle, and the cache. */
 inline find_cache()
 {
     atomic {

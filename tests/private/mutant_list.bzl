@@ -38,7 +38,7 @@ MUTANTS = {
     ),
     "any_is_a_stream_of_arenas": (
         "pool/graph/privates.c",
-        "s/return slot->kind >= BINADEI_SLOT_STREAM \\? slot->note : 0/return slot->note/",
+        "s/return stream_state->kind >= BINADEI_STREAM_STATE_STREAM$/return true/",
         _PLAIN + "WhatIsFreedWithoutAStreamWaitsForAll/Few",
     ),
     "released_arenas_are_done": (
@@ -99,7 +99,7 @@ MUTANTS = {
     ),
     "captures_share_with_others": (
         "pool/graph/private_give.c",
-        "s/binadei_scope_home\\(scopes, scope\\) != arena \\|\\|//",
+        "s/binadei_scope_arena\\(scopes, scope\\) != arena \\|\\|//",
         _CAPTURES + "WhatACaptureOutsideFreesIsKeptForBoth/Few",
     ),
     "captures_take_what_waits": (

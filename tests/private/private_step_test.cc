@@ -126,7 +126,7 @@ TEST_F(PrivateStep, ADrainIsOvertakenByTheNextClosing)
 TEST_F(PrivateStep, GrowingIsOvertakenByTheRelease)
 {
     Overtake(
-        "private.climbed", [&] { EXPECT_EQ(BINADE_E_INVALID, Take(0)); },
+        "private.escalated", [&] { EXPECT_EQ(BINADE_E_INVALID, Take(0)); },
         [&] { EXPECT_EQ(BINADE_OK, binade_private_release(arena_)); });
 }
 

@@ -59,7 +59,7 @@ TEST_F(Churn, LosesNothingAndLeavesNobody)
         LiveBriefly(i);
         // A slow path of a thread that stays: it takes what they left.
         pool_.Trim(UINT64_MAX);
-        ASSERT_EQ(1u, pool_probe_member_count(pool_)) << "after " << i;
+        ASSERT_EQ(1u, pool_probe_thread_state_count(pool_)) << "after " << i;
         binade_stats stats = pool_.Stats();
         ASSERT_EQ(kAtATime, stats.allocation_current);
         ASSERT_LE(stats.threads, 1u);

@@ -25,7 +25,7 @@ struct interval {
 
 struct player {
     uint64_t random;
-    struct buddy_probe_home home;
+    struct buddy_probe_affinity affinity;
     struct interval hand[HAND_MAX];
     uint32_t hand_count;
     uint64_t held_grains;
@@ -76,9 +76,9 @@ static bool give_one(struct game *game, struct player *player)
     player->held_grains -= one.grains;
     if (choose(player, 2))
         return map_probe_give(game->maps, one.start, one.grains) == PROBE_GIVEN;
-    const struct buddy_probe_home *home =
-        choose(player, 4) ? &player->home : NULL;
-    return buddy_probe_give(game->buddy, home, one.start, one.grains);
+    const struct buddy_probe_affinity *affinity =
+        choose(player, 4) ? &player->affinity : NULL;
+    return buddy_probe_give(game->buddy, affinity, one.start, one.grains);
 }
 
 static bool take_some(struct game *game, struct player *player)
@@ -88,8 +88,8 @@ static bool take_some(struct game *game, struct player *player)
                                              : PROBE_TAKE_GRAINS_MAX);
     uint32_t count = 1 + choose(player, BATCH_MAX);
     uint64_t starts[BATCH_MAX];
-    uint32_t taken =
-        buddy_probe_take(game->buddy, &player->home, grains, count, 1, starts);
+    uint32_t taken = buddy_probe_take(game->buddy, &player->affinity, grains,
+                                      count, 1, starts);
     for (uint32_t i = 0; i < taken; i++)
         hold(player, starts[i], grains);
     return taken != 0;
@@ -133,7 +133,7 @@ static bool work(void *state, unsigned worker, bool is_locked)
     struct player *player = &game->players[worker];
     (void)is_locked;
     if (choose(player, 64) == 0)
-        buddy_probe_leave_home(game->buddy, &player->home);
+        buddy_probe_drop_affinity(game->buddy, &player->affinity);
     if (choose(player, 256) == 0)
         buddy_probe_trim(game->buddy);
     if (player->hand_count && (!may_take(player) || choose(player, 2)))
@@ -152,7 +152,7 @@ static void move_guest(struct game *game)
 {
     if (game->is_guest_here) {
         game->is_guest_here =
-            !buddy_probe_withdraw(game->buddy, PAGES, GUEST_PAGES);
+            !buddy_probe_remove(game->buddy, PAGES, GUEST_PAGES);
     } else {
         buddy_probe_add(game->buddy, PAGES, GUEST_PAGES);
         game->is_guest_here = true;
@@ -232,7 +232,7 @@ static void leave(void *state, unsigned thread)
     struct player *player = &game->players[thread];
     while (player->hand_count)
         (void)give_one(game, player);
-    buddy_probe_leave_home(game->buddy, &player->home);
+    buddy_probe_drop_affinity(game->buddy, &player->affinity);
 }
 
 static const char *find_damage(const struct game *game)

@@ -71,7 +71,7 @@ MUTANTS = {
     ),
     "scopes_hold_no_guard": (
         "pool/graph/scope.c",
-        "s/binadei_guard_begin\\(\\);/(void)0;/;s/status = binadei_guard_end\\(\\);/(void)0;/",
+        "s/binadei_capture_guard_begin\\(\\);/(void)0;/;s/status = binadei_capture_guard_end\\(\\);/(void)0;/",
         "Calls/CaptureInAScope.IsNotBrokenBy/FreeWithoutAStreamGlobalNonBlocking",
     ),
     "numbers_are_used_again": (

@@ -413,11 +413,11 @@ TEST(SegmentsTrim, ClosesWordsThatAHomeLeftOpen)
 {
     FakeSource source;
     Segments segments(source.Table());
-    buddy_probe_home home = {};
+    buddy_probe_affinity affinity = {};
     uint64_t start;
     ASSERT_EQ(BINADE_OK, segments.Grow(1));
-    ASSERT_EQ(1u, buddy_probe_take(segments.buddy, &home, 1, 1, 1, &start));
-    ASSERT_TRUE(buddy_probe_give(segments.buddy, &home, start, 1));
+    ASSERT_EQ(1u, buddy_probe_take(segments.buddy, &affinity, 1, 1, 1, &start));
+    ASSERT_TRUE(buddy_probe_give(segments.buddy, &affinity, start, 1));
     EXPECT_EQ(32 * kMiB, segments.Trim());
 }
 

@@ -10,7 +10,7 @@ MUTANTS = {
     "own_memory_is_not_reused": (
         "pool/cache/take.c",
         "/^static struct binadei_maps \\*maps_of/,/^}/" +
-        "s/slot->kind >= BINADEI_SLOT_STREAM/false/",
+        "s/stream_state->kind >= BINADEI_STREAM_STATE_STREAM/false/",
         "Blocks/FreedByAThreadThatEnded.ServesTheSameStreamAtOnce/Few",
     ),
     # Freed on F, for another.
@@ -28,23 +28,23 @@ MUTANTS = {
     ),
     "idle_without_a_question": (
         "pool/stream/epoch.c",
-        "s/streams->driver->cuStreamQuery\\(slot->stream\\) == CUDA_SUCCESS/true/",
+        "s/streams->driver->cuStreamQuery\\(stream_state->stream\\) == CUDA_SUCCESS/true/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Many",
     ),
     "every_map_is_own": (
         "pool/cache/take.c",
         "/^static struct binadei_maps \\*maps_of/,/^}/" +
-        "s/call->pop->slot;/atomic_load(\\&call->engine->streams.slots[2]);/",
+        "s/call->pop->stream_state;/atomic_load(\\&call->engine->streams.stream_states[2]);/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Run",
     ),
     "all_streams_are_one": (
-        "pool/stream/slot.c",
+        "pool/stream/stream_state.c",
         "s/return stream \\? stream : BINADE_STREAM_LEGACY/" +
         "return BINADE_STREAM_LEGACY/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
     ),
     "null_is_no_synonym": (
-        "pool/stream/slot.c",
+        "pool/stream/stream_state.c",
         "s/return stream \\? stream : BINADE_STREAM_LEGACY/return stream/",
         "Blocks/FreedOnAStream.ServesTheLegacyStreamByItsOtherName/Few",
     ),
@@ -70,13 +70,13 @@ MUTANTS = {
         "Blocks/FreedOwn.ServesTheStreamOfTheAllocationAtOnce/Few",
     ),
     "retired_streams_are_noted": (
-        "pool/stream/slot.c",
-        "s/slot->note \\+= BINADEI_SLOTS_MAX/(void)0/",
+        "pool/stream/stream_state.c",
+        "s/stream_state->note \\+= BINADEI_STREAM_STATES_MAX/(void)0/",
         "Blocks/FreedOwn.OfARetiredStreamIsNotALaterOnes/Run",
     ),
     "every_threads_stream_is_own": (
         "pool/cache/call.c",
-        "/^static struct binadei_slot \\*pin_noted/,/^}/s/slot->owner == call->member/true/",
+        "/^static struct binadei_stream_state \\*pin_noted/,/^}/s/stream_state->owner == call->thread_state/true/",
         "Blocks/FreedOwn.OfAnotherThreadsOwnStreamWaitsForAllStreams/Few",
     ),
     # Freed on F, handed over to N.
@@ -87,12 +87,12 @@ MUTANTS = {
     ),
     "hand_over_to_everybody": (
         "pool/stream/epoch.c",
-        "/^static void epoch_hand_over/,/^}/s/binadei_maps_hand\\(slot->maps, BINADEI_AGEING, user->slot->maps\\)/binadei_maps_drain(slot->maps, BINADEI_AGEING)/",
+        "/^static void epoch_hand_over/,/^}/{s/binadei_maps_hand\\(stream_state->maps, BINADEI_AGEING,$/binadei_maps_drain(stream_state->maps, BINADEI_AGEING);/;s/^ +user->stream_state->maps\\);$//}",
         "Blocks/HandOverOfSeveral.ServesOnlyStreamsThatWait/Few",
     ),
     "hand_over_without_permission": (
-        "pool/oom/ladder.c",
-        "s/\\(climb->body->options.flags \\& BINADE_POOL_REUSE_DEPENDENCIES\\) != 0/true/",
+        "pool/oom/escalate.c",
+        "s/\\(escalation->body->options.flags \\& BINADE_POOL_REUSE_DEPENDENCIES\\) !=$/true ||/",
         "Blocks/FreedOnAStream.ServesAnotherOnlyWhenDone/Few",
     ),
     "hand_over_to_a_capturing_stream": (
@@ -102,8 +102,8 @@ MUTANTS = {
     ),
     # Freed on F, for ANY, a capturing stream, the buddy, trim.
     "own_maps_are_done": (
-        "pool/cache/leave.c",
-        "s/return slot->maps \\? slot : NULL/return NULL/",
+        "pool/cache/flush.c",
+        "s/return stream_state->maps \\? stream_state : NULL/return NULL/",
         "Blocks/FreedOnAStream.EntersTheBuddyOnlyWhenDone/Few",
     ),
     "captures_are_not_looked_for": (
@@ -141,7 +141,7 @@ MUTANTS = {
     ),
     "a_use_is_the_streams_own": (
         "pool/cache/uses.c",
-        "s/is_over \\? engine->streams.done : engine->streams.any/is_over ? engine->streams.done : call->push->slot/",
+        "s/is_over \\? engine->streams.done : engine->streams.any/is_over ? engine->streams.done : call->push->stream_state/",
         "Blocks/RecordedUse.IsWaitedForByTheFreedStream/Few",
     ),
     # Freed with ANY.
@@ -159,23 +159,23 @@ MUTANTS = {
     ),
     "any_serves_itself": (
         "pool/cache/call.c",
-        "s/push->slot->kind == BINADEI_SLOT_ANY/0/",
+        "s/push->stream_state->kind == BINADEI_STREAM_STATE_ANY/0/",
         "Blocks/FreedWithoutAStream.ServesAnyOnlyWhenAllAreDone/Few",
     ),
     "guards_hold_nobody": (
-        "pool/stream/guard.c",
-        "/^bool binadei_guard_recorder_begin/,/^}/" +
-        "s/if \\(!binadei_guard_is_held\\(\\)\\)/if (true)/",
+        "pool/stream/capture_guard.c",
+        "/^bool binadei_capture_guard_recorder_begin/,/^}/" +
+        "s/if \\(!binadei_capture_guard_is_held\\(\\)\\)/if (true)/",
         "Modes/DuringACapture.WhatIsFreedWithoutAStreamWaitsForTheGuardsEnd/*",
     ),
     "guards_are_not_counted": (
-        "pool/stream/guard.c",
+        "pool/stream/capture_guard.c",
         "s/atomic_fetch_sub_explicit\\(&guards, 1, memory_order_seq_cst\\)/atomic_store(\\&guards, 0)/",
         "Blocks/CaptureGuard.IsCounted/Few",
     ),
     # Freed on the per-thread stream of T.
     "threads_share_the_per_thread_stream": (
-        "pool/stream/slot.c",
+        "pool/stream/stream_state.c",
         "s/named == BINADE_STREAM_PER_THREAD \\? thread : NULL/NULL/",
         "Blocks/FreedOnAnotherThreadsStream.DoesNotServeTheCallersOwn/Many",
     ),
@@ -193,7 +193,7 @@ MUTANTS = {
     # Freed with DONE: nothing is required.
     "done_is_any": (
         "pool/cache/call.c",
-        "s/ cache = member->done;/" +
+        "s/ cache = thread_state->done;/" +
         " cache = cache_of(member, member->engine->streams.any, false);/",
         "Blocks/FreedDone.ServesAStreamAtOnce/Few",
     ),
@@ -210,8 +210,8 @@ MUTANTS = {
         "Blocks/RetiredStream.ServesOthersOnlyWhenDone/Few",
     ),
     "slots_are_used_again_with_caches": (
-        "pool/stream/slot.c",
-        "s/atomic_load_explicit\\(&slot->cache_count, memory_order_acquire\\)/0/",
+        "pool/stream/stream_state.c",
+        "s/atomic_load_explicit\\(&stream_state->cache_count,$/0 * &/",
         "Blocks/RetiredStream.IsNotMistakenForALaterOne/Few",
     ),
 }
@@ -249,7 +249,7 @@ OLD_DRIVER_MUTANTS = {
     ),
     "guards_let_contexts_be_waited_for": (
         "pool/stream/epoch.c",
-        "/^uint64_t binadei_epochs_synchronise/,/^}/s/!binadei_guard_recorder_begin\\(\\)/binadei_guard_recorder_begin(), false/",
+        "/^uint64_t binadei_epochs_synchronise/,/^}/s/!binadei_capture_guard_recorder_begin\\(\\)/binadei_capture_guard_recorder_begin(), false/",
         "Blocks/FreedWithoutAStreamOnAnOldDriver.BreaksNoGuardedCapture/Few",
     ),
 }

@@ -9,19 +9,21 @@
 #include "pool/buddy/map.h"
 #include "pool/buddy/state.h"
 
-_Static_assert(PROBE_HOME_PAGES == BINADEI_HOME_PAGES, "as many");
-_Static_assert(sizeof(struct buddy_probe_home) == sizeof(struct binadei_home),
+_Static_assert(PROBE_AFFINITY_PAGES == BINADEI_AFFINITY_PAGES, "as many");
+_Static_assert(sizeof(struct buddy_probe_affinity) ==
+                   sizeof(struct binadei_affinity),
                "as large");
 
-static struct binadei_home home_of_probe(const struct buddy_probe_home *home)
+static struct binadei_affinity
+affinity_of_probe(const struct buddy_probe_affinity *affinity)
 {
-    struct binadei_home own;
-    memcpy(&own, home, sizeof(own));
+    struct binadei_affinity own;
+    memcpy(&own, affinity, sizeof(own));
     return own;
 }
 
-static void copy_home_back(const struct binadei_home *from,
-                           struct buddy_probe_home *to)
+static void copy_affinity_back(const struct binadei_affinity *from,
+                               struct buddy_probe_affinity *to)
 {
     memcpy(to, from, sizeof(*to));
 }
@@ -42,16 +44,15 @@ void buddy_probe_add(struct binadei_buddy *buddy, uint32_t first_page,
     binadei_buddy_add(buddy, (binadei_page){first_page}, page_count);
 }
 
-bool buddy_probe_withdraw(struct binadei_buddy *buddy, uint32_t first_page,
-                          uint32_t page_count)
+bool buddy_probe_remove(struct binadei_buddy *buddy, uint32_t first_page,
+                        uint32_t page_count)
 {
-    return binadei_buddy_withdraw(buddy, (binadei_page){first_page},
-                                  page_count);
+    return binadei_buddy_remove(buddy, (binadei_page){first_page}, page_count);
 }
 
 uint32_t buddy_probe_take(struct binadei_buddy *buddy,
-                          struct buddy_probe_home *home, uint32_t grains,
-                          uint32_t count, uint32_t alignment,
+                          struct buddy_probe_affinity *affinity,
+                          uint32_t grains, uint32_t count, uint32_t alignment,
                           uint64_t *out_starts)
 {
     const struct binadei_take what = {grains, count, alignment};
@@ -59,12 +60,13 @@ uint32_t buddy_probe_take(struct binadei_buddy *buddy,
     struct binadei_take part = what;
     if (part.count > 64)
         part.count = 64;
-    struct binadei_home own = {0};
-    if (home)
-        own = home_of_probe(home);
-    uint32_t taken = binadei_buddy_take(buddy, home ? &own : NULL, &part, out);
-    if (home)
-        copy_home_back(&own, home);
+    struct binadei_affinity own = {0};
+    if (affinity)
+        own = affinity_of_probe(affinity);
+    uint32_t taken =
+        binadei_buddy_take(buddy, affinity ? &own : NULL, &part, out);
+    if (affinity)
+        copy_affinity_back(&own, affinity);
     for (uint32_t i = 0; i < taken; i++)
         out_starts[i] = out[i].index;
     return taken;
@@ -101,22 +103,22 @@ bool buddy_probe_take_run(struct binadei_buddy *buddy, uint64_t chunks,
 }
 
 bool buddy_probe_give(struct binadei_buddy *buddy,
-                      const struct buddy_probe_home *home, uint64_t start,
-                      uint64_t grains)
+                      const struct buddy_probe_affinity *affinity,
+                      uint64_t start, uint64_t grains)
 {
-    struct binadei_home own = {0};
-    if (home)
-        own = home_of_probe(home);
-    return binadei_buddy_give(buddy, home ? &own : NULL,
+    struct binadei_affinity own = {0};
+    if (affinity)
+        own = affinity_of_probe(affinity);
+    return binadei_buddy_give(buddy, affinity ? &own : NULL,
                               binadei_grain_at(start), grains);
 }
 
-void buddy_probe_leave_home(struct binadei_buddy *buddy,
-                            struct buddy_probe_home *home)
+void buddy_probe_drop_affinity(struct binadei_buddy *buddy,
+                               struct buddy_probe_affinity *affinity)
 {
-    struct binadei_home own = home_of_probe(home);
-    binadei_buddy_leave_home(buddy, &own);
-    copy_home_back(&own, home);
+    struct binadei_affinity own = affinity_of_probe(affinity);
+    binadei_buddy_drop_affinity(buddy, &own);
+    copy_affinity_back(&own, affinity);
 }
 
 void buddy_probe_trim(struct binadei_buddy *buddy)
@@ -200,10 +202,10 @@ bool buddy_probe_is_page_free(const struct binadei_buddy *buddy, uint32_t page)
            binadei_page_bit(at);
 }
 
-bool buddy_probe_is_home(const struct binadei_buddy *buddy, uint32_t page)
+bool buddy_probe_has_affinity(const struct binadei_buddy *buddy, uint32_t page)
 {
     const binadei_page at = {page};
-    return binadei_load_relaxed(&binadei_group_of(buddy, at)->homes) &
+    return binadei_load_relaxed(&binadei_group_of(buddy, at)->affinities) &
            binadei_page_bit(at);
 }
 

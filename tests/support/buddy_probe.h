@@ -19,13 +19,13 @@ extern "C" {
 #define PROBE_PAGE_CHUNKS 64U
 #define PROBE_PAGE_GRAINS 4096U
 #define PROBE_TAKE_GRAINS_MAX 2048U
-#define PROBE_HOME_PAGES 8U
+#define PROBE_AFFINITY_PAGES 8U
 
 /* The buddy's own, opaque here. */
 struct binadei_buddy;
 
-/* Room for a struct binadei_home: zero is "none yet". */
-struct buddy_probe_home {
+/* Room for a struct binadei_affinity: zero is "none yet". */
+struct buddy_probe_affinity {
     uint64_t words[6];
 };
 
@@ -35,13 +35,13 @@ void buddy_probe_destroy(struct binadei_buddy *buddy);
 
 void buddy_probe_add(struct binadei_buddy *buddy, uint32_t first_page,
                      uint32_t page_count);
-bool buddy_probe_withdraw(struct binadei_buddy *buddy, uint32_t first_page,
-                          uint32_t page_count);
+bool buddy_probe_remove(struct binadei_buddy *buddy, uint32_t first_page,
+                        uint32_t page_count);
 
-/* `home` may be NULL. */
+/* `affinity` may be NULL. */
 uint32_t buddy_probe_take(struct binadei_buddy *buddy,
-                          struct buddy_probe_home *home, uint32_t grains,
-                          uint32_t count, uint32_t alignment,
+                          struct buddy_probe_affinity *affinity,
+                          uint32_t grains, uint32_t count, uint32_t alignment,
                           uint64_t *out_starts);
 /* Trims, then looks into every word: as the pool does before it gives up. */
 bool buddy_probe_take_last(struct binadei_buddy *buddy, uint32_t grains,
@@ -50,10 +50,10 @@ bool buddy_probe_take_last(struct binadei_buddy *buddy, uint32_t grains,
 bool buddy_probe_take_run(struct binadei_buddy *buddy, uint64_t chunks,
                           uint64_t *out_start);
 bool buddy_probe_give(struct binadei_buddy *buddy,
-                      const struct buddy_probe_home *home, uint64_t start,
-                      uint64_t grains);
-void buddy_probe_leave_home(struct binadei_buddy *buddy,
-                            struct buddy_probe_home *home);
+                      const struct buddy_probe_affinity *affinity,
+                      uint64_t start, uint64_t grains);
+void buddy_probe_drop_affinity(struct binadei_buddy *buddy,
+                               struct buddy_probe_affinity *affinity);
 void buddy_probe_trim(struct binadei_buddy *buddy);
 
 uint64_t buddy_probe_free_grains(const struct binadei_buddy *buddy);
@@ -80,7 +80,7 @@ uint64_t buddy_probe_chunk_word(const struct binadei_buddy *buddy,
 uint64_t buddy_probe_page_word(const struct binadei_buddy *buddy,
                                uint32_t page);
 bool buddy_probe_is_page_free(const struct binadei_buddy *buddy, uint32_t page);
-bool buddy_probe_is_home(const struct binadei_buddy *buddy, uint32_t page);
+bool buddy_probe_has_affinity(const struct binadei_buddy *buddy, uint32_t page);
 uint32_t buddy_probe_page_limit(const struct binadei_buddy *buddy);
 
 /* Planes of the summaries, and the run length from which each one counts. */

@@ -8,7 +8,7 @@
 #include "numa/pinned/source.h"
 
 struct pinned_probe {
-    struct binadei_context home;
+    struct binadei_context own_context;
     _Atomic uint64_t mark;
     struct binadei_pinned *pinned;
 };
@@ -42,10 +42,10 @@ struct pinned_probe *pinned_probe_create(binade_context context, uint32_t flags,
     binadei_nodeset_add(&options.nodes, pinned_probe_node());
     if (!probe)
         return NULL;
-    options.home = &probe->home;
+    options.own_context = &probe->own_context;
     if (binadei_driver_open(&driver) == BINADE_OK &&
-        binadei_context_init(&probe->home, driver, context, &probe->mark, 1) ==
-            BINADE_OK &&
+        binadei_context_init(&probe->own_context, driver, context, &probe->mark,
+                             1) == BINADE_OK &&
         binadei_pinned_create(&options, &probe->pinned) == BINADE_OK)
         return probe;
     free(probe);

@@ -6,16 +6,17 @@
 #include "pool/cache/handle.h"
 #include "pool/cache/state.h"
 
-unsigned pool_probe_member_count(const binade_pool *pool)
+unsigned pool_probe_thread_state_count(const binade_pool *pool)
 {
     unsigned count = 0;
-    for (const struct binadei_member *member = pool->engine->members; member;
-         member = member->of_pool)
+    for (const struct binadei_thread_state *thread_state =
+             pool->engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool)
         count++;
     return count;
 }
 
-/* The length of a chain whose members are linked by `next`. */
+/* The length of a chain whose thread states are linked by `next`. */
 #define LENGTH(type, first, next)                                              \
     __extension__({                                                            \
         unsigned counted = 0;                                                  \
@@ -35,14 +36,15 @@ unsigned pool_probe_longest_use_chain(const binade_pool *pool)
     return longest;
 }
 
-static unsigned longest_of_member(const struct binadei_member *member)
+static unsigned
+longest_of_thread_state(const struct binadei_thread_state *thread_state)
 {
     unsigned longest = 0;
-    if (!member->cache_buckets)
-        return LENGTH(binadei_cache, member->caches, next);
-    for (uint32_t i = 0; i < member->cache_bucket_count; i++) {
-        unsigned length =
-            LENGTH(binadei_cache, member->cache_buckets[i], next_in_bucket);
+    if (!thread_state->cache_buckets)
+        return LENGTH(binadei_cache, thread_state->caches, next);
+    for (uint32_t i = 0; i < thread_state->cache_bucket_count; i++) {
+        unsigned length = LENGTH(binadei_cache, thread_state->cache_buckets[i],
+                                 next_in_bucket);
         longest = length > longest ? length : longest;
     }
     return longest;
@@ -51,27 +53,29 @@ static unsigned longest_of_member(const struct binadei_member *member)
 unsigned pool_probe_longest_cache_chain(const binade_pool *pool)
 {
     unsigned longest = 0;
-    for (const struct binadei_member *member = pool->engine->members; member;
-         member = member->of_pool) {
-        unsigned length = longest_of_member(member);
+    for (const struct binadei_thread_state *thread_state =
+             pool->engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool) {
+        unsigned length = longest_of_thread_state(thread_state);
         longest = length > longest ? length : longest;
     }
     return longest;
 }
 
-unsigned pool_probe_longest_slot_chain(const binade_pool *pool)
+unsigned pool_probe_longest_stream_state_chain(const binade_pool *pool)
 {
     unsigned longest = 0;
-    for (unsigned i = 0; i < BINADEI_SLOT_BUCKETS; i++) {
-        unsigned length = LENGTH(binadei_slot, pool->engine->streams.buckets[i],
-                                 next_in_bucket);
+    for (unsigned i = 0; i < BINADEI_STREAM_STATE_BUCKETS; i++) {
+        unsigned length =
+            LENGTH(binadei_stream_state, pool->engine->streams.buckets[i],
+                   next_in_bucket);
         longest = length > longest ? length : longest;
     }
     return longest;
 }
 
-unsigned pool_probe_slot_count(const binade_pool *pool)
+unsigned pool_probe_stream_state_count(const binade_pool *pool)
 {
-    return atomic_load_explicit(&pool->engine->streams.slot_count,
+    return atomic_load_explicit(&pool->engine->streams.stream_state_count,
                                 memory_order_relaxed);
 }

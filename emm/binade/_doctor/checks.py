@@ -224,7 +224,7 @@ def sharing(machine):
 
 FIRST_SEGMENT_BYTES = 64 << 20
 MIB = 1 << 20
-# As numa/pinned/room.c counts: what the kernel drops before it gives up.
+# As numa/pinned/headroom.c counts: what the kernel drops before it gives up.
 _CLEAN = r"(?:MemFree|Active\(file\)|Inactive\(file\)|SReclaimable):\s+(\d+)"
 
 

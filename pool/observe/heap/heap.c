@@ -11,7 +11,7 @@
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/observe/heap/heap_copy.h"
-#include "pool/observe/heap/stop.h"
+#include "pool/observe/heap/stop_world.h"
 
 #define PATIENCE_NS UINT64_C(1000000000)
 #define NAP_NS 1000000L
@@ -39,11 +39,11 @@ static enum outcome copy_once(struct binadei_call *call,
                               struct binade_heap_snapshot *snapshot)
 {
     uint64_t begin_ns = binadei_now_ns();
-    if (!binadei_stop(call))
+    if (!binadei_stop_world(call))
         return DISTURBED;
     snapshot->summary.time_ns = binadei_now_ns();
     bool is_whole = binadei_heap_fill(call->pool->body, &snapshot->copy);
-    binadei_go_on(call);
+    binadei_start_world(call);
     snapshot->summary.stopped_ns = binadei_now_ns() - begin_ns;
     return is_whole ? COPIED : TOO_SMALL;
 }

@@ -63,9 +63,9 @@ static bool reserve_list(struct binadei_exported_list *list)
 
 bool binadei_heap_reserve(struct binadei_heap_copy *copy)
 {
-    struct binadei_found_list *found = &copy->found;
-    struct binadei_found *blocks = with_room(found->blocks, &found->capacity,
-                                             found->count, sizeof(*blocks));
+    struct binadei_enumerated_list *found = &copy->found;
+    struct binadei_enumerated *blocks = with_room(
+        found->blocks, &found->capacity, found->count, sizeof(*blocks));
     if (!blocks)
         return false;
     found->blocks = blocks;
@@ -110,7 +110,7 @@ static uint64_t private_from(const struct walk *walk)
 /* From here on neither free nor a block. */
 static uint64_t lost_from(const struct walk *walk)
 {
-    struct binadei_found found;
+    struct binadei_enumerated found;
     uint64_t at = walk->at + 1;
     while (at < walk->end &&
            !binadei_buddy_class(walk->body->buddy, binadei_grain_at(at)) &&
@@ -125,7 +125,7 @@ static uint64_t lost_from(const struct walk *walk)
 /* What was freed on a stream and waits in its maps. */
 static uint64_t waiting_from(const struct walk *walk, binade_heap_interval *out)
 {
-    struct binadei_found found;
+    struct binadei_enumerated found;
     uint64_t grains =
         binadei_find_waiting(walk->body->engine, binadei_grain_at(walk->at),
                              binadei_grain_at(walk->end), &found);
@@ -214,7 +214,7 @@ bool binadei_heap_fill(struct binadei_pool_body *body,
         heap_copy_add_segment(copy, body, &info);
         from.index = info.first.index + info.page_count;
     }
-    binadei_find_blocks(body->engine, &copy->found);
+    binadei_enumerate_free(body->engine, &copy->found);
     if (body->exports)
         binadei_exports_list(body->exports, &copy->exported);
     binadei_scopes_list(body->scopes, &copy->scoped);
@@ -252,7 +252,7 @@ static binade_heap_interval *used_at(const struct binadei_heap_copy *copy,
 }
 
 static void join_found(const struct binadei_heap_copy *copy,
-                       const struct binadei_found *found, uint64_t now_ns)
+                       const struct binadei_enumerated *found, uint64_t now_ns)
 {
     binade_heap_interval *interval = used_at(copy, found->address);
     if (!interval)

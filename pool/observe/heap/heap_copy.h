@@ -9,7 +9,7 @@
 
 #include "pool/core/body.h"
 #include "pool/ipc/exports.h"
-#include "pool/observe/heap/found.h"
+#include "pool/observe/heap/enumerate_free.h"
 
 struct binadei_heap_copy {
     binade_heap_segment *segments;
@@ -18,7 +18,7 @@ struct binadei_heap_copy {
     binade_heap_interval *intervals;
     size_t interval_capacity;
     size_t interval_count; /* likewise */
-    struct binadei_found_list found;
+    struct binadei_enumerated_list found;
     struct binadei_exported_list exported;
     struct binadei_exported_list scoped;
 };

@@ -49,7 +49,7 @@ static binade_status history_read(struct binadei_call *call,
                             "the pool keeps no history: it was made without "
                             "history_entries");
     /* Nothing is moved, and other readers may be waited for. */
-    binadei_operation_end(call->member);
+    binadei_slow_path_end(call->thread_state);
     out->struct_size = (uint32_t)sizeof(*out);
     binadei_history_read(history, entries, capacity, out);
     return BINADE_OK;

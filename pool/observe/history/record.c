@@ -141,7 +141,7 @@ binade_status binade_record_start(binade_pool *pool, const char *path)
     if (status != BINADE_OK)
         return status;
     /* Nothing is moved, and others may be waited for. */
-    binadei_operation_end(call.member);
+    binadei_slow_path_end(call.thread_state);
     struct binadei_history *history = call.engine->history;
     status = open_for(history, path, &file);
     if (status == BINADE_OK)
@@ -192,7 +192,7 @@ binade_status binade_record_stop(binade_pool *pool, binade_record_summary *out)
         status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    binadei_operation_end(call.member);
+    binadei_slow_path_end(call.thread_state);
     if (call.engine->history)
         status = binadei_recorder_stop(call.engine->history, &sums, &lost);
     binadei_call_leave(&call);
@@ -212,7 +212,7 @@ binade_status binade_record_flush(binade_pool *pool, binade_record_summary *out)
         status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    binadei_operation_end(call.member);
+    binadei_slow_path_end(call.thread_state);
     if (call.engine->history &&
         binadei_recorder_sums(call.engine->history, true, &sums, &lost))
         record_fill(&sums, lost, out);

@@ -13,7 +13,7 @@
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/core/recorded.h"
-#include "pool/oom/ladder.h"
+#include "pool/oom/escalate.h"
 
 /* Version 0.1.0 ended here. */
 #define STATS_BYTES_MIN                                                        \
@@ -57,18 +57,18 @@ static void fill_events(binade_stats *stats, const uint64_t *counts)
     stats->batches_guarded = by_stream[BINADEI_STREAM_GUARDED];
     stats->captures_disturbed = by_stream[BINADEI_STREAM_DISTURBED];
     stats->double_frees_found = counts[BINADEI_COUNT_DOUBLE_FREES];
-    const uint64_t *ladder = &counts[BINADEI_COUNT_LADDER];
-    stats->ladder_finished_batches = ladder[BINADE_OOM_FINISHED_BATCHES];
-    stats->ladder_grow = ladder[BINADE_OOM_GROW];
-    stats->ladder_own_cache = ladder[BINADE_OOM_OWN_CACHE];
-    stats->ladder_orphans = ladder[BINADE_OOM_ORPHANS];
-    stats->ladder_idle_threads = ladder[BINADE_OOM_IDLE_THREADS];
-    stats->ladder_trim = ladder[BINADE_OOM_TRIM];
-    stats->ladder_hand_over = ladder[BINADE_OOM_HAND_OVER];
-    stats->ladder_callbacks = ladder[BINADE_OOM_CALLBACKS];
-    stats->ladder_wait = ladder[BINADE_OOM_WAIT];
-    stats->ladder_last_look = ladder[BINADE_OOM_LAST_LOOK];
-    stats->ladder_failed = ladder[BINADEI_LADDER_FAILED];
+    const uint64_t *escalation = &counts[BINADEI_COUNT_ESCALATION];
+    stats->ladder_finished_batches = escalation[BINADE_OOM_FINISHED_BATCHES];
+    stats->ladder_grow = escalation[BINADE_OOM_GROW];
+    stats->ladder_own_cache = escalation[BINADE_OOM_OWN_CACHE];
+    stats->ladder_orphans = escalation[BINADE_OOM_ORPHANS];
+    stats->ladder_idle_threads = escalation[BINADE_OOM_IDLE_THREADS];
+    stats->ladder_trim = escalation[BINADE_OOM_TRIM];
+    stats->ladder_hand_over = escalation[BINADE_OOM_HAND_OVER];
+    stats->ladder_callbacks = escalation[BINADE_OOM_CALLBACKS];
+    stats->ladder_wait = escalation[BINADE_OOM_WAIT];
+    stats->ladder_last_look = escalation[BINADE_OOM_LAST_LOOK];
+    stats->ladder_failed = escalation[BINADEI_ESCALATION_FAILED];
 }
 
 static void stats_fill_segments(binade_stats *stats,
@@ -135,11 +135,11 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
     call.is_pressed = true;
     call.may_wait = true;
     uint64_t swept_bytes = pool->body->ops->sweep(&call);
-    (void)binadei_reclaim_orphans(&call);
+    (void)binadei_reclaim_abandoned(&call);
     (void)binadei_reclaim_own(&call);
     /* Threads that sleep are not disturbed where there is nothing to do. */
     if (binadei_segments_reserved_bytes(pool->body->segments) > keep_bytes &&
-        binadei_reclaim_idle(&call))
+        binadei_steal_caches(&call))
         (void)binadei_reclaim_done(&call);
     status =
         binadei_segments_trim(pool->body->segments, keep_bytes, &trimmed_bytes);

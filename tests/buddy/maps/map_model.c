@@ -45,7 +45,7 @@ struct model {
     struct binadei_buddy *buddy;
     struct binadei_maps *maps[STREAMS];
     uint8_t *places;
-    struct buddy_probe_home home;
+    struct buddy_probe_affinity affinity;
     struct interval held[HELD_MAX];
     uint32_t held_count;
     uint32_t step;
@@ -365,9 +365,9 @@ static void step_take_done(struct model *model)
     uint64_t starts[BATCH_MAX];
     if (model->held_count + BATCH_MAX > HELD_MAX)
         return;
-    uint32_t taken =
-        buddy_probe_take(model->buddy, choose(model, 2) ? &model->home : NULL,
-                         grains, 1 + choose(model, BATCH_MAX), 1, starts);
+    uint32_t taken = buddy_probe_take(
+        model->buddy, choose(model, 2) ? &model->affinity : NULL, grains,
+        1 + choose(model, BATCH_MAX), 1, starts);
     hold_all(model, &seen, starts, taken, grains);
 }
 
@@ -377,7 +377,7 @@ static void give(struct model *model, uint64_t start, uint64_t grains)
     unsigned stream = choose(model, 2 * STREAMS + 1) / 2;
     if (stream == STREAMS) {
         memset(model->places + start, DONE, grains);
-        if (!buddy_probe_give(model->buddy, &model->home, start, grains))
+        if (!buddy_probe_give(model->buddy, &model->affinity, start, grains))
             fail(model, "the buddy refuses what is ours");
         return;
     }
@@ -557,7 +557,7 @@ static void finish(struct model *model)
     for (unsigned i = 0; i < STREAMS * PROBE_AGES; i++)
         map_probe_drain(model->maps[i / PROBE_AGES],
                         (enum map_probe_age)(i % PROBE_AGES));
-    buddy_probe_leave_home(model->buddy, &model->home);
+    buddy_probe_drop_affinity(model->buddy, &model->affinity);
     for (uint64_t i = 0; i < model->grains; i++)
         if (model->places[i] != ABSENT)
             model->places[i] = DONE;

@@ -75,16 +75,18 @@ static void deal_half_chunks(struct race_arena *arena)
 /* What players do. */
 
 static void take_and_give(struct race_player *player,
-                          struct buddy_probe_home *home, uint32_t grains_min,
-                          uint32_t grains_max, uint32_t count)
+                          struct buddy_probe_affinity *affinity,
+                          uint32_t grains_min, uint32_t grains_max,
+                          uint32_t count)
 {
     for (unsigned i = 0; i < 16; i++) {
         uint32_t grains =
             grains_min + race_choose(player, grains_max - grains_min + 1);
-        if (!race_take(player, home, grains, count) || race_choose(player, 2))
-            race_give_one(player, home);
+        if (!race_take(player, affinity, grains, count) ||
+            race_choose(player, 2))
+            race_give_one(player, affinity);
     }
-    race_give_all(player, home);
+    race_give_all(player, affinity);
 }
 
 static void play_single(struct race_player *player)
@@ -117,24 +119,24 @@ static void play_large(struct race_player *player)
     take_and_give(player, NULL, 1, PROBE_TAKE_GRAINS_MAX, 1);
 }
 
-static void play_at_home(struct race_player *player)
+static void play_with_affinity(struct race_player *player)
 {
-    take_and_give(player, &player->home, 1, 70, 2);
+    take_and_give(player, &player->affinity, 1, 70, 2);
 }
 
-static void play_first_grain_at_home(struct race_player *player)
+static void play_first_grain_with_affinity(struct race_player *player)
 {
     for (unsigned i = 0; i < 16; i++) {
-        (void)race_take(player, &player->home, 1, 1);
-        race_give_all(player, &player->home);
+        (void)race_take(player, &player->affinity, 1, 1);
+        race_give_all(player, &player->affinity);
     }
 }
 
-static void play_and_leave_home(struct race_player *player)
+static void play_and_drop_affinity(struct race_player *player)
 {
     for (unsigned i = 0; i < 4; i++) {
-        take_and_give(player, &player->home, 1, 70, 2);
-        buddy_probe_leave_home(player->arena->buddy, &player->home);
+        take_and_give(player, &player->affinity, 1, 70, 2);
+        buddy_probe_drop_affinity(player->arena->buddy, &player->affinity);
     }
 }
 
@@ -221,7 +223,7 @@ static void play_withdraw(struct race_player *player)
         uint32_t count = 1 + race_choose(player, arena->added_pages - skipped);
         uint64_t start = (uint64_t)first * PROBE_PAGE_GRAINS;
         uint64_t grains = (uint64_t)count * PROBE_PAGE_GRAINS;
-        if (!buddy_probe_withdraw(arena->buddy, first, count))
+        if (!buddy_probe_remove(arena->buddy, first, count))
             continue;
         race_mark(player, start, grains);
         race_unmark(player, start, grains);
@@ -271,16 +273,22 @@ const struct race buddy_races[] = {
      1,
      1,
      deal_two_chunks,
-     {play_first_grain_at_home, play_trim, play_small}},
-    {"TrimVsRetire", 0, 1, 1, 1, deal_nothing, {play_at_home, play_trim}},
+     {play_first_grain_with_affinity, play_trim, play_small}},
+    {"TrimVsRetire", 0, 1, 1, 1, deal_nothing, {play_with_affinity, play_trim}},
     {"LeaveHomeVsSteal",
      0,
      1,
      1,
      1,
      deal_nothing,
-     {play_and_leave_home, play_small}},
-    {"HomeVsHome", 0, 2, 2, 1, deal_nothing, {play_at_home, play_at_home}},
+     {play_and_drop_affinity, play_small}},
+    {"HomeVsHome",
+     0,
+     2,
+     2,
+     1,
+     deal_nothing,
+     {play_with_affinity, play_with_affinity}},
     {"SummaryRaiseVsLower",
      0,
      1,

@@ -107,14 +107,15 @@ void race_put_into_hand(struct race_player *player, unsigned stream,
     player->hand[player->hand_count++] = (struct race_interval){start, grains};
 }
 
-bool race_take(struct race_player *player, struct buddy_probe_home *home,
-               uint32_t grains, uint32_t count)
+bool race_take(struct race_player *player,
+               struct buddy_probe_affinity *affinity, uint32_t grains,
+               uint32_t count)
 {
     uint64_t starts[BATCH_MAX];
     if (count > BATCH_MAX || player->hand_count + count > RACE_HAND_MAX)
         return false;
-    uint32_t taken =
-        buddy_probe_take(player->arena->buddy, home, grains, count, 1, starts);
+    uint32_t taken = buddy_probe_take(player->arena->buddy, affinity, grains,
+                                      count, 1, starts);
     for (uint32_t i = 0; i < taken; i++)
         race_put_into_hand(player, RACE_DONE, starts[i], grains);
     return taken != 0;
@@ -142,21 +143,21 @@ bool race_take_run(struct race_player *player, uint32_t chunks)
 }
 
 static void give(struct race_player *player,
-                 const struct buddy_probe_home *home, uint64_t start,
+                 const struct buddy_probe_affinity *affinity, uint64_t start,
                  uint64_t grains)
 {
     race_unmark(player, start, grains);
-    if (!buddy_probe_give(player->arena->buddy, home, start, grains))
+    if (!buddy_probe_give(player->arena->buddy, affinity, start, grains))
         race_fail(player->arena, "a give of held grains is refused", start);
 }
 
 void race_give_one(struct race_player *player,
-                   const struct buddy_probe_home *home)
+                   const struct buddy_probe_affinity *affinity)
 {
     if (!player->hand_count)
         return;
     struct race_interval top = player->hand[--player->hand_count];
-    give(player, home, top.start, top.grains);
+    give(player, affinity, top.start, top.grains);
 }
 
 void race_give_in_pieces(struct race_player *player, uint32_t piece)
@@ -175,10 +176,10 @@ void race_give_in_pieces(struct race_player *player, uint32_t piece)
 }
 
 void race_give_all(struct race_player *player,
-                   const struct buddy_probe_home *home)
+                   const struct buddy_probe_affinity *affinity)
 {
     while (player->hand_count)
-        race_give_one(player, home);
+        race_give_one(player, affinity);
 }
 
 void race_deal(struct race_arena *arena, unsigned player, uint64_t start,
@@ -221,7 +222,7 @@ void race_settle(struct race_arena *arena)
     race_give_all(&arena->dealer, NULL);
     for (unsigned i = 0; i < RACE_PLAYERS_MAX; i++) {
         race_give_all(&arena->players[i], NULL);
-        buddy_probe_leave_home(arena->buddy, &arena->players[i].home);
+        buddy_probe_drop_affinity(arena->buddy, &arena->players[i].affinity);
     }
     race_streams_drain(arena);
     verify(arena);

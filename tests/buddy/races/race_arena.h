@@ -36,7 +36,7 @@ struct race_player {
     struct race_arena *arena;
     unsigned index;
     uint64_t random;
-    struct buddy_probe_home home;
+    struct buddy_probe_affinity affinity;
     struct race_interval hand[RACE_HAND_MAX];
     uint32_t hand_count;
 };
@@ -86,8 +86,9 @@ void race_mark(struct race_player *player, uint64_t start, uint64_t grains);
 void race_unmark(struct race_player *player, uint64_t start, uint64_t grains);
 
 /* Up to `count` intervals into the hand, as far as there is room. */
-bool race_take(struct race_player *player, struct buddy_probe_home *home,
-               uint32_t grains, uint32_t count);
+bool race_take(struct race_player *player,
+               struct buddy_probe_affinity *affinity, uint32_t grains,
+               uint32_t count);
 /* One, which a search for this stream, or for RACE_DONE, has found. */
 void race_put_into_hand(struct race_player *player, unsigned stream,
                         uint64_t start, uint64_t grains);
@@ -97,10 +98,10 @@ bool race_take_run(struct race_player *player, uint32_t chunks);
 /* From the top of the hand: one whole, one in pieces of up to `piece` grains,
  * all whole. */
 void race_give_one(struct race_player *player,
-                   const struct buddy_probe_home *home);
+                   const struct buddy_probe_affinity *affinity);
 void race_give_in_pieces(struct race_player *player, uint32_t piece);
 void race_give_all(struct race_player *player,
-                   const struct buddy_probe_home *home);
+                   const struct buddy_probe_affinity *affinity);
 
 /* Cuts the top of the dealer's hand at a grain, and deals the two parts. */
 void race_deal(struct race_arena *arena, unsigned player, uint64_t start,

@@ -75,7 +75,7 @@ TEST_F(Cliff, KeepsLittleOfThreadsThatEnded)
     for (const auto &call : calls) {
         for (int i = 0; i < kThreads; i++)
             std::thread([&] { EXPECT_EQ(BINADE_OK, call()); }).join();
-        EXPECT_LE(pool_probe_member_count(pool), 4u);
+        EXPECT_LE(pool_probe_thread_state_count(pool), 4u);
     }
     pool.Free(block, stream);
 }
@@ -97,13 +97,14 @@ TEST_F(Cliff, LetsOneMissTakeOverFewThreads)
         });
     for (std::thread &thread : threads)
         thread.join();
-    unsigned before = pool_probe_member_count(pool);
+    unsigned before = pool_probe_thread_state_count(pool);
     ASSERT_GT(before, kThreads - kFew);
     std::vector<binade_devptr> blocks;
-    while (pool_probe_member_count(pool) > 1 && blocks.size() <= kThreads) {
+    while (pool_probe_thread_state_count(pool) > 1 &&
+           blocks.size() <= kThreads) {
         blocks.push_back(pool.Alloc(3 * kMiB, stream));
-        EXPECT_LE(before - pool_probe_member_count(pool), kFew);
-        before = pool_probe_member_count(pool);
+        EXPECT_LE(before - pool_probe_thread_state_count(pool), kFew);
+        before = pool_probe_thread_state_count(pool);
     }
     EXPECT_EQ(1u, before);
     for (binade_devptr one : blocks)
@@ -123,7 +124,7 @@ TEST_F(Cliff, KeepsNothingOfThreadsThatEndedUnderAGuard)
             pool.Free(block, BINADE_STREAM_PER_THREAD);
         }).join();
     binade_devptr miss = pool.Alloc(3 * kMiB, stream);
-    EXPECT_LE(pool_probe_member_count(pool), 4u);
+    EXPECT_LE(pool_probe_thread_state_count(pool), 4u);
     pool.Free(miss, stream);
     EXPECT_EQ(BINADE_OK, binade_capture_guard_end());
 }
@@ -138,7 +139,7 @@ TEST_F(Cliff, LooksForAStreamAmongFew)
         pool.Free(pool.Alloc(512, *streams.back()), *streams.back());
     }
     EXPECT_LE(pool_probe_longest_cache_chain(pool), kFew);
-    EXPECT_LE(pool_probe_longest_slot_chain(pool), kFew);
+    EXPECT_LE(pool_probe_longest_stream_state_chain(pool), kFew);
 }
 
 // Each is retired and destroyed before the next comes, with its work done.
@@ -152,7 +153,7 @@ TEST_F(Cliff, UsesTheRecordsOfRetiredStreamsAgain)
         ASSERT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
         pool_test::Synchronize();
     }
-    EXPECT_LE(pool_probe_slot_count(pool), kFew + 2);
+    EXPECT_LE(pool_probe_stream_state_count(pool), kFew + 2);
 }
 
 // Producers whose blocks others free: what passes between them needs no more

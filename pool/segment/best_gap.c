@@ -27,7 +27,7 @@ static uint32_t behind(const struct binadei_segment *segment)
     return segment->info.first.index + segment->info.page_count + 1;
 }
 
-uint32_t binadei_place_longest(const struct binadei_segments *segments)
+uint32_t binadei_longest_gap(const struct binadei_segments *segments)
 {
     const struct binadei_segment *next = segments->listed;
     struct gap gap = gap_before(segments, 0, next);
@@ -40,8 +40,8 @@ uint32_t binadei_place_longest(const struct binadei_segments *segments)
     return longest;
 }
 
-binadei_page binadei_place_best(const struct binadei_segments *segments,
-                                uint32_t page_count)
+binadei_page binadei_best_gap(const struct binadei_segments *segments,
+                              uint32_t page_count)
 {
     const struct binadei_segment *next = segments->listed;
     struct gap best = gap_before(segments, 0, next);

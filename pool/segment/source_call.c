@@ -10,7 +10,7 @@
 #include "pool/base/failure.h"
 #include "pool/segment/state.h"
 
-binade_status binadei_supply_exhausted(const struct binadei_segments *segments)
+binade_status binadei_source_exhausted(const struct binadei_segments *segments)
 {
     return segments->source.flags & BINADE_SOURCE_PINNED
                ? BINADE_E_NO_PINNED_MEMORY
@@ -39,13 +39,13 @@ static void count_released(struct binadei_segments *segments, uint64_t bytes)
 }
 
 /* Only the grower adds, so what fits here still fits below. */
-static binade_status supply_reserve_limit(struct binadei_segments *segments,
-                                          uint64_t bytes)
+static binade_status
+source_call_reserve_limit(struct binadei_segments *segments, uint64_t bytes)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     uint64_t limit = segments->limit_bytes;
     if (bytes > limit - reserved) {
-        return binadei_fail(binadei_supply_exhausted(segments),
+        return binadei_fail(binadei_source_exhausted(segments),
                             "%llu bytes more would exceed the limit of %llu "
                             "bytes: %llu are reserved",
                             (unsigned long long)bytes,
@@ -57,9 +57,9 @@ static binade_status supply_reserve_limit(struct binadei_segments *segments,
 }
 
 /* The message, unless the source is one of ours and made a better one. */
-static binade_status supply_explain(const struct binadei_segments *segments,
-                                    binade_status status, const char *refused,
-                                    uint64_t bytes)
+static binade_status
+source_call_explain(const struct binadei_segments *segments,
+                    binade_status status, const char *refused, uint64_t bytes)
 {
     if (segments->source.flags & BINADEI_SOURCE_EXPLAINS)
         return status;
@@ -69,20 +69,20 @@ static binade_status supply_explain(const struct binadei_segments *segments,
 }
 
 /* The memory went with its process, context or driver. */
-static bool supply_is_gone(binade_status status)
+static bool source_call_is_gone(binade_status status)
 {
     return status == BINADE_OK || status == BINADE_E_FORKED ||
            status == BINADE_E_DEINITIALIZED ||
            status == BINADE_E_CONTEXT_DESTROYED;
 }
 
-binade_status binadei_supply_release(struct binadei_segments *segments,
+binade_status binadei_source_release(struct binadei_segments *segments,
                                      struct binadei_segment *segment)
 {
     const struct binadei_segment_info *info = &segment->info;
     binade_status status = segments->source.release(
         segments->source.context, info->memory, info->memory_bytes);
-    if (supply_is_gone(status)) {
+    if (source_call_is_gone(status)) {
         count_released(segments, info->memory_bytes);
         free(segment);
         return BINADE_OK;
@@ -91,10 +91,10 @@ binade_status binadei_supply_release(struct binadei_segments *segments,
     segment->next = segments->unreleased;
     segments->unreleased = segment;
     pthread_mutex_unlock(&segments->lock);
-    return supply_explain(segments, status, "release", info->memory_bytes);
+    return source_call_explain(segments, status, "release", info->memory_bytes);
 }
 
-binade_status binadei_supply_release_refused(struct binadei_segments *segments,
+binade_status binadei_source_release_refused(struct binadei_segments *segments,
                                              uint64_t *out_bytes)
 {
     binade_status first = BINADE_OK;
@@ -106,7 +106,7 @@ binade_status binadei_supply_release_refused(struct binadei_segments *segments,
         struct binadei_segment *segment = refused;
         uint64_t bytes = segment->info.memory_bytes;
         refused = segment->next;
-        binade_status status = binadei_supply_release(segments, segment);
+        binade_status status = binadei_source_release(segments, segment);
         if (status == BINADE_OK)
             *out_bytes += bytes;
         else if (first == BINADE_OK)
@@ -139,13 +139,13 @@ static const char *fault_of(struct binadei_segments *segments,
     return is_ours ? "overlaps memory that it returned before" : NULL;
 }
 
-static binade_status supply_refuse(struct binadei_segments *segments,
-                                   struct binadei_segment *segment,
-                                   const char *fault)
+static binade_status source_call_refuse(struct binadei_segments *segments,
+                                        struct binadei_segment *segment,
+                                        const char *fault)
 {
     struct binadei_segment_info info = segment->info;
     /* First, as it may make a message of its own. */
-    (void)binadei_supply_release(segments, segment);
+    (void)binadei_source_release(segments, segment);
     return binadei_fail(
         BINADE_E_INVALID, "source '%s': its memory of %llu bytes at 0x%llx %s",
         segments->source.name, (unsigned long long)info.memory_bytes,
@@ -168,7 +168,8 @@ static binade_status call_reserve(struct binadei_segments *segments,
     binade_status status = segments->source.reserve(
         segments->source.context, info->memory_bytes, &info->memory);
     if (status != BINADE_OK)
-        return supply_explain(segments, status, "reserve", info->memory_bytes);
+        return source_call_explain(segments, status, "reserve",
+                                   info->memory_bytes);
     if (!info->memory)
         return binadei_fail(
             BINADE_E_INVALID, "source '%s' returned no address for %llu bytes",
@@ -177,10 +178,11 @@ static binade_status call_reserve(struct binadei_segments *segments,
 }
 
 /* Within the limit. */
-static binade_status supply_reserve(struct binadei_segments *segments,
-                                    struct binadei_segment_info *info)
+static binade_status source_call_reserve(struct binadei_segments *segments,
+                                         struct binadei_segment_info *info)
 {
-    binade_status status = supply_reserve_limit(segments, info->memory_bytes);
+    binade_status status =
+        source_call_reserve_limit(segments, info->memory_bytes);
     if (status != BINADE_OK)
         return status;
     status = call_reserve(segments, info);
@@ -189,23 +191,23 @@ static binade_status supply_reserve(struct binadei_segments *segments,
     return status;
 }
 
-binade_status binadei_supply_ask(struct binadei_segments *segments,
-                                 uint64_t size_bytes,
-                                 struct binadei_segment **out)
+binade_status binadei_source_reserve(struct binadei_segments *segments,
+                                     uint64_t size_bytes,
+                                     struct binadei_segment **out)
 {
     struct binadei_segment *segment = calloc(1, sizeof(*segment));
     if (!segment)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for the record of a segment");
     segment->info.memory_bytes = size_bytes;
-    binade_status status = supply_reserve(segments, &segment->info);
+    binade_status status = source_call_reserve(segments, &segment->info);
     if (status != BINADE_OK) {
         free(segment);
         return status;
     }
     const char *fault = fault_of(segments, &segment->info);
     if (fault)
-        return supply_refuse(segments, segment, fault);
+        return source_call_refuse(segments, segment, fault);
     find_inside(&segment->info);
     *out = segment;
     return BINADE_OK;

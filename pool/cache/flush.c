@@ -4,7 +4,7 @@
  * Blocks on their way out. Giving needs neither the driver nor host memory: what
  * a stream's own maps have no words for goes to ANY's, which always have.
  */
-#include "pool/cache/leave.h"
+#include "pool/cache/flush.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "pool/base/step.h"
 #include "pool/cache/magazine.h"
 #include "pool/stream/epoch.h"
-#include "pool/stream/slot.h"
+#include "pool/stream/stream_state.h"
 
 #define MANY_PLACES_BYTES ((size_t)16 << 10)
 #define SOME_PLACES_BYTES ((size_t)128 << 10)
@@ -28,7 +28,7 @@ static struct binadei_bundle *last_bundle(struct binadei_bundle *bundle)
 static struct binadei_bundle *take_bundles(struct binadei_engine *engine)
 {
     /* SP.acquire: the links. */
-    return atomic_exchange_explicit(&engine->spare_bundles, NULL,
+    return atomic_exchange_explicit(&engine->bundle_freelist, NULL,
                                     memory_order_acquire);
 }
 
@@ -41,7 +41,7 @@ static void push_bundles(struct binadei_engine *engine,
     /* SP.release: the taker sees the links. On failure nothing was published.
      */
     while (first && !atomic_compare_exchange_strong_explicit(
-                        &engine->spare_bundles, &nothing, first,
+                        &engine->bundle_freelist, &nothing, first,
                         memory_order_release, memory_order_relaxed)) {
         struct binadei_bundle *newer = take_bundles(engine);
         nothing = NULL;
@@ -52,34 +52,35 @@ static void push_bundles(struct binadei_engine *engine,
     }
 }
 
-/* Some of the pool's spare ones. */
-static void fetch_bundles(struct binadei_member *member)
+/* Some of the pool's free list. */
+static void fetch_bundles(struct binadei_thread_state *thread_state)
 {
-    struct binadei_engine *engine = member->engine;
+    struct binadei_engine *engine = thread_state->engine;
     /* relaxed: a hint. */
-    if (!atomic_load_explicit(&engine->spare_bundles, memory_order_relaxed))
+    if (!atomic_load_explicit(&engine->bundle_freelist, memory_order_relaxed))
         return;
     struct binadei_bundle *all = take_bundles(engine);
-    BINADEI_STEP("spare.taken");
-    while (all && member->bundle_count < KEPT_BUNDLES / 2) {
+    BINADEI_STEP("freelist.taken");
+    while (all && thread_state->bundle_count < KEPT_BUNDLES / 2) {
         struct binadei_bundle *bundle = all;
         all = bundle->next;
-        bundle->next = member->bundles;
-        member->bundles = bundle;
-        member->bundle_count++;
+        bundle->next = thread_state->bundles;
+        thread_state->bundles = bundle;
+        thread_state->bundle_count++;
     }
     push_bundles(engine, all);
 }
 
-struct binadei_bundle *binadei_bundle_take(struct binadei_member *member,
-                                           uint32_t class_index)
+struct binadei_bundle *
+binadei_bundle_take(struct binadei_thread_state *thread_state,
+                    uint32_t class_index)
 {
-    if (!member->bundles)
-        fetch_bundles(member);
-    struct binadei_bundle *bundle = member->bundles;
+    if (!thread_state->bundles)
+        fetch_bundles(thread_state);
+    struct binadei_bundle *bundle = thread_state->bundles;
     if (bundle) {
-        member->bundles = bundle->next;
-        member->bundle_count--;
+        thread_state->bundles = bundle->next;
+        thread_state->bundle_count--;
     } else {
         bundle = malloc(sizeof(*bundle));
         if (!bundle)
@@ -91,40 +92,40 @@ struct binadei_bundle *binadei_bundle_take(struct binadei_member *member,
     return bundle;
 }
 
-/* A few of the member's, up to `last`, go to the pool. */
-static void share_bundles(struct binadei_member *member,
+/* A few of the thread state's, up to `last`, go to the pool. */
+static void share_bundles(struct binadei_thread_state *thread_state,
                           struct binadei_bundle *last)
 {
-    struct binadei_bundle *first = member->bundles;
-    member->bundles = last->next;
-    last->next = take_bundles(member->engine);
-    push_bundles(member->engine, first);
+    struct binadei_bundle *first = thread_state->bundles;
+    thread_state->bundles = last->next;
+    last->next = take_bundles(thread_state->engine);
+    push_bundles(thread_state->engine, first);
 }
 
-/* Half of what the member keeps. */
-static void share_half_of_bundles(struct binadei_member *member)
+/* Half of what the thread state keeps. */
+static void share_half_of_bundles(struct binadei_thread_state *thread_state)
 {
-    struct binadei_bundle *last = member->bundles;
+    struct binadei_bundle *last = thread_state->bundles;
     for (uint32_t i = 1; i < KEPT_BUNDLES / 2; i++)
         last = last->next;
-    member->bundle_count -= KEPT_BUNDLES / 2;
-    share_bundles(member, last);
+    thread_state->bundle_count -= KEPT_BUNDLES / 2;
+    share_bundles(thread_state, last);
 }
 
-void binadei_bundle_spare(struct binadei_member *member,
-                          struct binadei_bundle *bundle)
+void binadei_bundle_recycle(struct binadei_thread_state *thread_state,
+                            struct binadei_bundle *bundle)
 {
-    bundle->next = member->bundles;
-    member->bundles = bundle;
-    if (++member->bundle_count >= KEPT_BUNDLES)
-        share_half_of_bundles(member);
+    bundle->next = thread_state->bundles;
+    thread_state->bundles = bundle;
+    if (++thread_state->bundle_count >= KEPT_BUNDLES)
+        share_half_of_bundles(thread_state);
 }
 
-void binadei_spares_leave(struct binadei_member *member)
+void binadei_bundle_freelist_share(struct binadei_thread_state *thread_state)
 {
-    if (member->bundles)
-        share_bundles(member, last_bundle(member->bundles));
-    member->bundle_count = 0;
+    if (thread_state->bundles)
+        share_bundles(thread_state, last_bundle(thread_state->bundles));
+    thread_state->bundle_count = 0;
 }
 
 void binadei_bundles_free(struct binadei_bundle *bundles)
@@ -136,11 +137,11 @@ void binadei_bundles_free(struct binadei_bundle *bundles)
     }
 }
 
-void binadei_spares_destroy(struct binadei_engine *engine)
+void binadei_bundle_freelist_destroy(struct binadei_engine *engine)
 {
     /* relaxed: nobody else is left. */
-    binadei_bundles_free(atomic_exchange_explicit(&engine->spare_bundles, NULL,
-                                                  memory_order_relaxed));
+    binadei_bundles_free(atomic_exchange_explicit(&engine->bundle_freelist,
+                                                  NULL, memory_order_relaxed));
 }
 
 uint64_t binadei_block_grains(const struct binadei_engine *engine,
@@ -199,27 +200,31 @@ struct range {
     uint64_t grains;
 };
 
-/* To the buddy where `slot` is NULL, else to the slot's maps. */
-static void give_range(struct binadei_member *by, struct binadei_slot *slot,
+/* To the buddy where `stream_state` is NULL, else to the stream state's maps.
+ *  */
+static void give_range(struct binadei_thread_state *by,
+                       struct binadei_stream_state *stream_state,
                        const struct range *range)
 {
     struct binadei_engine *engine = by->engine;
     binadei_grain start = binadei_grain_at(range->start);
     if (!range->grains)
         return;
-    if (!slot)
+    if (!stream_state)
         by->given_bytes += range->grains * BINADEI_GRAIN_BYTES;
     bool is_given =
-        slot ? binadei_epoch_give(&engine->streams, slot, start, range->grains)
-             : binadei_buddy_give(engine->streams.buddy, &by->home, start,
-                                  range->grains);
+        stream_state ? binadei_epoch_give(&engine->streams, stream_state, start,
+                                          range->grains)
+                     : binadei_buddy_give(engine->streams.buddy, &by->affinity,
+                                          start, range->grains);
     BINADEI_STEP("range.given");
     if (!is_given)
         binadei_count(by, BINADEI_COUNT_DOUBLE_FREES, 1);
 }
 
 /* Joins the block to the range, or gives the range and begins another. */
-static void give_next(struct binadei_member *by, struct binadei_slot *slot,
+static void give_next(struct binadei_thread_state *by,
+                      struct binadei_stream_state *stream_state,
                       struct range *range, binade_devptr address)
 {
     struct binadei_engine *engine = by->engine;
@@ -237,52 +242,57 @@ static void give_next(struct binadei_member *by, struct binadei_slot *slot,
     } else if (start.index + grains == range->start) {
         *range = (struct range){start.index, range->grains + grains};
     } else {
-        give_range(by, slot, range);
+        give_range(by, stream_state, range);
         *range = (struct range){start.index, grains};
     }
 }
 
-/* `slot` has maps, or is DONE's. */
-static struct binadei_slot *slot_with_maps(struct binadei_slot *slot)
+/* `stream_state` has maps, or is DONE's. */
+static struct binadei_stream_state *
+stream_state_with_maps(struct binadei_stream_state *stream_state)
 {
-    return slot->maps ? slot : NULL;
+    return stream_state->maps ? stream_state : NULL;
 }
 
-static void give_bundle_to(struct binadei_member *by, struct binadei_slot *slot,
+static void give_bundle_to(struct binadei_thread_state *by,
+                           struct binadei_stream_state *stream_state,
                            struct binadei_bundle *bundle)
 {
     struct range range = {0, 0};
     for (uint32_t i = 0; i < bundle->count; i++)
-        give_next(by, slot, &range, binadei_entry_address(bundle->entries[i]));
-    give_range(by, slot, &range);
+        give_next(by, stream_state, &range,
+                  binadei_entry_address(bundle->entries[i]));
+    give_range(by, stream_state, &range);
     BINADEI_STEP("flush.given");
-    binadei_bundle_spare(by, bundle);
+    binadei_bundle_recycle(by, bundle);
 }
 
-void binadei_give_bundle(struct binadei_member *by,
+void binadei_give_bundle(struct binadei_thread_state *by,
                          struct binadei_bundle *bundle)
 {
     give_bundle_to(by, NULL, bundle);
 }
 
-void binadei_leave_block(struct binadei_member *by, struct binadei_slot *slot,
+void binadei_flush_block(struct binadei_thread_state *by,
+                         struct binadei_stream_state *stream_state,
                          binade_devptr address)
 {
     struct range range = {0, 0};
-    give_next(by, slot_with_maps(slot), &range, address);
-    give_range(by, slot_with_maps(slot), &range);
+    give_next(by, stream_state_with_maps(stream_state), &range, address);
+    give_range(by, stream_state_with_maps(stream_state), &range);
 }
 
-void binadei_leave_grains(struct binadei_member *by, struct binadei_slot *slot,
+void binadei_flush_grains(struct binadei_thread_state *by,
+                          struct binadei_stream_state *stream_state,
                           binadei_grain start, uint64_t grains)
 {
     const struct range range = {start.index, grains};
-    give_range(by, slot_with_maps(slot), &range);
+    give_range(by, stream_state_with_maps(stream_state), &range);
 }
 
-void binadei_give_block(struct binadei_member *by, binade_devptr address)
+void binadei_give_block(struct binadei_thread_state *by, binade_devptr address)
 {
-    binadei_leave_block(by, by->engine->streams.done, address);
+    binadei_flush_block(by, by->engine->streams.done, address);
 }
 
 /* How many places a class has: what threads leave each other is not in any
@@ -298,29 +308,34 @@ static unsigned place_count(uint32_t class_index)
 
 /* Counts bytes in if the depot may still hold them. */
 static bool reserve_depot(const struct binadei_engine *engine,
-                          struct binadei_slot *slot, uint64_t bytes)
+                          struct binadei_stream_state *stream_state,
+                          uint64_t bytes)
 {
     /* relaxed: a bound, not a lock; others may pass it at the same time. */
-    if (atomic_load_explicit(&slot->depot_bytes, memory_order_relaxed) + bytes >
+    if (atomic_load_explicit(&stream_state->depot_bytes, memory_order_relaxed) +
+            bytes >
         binadei_depot_bound(engine))
         return false;
-    atomic_fetch_add_explicit(&slot->depot_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stream_state->depot_bytes, bytes,
+                              memory_order_relaxed);
     return true;
 }
 
-static void release_depot(struct binadei_slot *slot, uint64_t bytes)
+static void release_depot(struct binadei_stream_state *stream_state,
+                          uint64_t bytes)
 {
-    atomic_fetch_sub_explicit(&slot->depot_bytes, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&stream_state->depot_bytes, bytes,
+                              memory_order_relaxed);
 }
 
 /* Into the first place that is empty. */
-static bool put_in_place(struct binadei_slot *slot,
+static bool put_in_place(struct binadei_stream_state *stream_state,
                          struct binadei_bundle *bundle)
 {
     unsigned places = place_count(bundle->class_index);
     for (unsigned i = 0; i < places; i++) {
         _Atomic(struct binadei_bundle *) *place =
-            &slot->depot[bundle->class_index][i];
+            &stream_state->depot[bundle->class_index][i];
         struct binadei_bundle *nobody = NULL;
         /* relaxed: a look, so that full places cost no exchange. */
         if (atomic_load_explicit(place, memory_order_relaxed))
@@ -336,30 +351,33 @@ static bool put_in_place(struct binadei_slot *slot,
     return false;
 }
 
-bool binadei_depot_put(struct binadei_member *by, struct binadei_slot *slot,
+bool binadei_depot_put(struct binadei_thread_state *by,
+                       struct binadei_stream_state *stream_state,
                        struct binadei_bundle *bundle)
 {
     /* Before: once it is in, it may be anybody's. */
     uint64_t bytes = binadei_bundle_bytes(by->engine, bundle);
-    if (!reserve_depot(by->engine, slot, bytes))
+    if (!reserve_depot(by->engine, stream_state, bytes))
         return false;
     bundle->depot_bytes = bytes;
-    if (put_in_place(slot, bundle)) {
+    if (put_in_place(stream_state, bundle)) {
         binadei_count(by, BINADEI_COUNT_DEPOT_IN_BYTES, bytes);
         return true;
     }
-    release_depot(slot, bytes);
+    release_depot(stream_state, bytes);
     return false;
 }
 
-struct binadei_bundle *binadei_depot_take(struct binadei_member *by,
-                                          struct binadei_slot *slot,
-                                          uint32_t class_index)
+struct binadei_bundle *
+binadei_depot_take(struct binadei_thread_state *by,
+                   struct binadei_stream_state *stream_state,
+                   uint32_t class_index)
 {
     if (class_index >= BINADEI_CLASSES)
         return NULL;
     for (unsigned i = 0; i < BINADEI_DEPOT_PLACES; i++) {
-        _Atomic(struct binadei_bundle *) *place = &slot->depot[class_index][i];
+        _Atomic(struct binadei_bundle *) *place =
+            &stream_state->depot[class_index][i];
         /* relaxed: a look, as above. */
         if (!atomic_load_explicit(place, memory_order_relaxed))
             continue;
@@ -370,7 +388,7 @@ struct binadei_bundle *binadei_depot_take(struct binadei_member *by,
         if (!bundle)
             continue;
         uint64_t bytes = bundle->depot_bytes;
-        release_depot(slot, bytes);
+        release_depot(stream_state, bytes);
         binadei_count(by, BINADEI_COUNT_DEPOT_OUT_BYTES, bytes);
         binadei_count(by, BINADEI_COUNT_DEPOT_EXCHANGES, 1);
         return bundle;
@@ -378,28 +396,31 @@ struct binadei_bundle *binadei_depot_take(struct binadei_member *by,
     return NULL;
 }
 
-void binadei_depot_drain(struct binadei_member *by, struct binadei_slot *slot)
+void binadei_depot_drain(struct binadei_thread_state *by,
+                         struct binadei_stream_state *stream_state)
 {
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         struct binadei_bundle *bundle;
-        while ((bundle = binadei_depot_take(by, slot, i)))
-            give_bundle_to(by, slot_with_maps(slot), bundle);
+        while ((bundle = binadei_depot_take(by, stream_state, i)))
+            give_bundle_to(by, stream_state_with_maps(stream_state), bundle);
     }
 }
 
 /* Of what another thread may take at once. */
-static bool has_depot(const struct binadei_slot *slot)
+static bool has_depot(const struct binadei_stream_state *stream_state)
 {
-    return slot->kind == BINADEI_SLOT_DONE ||
-           (slot->kind == BINADEI_SLOT_STREAM && !binadei_slot_is_closed(slot));
+    return stream_state->kind == BINADEI_STREAM_STATE_DONE ||
+           (stream_state->kind == BINADEI_STREAM_STATE_STREAM &&
+            !binadei_stream_state_is_closed(stream_state));
 }
 
-void binadei_leave_bundle(struct binadei_member *by,
+void binadei_flush_bundle(struct binadei_thread_state *by,
                           struct binadei_cache *cache,
                           struct binadei_bundle *bundle, bool may_share)
 {
-    struct binadei_slot *slot = cache->slot;
+    struct binadei_stream_state *stream_state = cache->stream_state;
     if (!may_share || bundle->class_index >= BINADEI_CLASSES ||
-        !has_depot(slot) || !binadei_depot_put(by, slot, bundle))
-        give_bundle_to(by, slot_with_maps(slot), bundle);
+        !has_depot(stream_state) ||
+        !binadei_depot_put(by, stream_state, bundle))
+        give_bundle_to(by, stream_state_with_maps(stream_state), bundle);
 }

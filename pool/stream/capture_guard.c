@@ -5,7 +5,7 @@
  * counts itself and then looks for guards. Both are sequentially consistent, so
  * at least one of two that meet sees the other.
  */
-#include "pool/stream/guard.h"
+#include "pool/stream/capture_guard.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -21,23 +21,23 @@ static struct binadei_streams *all_streams; /* by next_guarded */
 static atomic_uint guards;    /* Edge GU */
 static atomic_uint recorders; /* Edge GU */
 
-bool binadei_guard_is_held(void)
+bool binadei_capture_guard_is_held(void)
 {
     /* GU.seq_cst: a recorder's look, after it has counted itself. */
     return atomic_load_explicit(&guards, memory_order_seq_cst) != 0;
 }
 
-void binadei_guard_join(struct binadei_streams *streams)
+void binadei_capture_guard_join(struct binadei_streams *streams)
 {
     pthread_mutex_lock(&lock);
     streams->next_guarded = all_streams;
     all_streams = streams;
-    if (binadei_guard_is_held())
+    if (binadei_capture_guard_is_held())
         streams->hooks.guarded(streams, true);
     pthread_mutex_unlock(&lock);
 }
 
-void binadei_guard_leave(struct binadei_streams *streams)
+void binadei_capture_guard_leave(struct binadei_streams *streams)
 {
     pthread_mutex_lock(&lock);
     struct binadei_streams **at = &all_streams;
@@ -50,7 +50,7 @@ void binadei_guard_leave(struct binadei_streams *streams)
 /* Lock held: pools made later ask when they join. */
 static void mark_pools(void)
 {
-    bool is_held = binadei_guard_is_held();
+    bool is_held = binadei_capture_guard_is_held();
     for (struct binadei_streams *streams = all_streams; streams;
          streams = streams->next_guarded)
         streams->hooks.guarded(streams, is_held);
@@ -65,10 +65,10 @@ static void close_epochs(void)
         streams->hooks.close(streams);
 }
 
-void binadei_guard_begin(void)
+void binadei_capture_guard_begin(void)
 {
     pthread_mutex_lock(&lock);
-    if (!binadei_guard_is_held())
+    if (!binadei_capture_guard_is_held())
         close_epochs();
     /* GU.seq_cst: before the look at recorders. */
     atomic_fetch_add_explicit(&guards, 1, memory_order_seq_cst);
@@ -79,11 +79,11 @@ void binadei_guard_begin(void)
         sched_yield();
 }
 
-binade_status binadei_guard_end(void)
+binade_status binadei_capture_guard_end(void)
 {
     binade_status status = BINADE_OK;
     pthread_mutex_lock(&lock);
-    if (binadei_guard_is_held())
+    if (binadei_capture_guard_is_held())
         /* GU.seq_cst: the capture comes before what recorders do. */
         atomic_fetch_sub_explicit(&guards, 1, memory_order_seq_cst);
     else
@@ -93,17 +93,17 @@ binade_status binadei_guard_end(void)
     return status;
 }
 
-bool binadei_guard_recorder_begin(void)
+bool binadei_capture_guard_recorder_begin(void)
 {
     /* GU.seq_cst: before the look at guards. */
     atomic_fetch_add_explicit(&recorders, 1, memory_order_seq_cst);
-    if (!binadei_guard_is_held())
+    if (!binadei_capture_guard_is_held())
         return true;
-    binadei_guard_recorder_end();
+    binadei_capture_guard_recorder_end();
     return false;
 }
 
-void binadei_guard_recorder_end(void)
+void binadei_capture_guard_recorder_end(void)
 {
     /* GU.seq_cst: what was recorded comes before the capture. */
     atomic_fetch_sub_explicit(&recorders, 1, memory_order_seq_cst);

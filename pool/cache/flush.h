@@ -5,24 +5,25 @@
  * stream, for other threads; or into the maps of their stream, until an event;
  * or, where nothing is pending, into the buddy.
  */
-#ifndef BINADE_POOL_CACHE_LEAVE_H_
-#define BINADE_POOL_CACHE_LEAVE_H_
+#ifndef BINADE_POOL_CACHE_FLUSH_H_
+#define BINADE_POOL_CACHE_FLUSH_H_
 
 #include "pool/cache/state.h"
 
-/* Bundles: a member keeps a few empty ones; what is too many goes on a stack of
- * the pool, which is taken whole. */
+/* Bundles: a thread state keeps a few empty ones; what is too many goes on a
+ * stack of the pool, which is taken whole. */
 
 /* An empty one, or NULL: no memory. */
-struct binadei_bundle *binadei_bundle_take(struct binadei_member *member,
-                                           uint32_t class_index);
-void binadei_bundle_spare(struct binadei_member *member,
-                          struct binadei_bundle *bundle);
+struct binadei_bundle *
+binadei_bundle_take(struct binadei_thread_state *thread_state,
+                    uint32_t class_index);
+void binadei_bundle_recycle(struct binadei_thread_state *thread_state,
+                            struct binadei_bundle *bundle);
 
-/* Before a member is dropped: what it keeps goes to the pool. */
-void binadei_spares_leave(struct binadei_member *member);
+/* Before a thread state is dropped: what it keeps goes to the pool. */
+void binadei_bundle_freelist_share(struct binadei_thread_state *thread_state);
 /* Frees all. For an engine that ends. */
-void binadei_spares_destroy(struct binadei_engine *engine);
+void binadei_bundle_freelist_destroy(struct binadei_engine *engine);
 void binadei_bundles_free(struct binadei_bundle *bundles);
 
 /* A block as its metadata says. */
@@ -56,30 +57,38 @@ uint64_t binadei_entry_grains(const struct binadei_engine *engine,
 uint64_t binadei_bundle_bytes(const struct binadei_engine *engine,
                               const struct binadei_bundle *bundle);
 
-/* Gives blocks on which nothing is pending to the buddy; spares the bundle. */
-void binadei_give_bundle(struct binadei_member *by,
+/* Gives blocks on which nothing is pending to the buddy; recycles the bundle.
+ *  */
+void binadei_give_bundle(struct binadei_thread_state *by,
                          struct binadei_bundle *bundle);
-void binadei_give_block(struct binadei_member *by, binade_devptr address);
+void binadei_give_block(struct binadei_thread_state *by, binade_devptr address);
 
-/* A bundle of the cache's slot leaves: `may_share`, to other threads on the
- * stream if they have room for it; otherwise to the slot's maps, or the buddy. */
-void binadei_leave_bundle(struct binadei_member *by,
+/* A bundle of the cache's stream state leaves: `may_share`, to other threads on
+ * the stream if they have room for it; otherwise to the stream state's maps, or
+ * the buddy. */
+void binadei_flush_bundle(struct binadei_thread_state *by,
                           struct binadei_cache *cache,
                           struct binadei_bundle *bundle, bool may_share);
-/* Memory that is in no block, to the slot's maps or the buddy. */
-void binadei_leave_grains(struct binadei_member *by, struct binadei_slot *slot,
+/* Memory that is in no block, to the stream state's maps or the buddy. */
+void binadei_flush_grains(struct binadei_thread_state *by,
+                          struct binadei_stream_state *stream_state,
                           binadei_grain start, uint64_t grains);
-/* One block that was freed on the slot. */
-void binadei_leave_block(struct binadei_member *by, struct binadei_slot *slot,
+/* One block that was freed on the stream state. */
+void binadei_flush_block(struct binadei_thread_state *by,
+                         struct binadei_stream_state *stream_state,
                          binade_devptr address);
 
-/* The depot of a slot. Put: false if it is full. Take: NULL if it has none. */
-bool binadei_depot_put(struct binadei_member *by, struct binadei_slot *slot,
+/* The depot of a stream state. Put: false if it is full. Take: NULL if it has
+ * none. */
+bool binadei_depot_put(struct binadei_thread_state *by,
+                       struct binadei_stream_state *stream_state,
                        struct binadei_bundle *bundle);
-struct binadei_bundle *binadei_depot_take(struct binadei_member *by,
-                                          struct binadei_slot *slot,
-                                          uint32_t class_index);
+struct binadei_bundle *
+binadei_depot_take(struct binadei_thread_state *by,
+                   struct binadei_stream_state *stream_state,
+                   uint32_t class_index);
 /* Empties a depot: DONE's into the buddy, another's into its maps. */
-void binadei_depot_drain(struct binadei_member *by, struct binadei_slot *slot);
+void binadei_depot_drain(struct binadei_thread_state *by,
+                         struct binadei_stream_state *stream_state);
 
 #endif

@@ -4,7 +4,7 @@
  * Reads the kernel's own text files. Clean file pages count as room: the kernel
  * drops them before it gives up.
  */
-#include "numa/pinned/room.h"
+#include "numa/pinned/headroom.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static bool add_from(const char *path, const char *const *keys, uint64_t *sum)
 }
 
 /* UINT64_MAX: unknown. */
-static uint64_t room_on_node(unsigned node)
+static uint64_t headroom_on_node(unsigned node)
 {
     static const char *const keys[] = {
         " MemFree:", " Active(file):", " Inactive(file):", " SReclaimable:",
@@ -51,12 +51,12 @@ static uint64_t room_on_node(unsigned node)
     return add_from(path, keys, &kib) ? kib << 10 : UINT64_MAX;
 }
 
-static uint64_t room_on_nodes(const struct binadei_place *place)
+static uint64_t headroom_on_nodes(const struct binadei_place *place)
 {
     uint64_t sum = 0;
     int node = hwloc_bitmap_first(place->nodes);
     for (; node >= 0; node = hwloc_bitmap_next(place->nodes, node)) {
-        uint64_t room = room_on_node((unsigned)node);
+        uint64_t room = headroom_on_node((unsigned)node);
         if (room == UINT64_MAX)
             return room;
         sum += room > RESERVE_BYTES ? room - RESERVE_BYTES : 0;
@@ -79,7 +79,7 @@ static uint64_t number_in(const char *folder, const char *name)
     return value;
 }
 
-static uint64_t room_in_group(const char *folder)
+static uint64_t headroom_in_group(const char *folder)
 {
     /* As a part of "inactive_file " too. */
     static const char *const keys[] = {"active_file ", NULL};
@@ -114,14 +114,14 @@ static bool find_group(char *out, size_t size_bytes)
 }
 
 /* The least of the group's and of those that it is in. */
-static uint64_t room_in_groups(void)
+static uint64_t headroom_in_groups(void)
 {
     char folder[PATH_BYTES];
     uint64_t least = UINT64_MAX;
     if (!find_group(folder, sizeof(folder)))
         return UINT64_MAX;
     for (;;) {
-        uint64_t room = room_in_group(folder);
+        uint64_t room = headroom_in_group(folder);
         char *end = strrchr(folder, '/');
         least = room < least ? room : least;
         if (!end || strcmp(end, "/cgroup") == 0)
@@ -130,17 +130,17 @@ static uint64_t room_in_groups(void)
     }
 }
 
-binade_status binadei_room_check(const struct binadei_place *place,
-                                 size_t size_bytes, bool is_exact)
+binade_status binadei_headroom_check(const struct binadei_place *place,
+                                     size_t size_bytes, bool is_exact)
 {
-    uint64_t room = room_in_groups();
+    uint64_t room = headroom_in_groups();
     if (room < size_bytes) {
         return binadei_fail(BINADE_E_NO_PINNED_MEMORY,
                             "%zu bytes of host memory: the control group of "
                             "this process has room for %" PRIu64,
                             size_bytes, room);
     }
-    room = is_exact ? room_on_nodes(place) : UINT64_MAX;
+    room = is_exact ? headroom_on_nodes(place) : UINT64_MAX;
     if (room < size_bytes) {
         return binadei_fail(BINADE_E_NO_PINNED_MEMORY,
                             "%zu bytes of host memory: node %s has room for "

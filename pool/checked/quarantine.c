@@ -27,76 +27,77 @@ struct pass {
     uint64_t given_bytes;
 };
 
-static struct binadei_watch *
-checked_shelf_pop(struct binadei_checked *checked,
-                  struct binadei_watch_queue *queue)
+static struct binadei_block_record *
+quarantine_pop(struct binadei_checked *checked,
+               struct binadei_block_record_queue *queue)
 {
     pthread_mutex_lock(&checked->lock);
-    struct binadei_watch *watch = queue->first;
-    if (watch) {
-        binadei_queue_remove(queue, watch);
-        watch->state = BINADEI_WATCH_MOVING;
+    struct binadei_block_record *record = queue->first;
+    if (record) {
+        binadei_queue_remove(queue, record);
+        record->state = BINADEI_BLOCK_MOVING;
         checked->moving_count++;
     }
     pthread_mutex_unlock(&checked->lock);
-    return watch;
+    return record;
 }
 
-static void checked_shelf_append(struct binadei_checked *checked,
-                                 struct binadei_watch_queue *queue,
-                                 struct binadei_watch *watch)
+static void quarantine_append(struct binadei_checked *checked,
+                              struct binadei_block_record_queue *queue,
+                              struct binadei_block_record *record)
 {
     pthread_mutex_lock(&checked->lock);
-    watch->state = BINADEI_WATCH_HELD;
-    binadei_queue_append(queue, watch);
+    record->state = BINADEI_BLOCK_HELD;
+    binadei_queue_append(queue, record);
     checked->moving_count--;
     pthread_mutex_unlock(&checked->lock);
 }
 
 /* In a section. */
-static bool checked_shelf_is_over(struct binadei_call *call,
-                                  struct binadei_watch *watch)
+static bool quarantine_is_over(struct binadei_call *call,
+                               struct binadei_block_record *record)
 {
-    return binadei_wait_is_over(call, &watch->wait);
+    return binadei_wait_is_over(call, &record->wait);
 }
 
 /* Its memory is another's from now on. */
-static void go(struct binadei_checked *checked, struct binadei_watch *watch)
+static void go(struct binadei_checked *checked,
+               struct binadei_block_record *record)
 {
     pthread_mutex_lock(&checked->lock);
     checked->moving_count--;
-    if (watch->is_stray || watch->is_replaced)
-        free(watch);
+    if (record->is_unissued || record->is_replaced)
+        free(record);
     else
-        binadei_watch_remember(checked, watch);
+        binadei_block_record_remember(checked, record);
     pthread_mutex_unlock(&checked->lock);
 }
 
 /* False: not now. */
-static bool checked_shelf_look(struct binadei_checked *checked,
-                               struct binadei_watch *watch)
+static bool quarantine_look(struct binadei_checked *checked,
+                            struct binadei_block_record *record)
 {
     struct binadei_section section;
     struct binadei_pool_body *body = checked->body;
-    if (watch->is_looked_at || !checked->is_checked)
+    if (record->is_looked_at || !checked->is_checked)
         return true;
-    if (binadei_context_enter(&body->home, &section) != BINADE_OK)
+    if (binadei_context_enter(&body->own_context, &section) != BINADE_OK)
         return false;
-    binadei_watch_look(checked, watch);
+    binadei_block_record_look(checked, record);
     (void)binadei_section_leave(&section);
-    watch->is_looked_at = true;
+    record->is_looked_at = true;
     return true;
 }
 
 /* A step of one that is filled: it is looked at and goes back. */
-static bool let_go(struct pass *pass, struct binadei_watch *watch)
+static bool let_go(struct pass *pass, struct binadei_block_record *record)
 {
-    uint64_t bytes = watch->base_bytes;
-    if (!checked_shelf_look(pass->checked, watch))
+    uint64_t bytes = record->base_bytes;
+    if (!quarantine_look(pass->checked, record))
         return false;
     pass->given_bytes += bytes;
-    if (binadei_backing_give(pass->checked, pass->call, watch) == BINADE_OK) {
-        go(pass->checked, watch);
+    if (binadei_backing_give(pass->checked, pass->call, record) == BINADE_OK) {
+        go(pass->checked, record);
         return true;
     }
     pass->given_bytes -= bytes;
@@ -104,52 +105,55 @@ static bool let_go(struct pass *pass, struct binadei_watch *watch)
 }
 
 /* A step of one that waits: it is filled, if it is not. */
-static bool checked_shelf_fill(struct pass *pass, struct binadei_watch *watch)
+static bool quarantine_fill(struct pass *pass,
+                            struct binadei_block_record *record)
 {
     struct binadei_checked *checked = pass->checked;
     struct binadei_pool_body *body = checked->body;
     struct binadei_section section;
-    if (binadei_context_enter(&body->home, &section) != BINADE_OK)
+    if (binadei_context_enter(&body->own_context, &section) != BINADE_OK)
         return false;
-    bool is_ready = checked_shelf_is_over(pass->call, watch);
-    if (is_ready && checked->is_checked && !watch->is_filled)
-        watch->is_filled = binadei_watch_fill(checked, watch, checked->stream);
+    bool is_ready = quarantine_is_over(pass->call, record);
+    if (is_ready && checked->is_checked && !record->is_filled)
+        record->is_filled =
+            binadei_block_record_fill(checked, record, checked->stream);
     if (is_ready)
-        checked_shelf_append(checked, &checked->held, watch);
+        quarantine_append(checked, &checked->held, record);
     (void)binadei_section_leave(&section);
     return is_ready;
 }
 
-typedef bool step_fn(struct pass *pass, struct binadei_watch *watch);
+typedef bool step_fn(struct pass *pass, struct binadei_block_record *record);
 
 /* What the step does not want goes to the end, so that the next walk looks at
  * others. */
-static void walk(struct pass *pass, struct binadei_watch_queue *queue,
+static void walk(struct pass *pass, struct binadei_block_record_queue *queue,
                  step_fn *step)
 {
-    struct binadei_watch *kept = NULL;
-    struct binadei_watch **end = &kept;
+    struct binadei_block_record *kept = NULL;
+    struct binadei_block_record **end = &kept;
     while (pass->looks && pass->given_bytes < pass->want_bytes) {
-        struct binadei_watch *watch = checked_shelf_pop(pass->checked, queue);
-        if (!watch)
+        struct binadei_block_record *record =
+            quarantine_pop(pass->checked, queue);
+        if (!record)
             break;
         pass->looks--;
-        if (!step(pass, watch)) {
-            *end = watch;
-            end = &watch->next;
+        if (!step(pass, record)) {
+            *end = record;
+            end = &record->next;
         }
     }
     while (kept) {
-        struct binadei_watch *watch = kept;
-        kept = watch->next;
-        checked_shelf_append(pass->checked, queue, watch);
+        struct binadei_block_record *record = kept;
+        kept = record->next;
+        quarantine_append(pass->checked, queue, record);
     }
 }
 
 static void walk_waiting(struct binadei_call *call, uint64_t looks)
 {
     struct pass pass = {call, call->pool->body->checked, looks, UINT64_MAX, 0};
-    walk(&pass, &pass.checked->waiting, checked_shelf_fill);
+    walk(&pass, &pass.checked->waiting, quarantine_fill);
 }
 
 static uint64_t walk_held(struct binadei_call *call, uint64_t looks,
@@ -160,7 +164,8 @@ static uint64_t walk_held(struct binadei_call *call, uint64_t looks,
     return pass.given_bytes;
 }
 
-uint64_t binadei_shelf_release(struct binadei_call *call, uint64_t want_bytes)
+uint64_t binadei_quarantine_release(struct binadei_call *call,
+                                    uint64_t want_bytes)
 {
     walk_waiting(call, LOOKS_ENDLESS);
     return walk_held(call, LOOKS_ENDLESS, want_bytes);
@@ -176,15 +181,16 @@ static uint64_t excess_bytes(struct binadei_checked *checked)
     return bytes > may_bytes ? bytes - may_bytes : 0;
 }
 
-void binadei_shelf_add(struct binadei_call *call, struct binadei_watch *watch)
+void binadei_quarantine_add(struct binadei_call *call,
+                            struct binadei_block_record *record)
 {
     struct binadei_checked *checked = call->pool->body->checked;
-    checked_shelf_append(checked, &checked->waiting, watch);
+    quarantine_append(checked, &checked->waiting, record);
     walk_waiting(call, LOOKS_PER_FREE);
     (void)walk_held(call, LOOKS_PER_FREE, excess_bytes(checked));
 }
 
-bool binadei_shelf_is_any(struct binadei_checked *checked)
+bool binadei_quarantine_is_any(struct binadei_checked *checked)
 {
     pthread_mutex_lock(&checked->lock);
     bool is_any =
@@ -196,12 +202,12 @@ bool binadei_shelf_is_any(struct binadei_checked *checked)
 
 /* Those that were freed up to a number and wait for all work. Lock held.
  * Returns whether there are any; if `is_over`, they need not wait any more. */
-static bool checked_shelf_mark(const struct binadei_call *call,
-                               const struct binadei_watch_queue *queue,
-                               uint64_t free_count, bool is_over_now)
+static bool quarantine_mark(const struct binadei_call *call,
+                            const struct binadei_block_record_queue *queue,
+                            uint64_t free_count, bool is_over_now)
 {
     bool is_any = false;
-    for (struct binadei_watch *at = queue->first; at; at = at->next) {
+    for (struct binadei_block_record *at = queue->first; at; at = at->next) {
         if (at->free_sequence > free_count ||
             !binadei_wait_needs_synchronise(call, &at->wait))
             continue;
@@ -212,48 +218,48 @@ static bool checked_shelf_mark(const struct binadei_call *call,
     return is_any;
 }
 
-void binadei_shelf_synchronise(struct binadei_call *call)
+void binadei_quarantine_synchronise(struct binadei_call *call)
 {
     struct binadei_checked *checked = call->pool->body->checked;
     pthread_mutex_lock(&checked->lock);
     uint64_t free_count = checked->free_count;
     bool is_needed =
-        checked_shelf_mark(call, &checked->waiting, free_count, false);
+        quarantine_mark(call, &checked->waiting, free_count, false);
     pthread_mutex_unlock(&checked->lock);
     if (!is_needed || !binadei_wait_synchronise(call))
         return;
     pthread_mutex_lock(&checked->lock);
-    (void)checked_shelf_mark(call, &checked->waiting, free_count, true);
+    (void)quarantine_mark(call, &checked->waiting, free_count, true);
     pthread_mutex_unlock(&checked->lock);
 }
 
-static binade_status checked_shelf_end(struct binadei_checked *checked,
-                                       struct binadei_watch *watch,
-                                       bool is_at_rest)
+static binade_status quarantine_end(struct binadei_checked *checked,
+                                    struct binadei_block_record *record,
+                                    bool is_at_rest)
 {
-    if (is_at_rest && checked->is_checked && !watch->is_looked_at)
-        binadei_watch_look(checked, watch);
-    binade_status status = binadei_backing_give(checked, NULL, watch);
-    go(checked, watch);
+    if (is_at_rest && checked->is_checked && !record->is_looked_at)
+        binadei_block_record_look(checked, record);
+    binade_status status = binadei_backing_give(checked, NULL, record);
+    go(checked, record);
     return status;
 }
 
 static binade_status end_queue(struct binadei_checked *checked,
-                               struct binadei_watch_queue *queue,
+                               struct binadei_block_record_queue *queue,
                                bool is_at_rest)
 {
     binade_status first = BINADE_OK;
-    struct binadei_watch *watch;
-    while ((watch = checked_shelf_pop(checked, queue))) {
-        binade_status status = checked_shelf_end(checked, watch, is_at_rest);
+    struct binadei_block_record *record;
+    while ((record = quarantine_pop(checked, queue))) {
+        binade_status status = quarantine_end(checked, record, is_at_rest);
         if (first == BINADE_OK)
             first = status;
     }
     return first;
 }
 
-binade_status binadei_shelf_end(struct binadei_checked *checked,
-                                bool is_at_rest)
+binade_status binadei_quarantine_end(struct binadei_checked *checked,
+                                     bool is_at_rest)
 {
     binade_status waiting = end_queue(checked, &checked->waiting, is_at_rest);
     binade_status held = end_queue(checked, &checked->held, is_at_rest);

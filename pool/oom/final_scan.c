@@ -10,9 +10,9 @@
 
 #include "pool/base/clock.h"
 #include "pool/cache/gate.h"
-#include "pool/oom/climb.h"
+#include "pool/oom/escalation.h"
 
-/* How long the gate is closed at most, give or take a look: for operations that
+/* How long the gate is closed at most, give or take a look: for slow paths that
  * were inside, whose threads may have to wait for a processor. */
 #define CLOSED_NS UINT64_C(20000000)
 #define YIELDS 64U
@@ -26,12 +26,12 @@
 #define TURN_NS UINT64_C(200000000)
 
 /* Returns whether all others were outside at one moment after the gate closed,
- * and the sum of operations then. */
-static bool last_look_wait_for_rest(const struct binadei_call *call,
-                                    uint64_t end_ns, uint64_t *out_sum)
+ * and the sum of slow paths then. */
+static bool final_scan_wait_for_rest(const struct binadei_call *call,
+                                     uint64_t end_ns, uint64_t *out_sum)
 {
-    for (unsigned i = 0;
-         !binadei_operations_are_over(call->engine, call->member, out_sum);
+    for (unsigned i = 0; !binadei_slow_paths_are_over(
+             call->engine, call->thread_state, out_sum);
          i++) {
         if (binadei_now_ns() >= end_ns)
             return false;
@@ -43,16 +43,16 @@ static bool last_look_wait_for_rest(const struct binadei_call *call,
     return true;
 }
 
-static bool last_look_search(struct binadei_climb *climb)
+static bool final_scan_search(struct binadei_escalation *escalation)
 {
-    struct binadei_call *call = climb->call;
-    (void)binadei_reclaim_orphans(call);
+    struct binadei_call *call = escalation->call;
+    (void)binadei_reclaim_abandoned(call);
     (void)binadei_reclaim_own(call);
-    (void)binadei_reclaim_idle(call);
+    (void)binadei_steal_caches(call);
     (void)binadei_reclaim_done(call);
-    if (climb->may_wait)
+    if (escalation->may_wait)
         (void)binadei_reclaim_idle_streams(call);
-    return binadei_take_last(call, climb->request, &climb->address);
+    return binadei_take_last(call, escalation->request, &escalation->address);
 }
 
 /* Whether all were outside, and nothing was moved since the sum was `before`. */
@@ -63,26 +63,28 @@ static bool is_undisturbed(const struct binadei_call *call, uint64_t before)
      * was in it, the next look finds that one's counter moved. The search reads
      * words relaxed, so this is what acquires from the mover's swap. */
     atomic_thread_fence(memory_order_acquire);
-    return binadei_operations_are_over(call->engine, call->member, &after) &&
+    return binadei_slow_paths_are_over(call->engine, call->thread_state,
+                                       &after) &&
            before == after;
 }
 
 /* One look behind the closed gate. */
-static enum binadei_verdict last_look_again(struct binadei_climb *climb,
-                                            uint64_t end_ns)
+static enum binadei_verdict
+final_scan_again(struct binadei_escalation *escalation, uint64_t end_ns)
 {
-    const struct binadei_call *call = climb->call;
-    uint64_t postponed = call->member->postponed;
+    const struct binadei_call *call = escalation->call;
+    uint64_t postponed = call->thread_state->postponed;
     uint64_t before;
-    bool is_resting = last_look_wait_for_rest(call, end_ns, &before);
-    if (last_look_search(climb))
+    bool is_resting = final_scan_wait_for_rest(call, end_ns, &before);
+    if (final_scan_search(escalation))
         return BINADEI_FOUND;
     if (is_resting && is_undisturbed(call, before) &&
-        !binadei_may_grow(climb) && call->member->postponed == postponed &&
+        !binadei_may_grow(escalation) &&
+        call->thread_state->postponed == postponed &&
         /* What is whole by now must have gone back and been asked for again. */
-        !binadei_segments_can_trim(climb->body->segments)) {
+        !binadei_segments_can_trim(escalation->body->segments)) {
         /* The report is of the same moment, or there is another look. */
-        binadei_oom_look(climb);
+        binadei_oom_look(escalation);
         if (is_undisturbed(call, before))
             return BINADEI_EXHAUSTED;
     }
@@ -90,17 +92,19 @@ static enum binadei_verdict last_look_again(struct binadei_climb *climb,
 }
 
 /* Waits until the gate may be closed. Returns whether memory was free first. */
-static bool is_found_before_turn(struct binadei_climb *climb,
+static bool is_found_before_turn(struct binadei_escalation *escalation,
                                  uint64_t turn_end_ns)
 {
-    const _Atomic uint64_t *next_look_ns = &climb->call->engine->next_look_ns;
+    const _Atomic uint64_t *next_scan_ns =
+        &escalation->call->engine->next_scan_ns;
     long nap_ns = NAP_NS;
     uint64_t now_ns = binadei_now_ns();
     /* relaxed: advice. */
     while (now_ns < turn_end_ns &&
-           now_ns < atomic_load_explicit(next_look_ns, memory_order_relaxed)) {
-        binadei_call_nap(climb->call, &nap_ns, NAP_MOST_NS);
-        if (binadei_take(climb->call, climb->request, &climb->address))
+           now_ns < atomic_load_explicit(next_scan_ns, memory_order_relaxed)) {
+        binadei_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
+        if (binadei_take(escalation->call, escalation->request,
+                         &escalation->address))
             return true;
         now_ns = binadei_now_ns();
     }
@@ -108,16 +112,16 @@ static bool is_found_before_turn(struct binadei_climb *climb,
 }
 
 /* Returns whether memory was free before the gate could be closed. */
-static bool is_found_before_close(struct binadei_climb *climb,
+static bool is_found_before_close(struct binadei_escalation *escalation,
                                   uint64_t *out_ticket)
 {
     uint64_t turn_end_ns = binadei_now_ns() + TURN_NS;
     for (;;) {
-        if (is_found_before_turn(climb, turn_end_ns))
+        if (is_found_before_turn(escalation, turn_end_ns))
             return true;
-        if (binadei_gate_try_close(climb->call->engine, out_ticket))
+        if (binadei_gate_try_close(escalation->call->engine, out_ticket))
             return false;
-        binadei_call_pass_gate(climb->call);
+        binadei_call_pass_gate(escalation->call);
     }
 }
 
@@ -127,25 +131,26 @@ static bool open_gate(struct binadei_engine *engine, uint64_t ticket,
 {
     uint64_t now_ns = binadei_now_ns();
     /* relaxed: advice. */
-    atomic_store_explicit(&engine->next_look_ns,
+    atomic_store_explicit(&engine->next_scan_ns,
                           now_ns + OPEN_FOR_CLOSED * (now_ns - closed_at_ns),
                           memory_order_relaxed);
     return binadei_gate_open(engine, ticket);
 }
 
-enum binadei_verdict binadei_last_look(struct binadei_climb *climb)
+enum binadei_verdict binadei_final_scan(struct binadei_escalation *escalation)
 {
-    struct binadei_call *call = climb->call;
+    struct binadei_call *call = escalation->call;
     uint64_t ticket;
-    if (binadei_grow_again(climb) || is_found_before_close(climb, &ticket))
+    if (binadei_grow_again(escalation) ||
+        is_found_before_close(escalation, &ticket))
         return BINADEI_FOUND;
     uint64_t closed_at_ns = binadei_now_ns();
     uint64_t end_ns = closed_at_ns + CLOSED_NS;
     enum binadei_verdict verdict;
     do {
-        verdict = last_look_again(climb, end_ns);
-    } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(climb) &&
-             !binadei_segments_can_trim(climb->body->segments) &&
+        verdict = final_scan_again(escalation, end_ns);
+    } while (verdict == BINADEI_UNDECIDED && !binadei_may_grow(escalation) &&
+             !binadei_segments_can_trim(escalation->body->segments) &&
              binadei_now_ns() < end_ns);
     bool is_mine = open_gate(call->engine, ticket, closed_at_ns);
     return verdict == BINADEI_EXHAUSTED && !is_mine ? BINADEI_UNDECIDED

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "pool/observe/heap/stop.h"
+#include "pool/observe/heap/stop_world.h"
 
 #include <sched.h>
 
@@ -18,28 +18,30 @@
 /* The registry's lock held. */
 static void ask_all(struct binadei_engine *engine)
 {
-    for (struct binadei_member *member = engine->members; member;
-         member = member->of_pool) {
-        if (!member->thread)
+    for (struct binadei_thread_state *thread_state = engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool) {
+        if (!thread_state->thread)
             continue;
         /* CL.seq_cst: before the barrier. An owner who sees it sees the
          * attention word. */
-        (void)atomic_fetch_or_explicit(
-            &member->thread->claim, BINADEI_CLAIM_ASKED, memory_order_seq_cst);
+        (void)atomic_fetch_or_explicit(&thread_state->thread->revocation,
+                                       BINADEI_REVOKE_ASKED,
+                                       memory_order_seq_cst);
     }
 }
 
 /* After the barrier: whether no thread is in a hit. */
 static bool are_hits_over(struct binadei_engine *engine,
-                          const struct binadei_member *except)
+                          const struct binadei_thread_state *except)
 {
     bool are_over = true;
     binadei_registry_lock();
-    for (const struct binadei_member *member = engine->members; member;
-         member = member->of_pool) {
+    for (const struct binadei_thread_state *thread_state =
+             engine->thread_states;
+         thread_state; thread_state = thread_state->of_pool) {
         /* OU.acquire: what its hits did. CL.seq_cst: after the barrier. */
-        if (member != except && member->thread &&
-            atomic_load_explicit(&member->thread->is_inside,
+        if (thread_state != except && thread_state->thread &&
+            atomic_load_explicit(&thread_state->thread->is_inside,
                                  memory_order_seq_cst) == 1)
             are_over = false;
     }
@@ -47,13 +49,13 @@ static bool are_hits_over(struct binadei_engine *engine,
     return are_over;
 }
 
-static bool stop_wait_for_rest(const struct binadei_call *call)
+static bool stop_world_wait_for_rest(const struct binadei_call *call)
 {
     uint64_t sum;
     uint64_t end_ns = binadei_now_ns() + SETTLE_NS;
     for (unsigned i = 0;
-         !are_hits_over(call->engine, call->member) ||
-         !binadei_operations_are_over(call->engine, call->member, &sum);
+         !are_hits_over(call->engine, call->thread_state) ||
+         !binadei_slow_paths_are_over(call->engine, call->thread_state, &sum);
          i++) {
         if (binadei_now_ns() >= end_ns)
             return false;
@@ -67,15 +69,15 @@ static bool stop_wait_for_rest(const struct binadei_call *call)
 
 /* A full barrier in all running threads; where the kernel has none, each thread
  * has its own. */
-static bool stop_pass_barrier(void)
+static bool stop_world_pass_barrier(void)
 {
     return !binadei_barrier_is_there() || binadei_barrier_all();
 }
 
-bool binadei_stop(struct binadei_call *call)
+bool binadei_stop_world(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
-    binadei_operation_end(call->member);
+    binadei_slow_path_end(call->thread_state);
     pthread_mutex_lock(&engine->stop_lock);
     /* IN.seq_cst: odd from here on. Only who has the lock changes it. */
     (void)atomic_fetch_add_explicit(&engine->stop, 1, memory_order_seq_cst);
@@ -85,13 +87,13 @@ bool binadei_stop(struct binadei_call *call)
     binadei_registry_lock();
     ask_all(engine);
     binadei_registry_unlock();
-    if (stop_pass_barrier() && stop_wait_for_rest(call))
+    if (stop_world_pass_barrier() && stop_world_wait_for_rest(call))
         return true;
-    binadei_go_on(call);
+    binadei_start_world(call);
     return false;
 }
 
-void binadei_go_on(struct binadei_call *call)
+void binadei_start_world(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;
     /* AT.release: what was read was read before hits write again. A thread that

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "numa/pinned/touch.h"
+#include "numa/pinned/prefault.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "numa/pinned/crew.h"
 #include "numa/pinned/map.h"
+#include "numa/pinned/workers.h"
 #include "pool/base/failure.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -55,7 +55,7 @@ static int populate(char *from, size_t size_bytes)
     return code;
 }
 
-static bool touch(void *job, char *from, size_t size_bytes)
+static bool prefault_piece(void *job, char *from, size_t size_bytes)
 {
     struct touching *touching = job;
     enum binadei_pages pages = touching->region->pages;
@@ -70,23 +70,23 @@ static bool touch(void *job, char *from, size_t size_bytes)
     return code == 0;
 }
 
-binade_status binadei_touch(struct binadei_region *region,
-                            const struct binadei_place *place,
-                            uint32_t thread_max,
-                            const struct binadei_progress *progress)
+binade_status binadei_prefault(struct binadei_region *region,
+                               const struct binadei_place *place,
+                               uint32_t thread_max,
+                               const struct binadei_progress *progress)
 {
     struct touching touching = {
         .region = region,
         .page_bytes = binadei_page_bytes(region->pages),
     };
-    const struct binadei_crew_options options = {
-        .work = touch,
+    const struct binadei_workers_options options = {
+        .work = prefault_piece,
         .job = &touching,
         .place = place,
         .thread_max = thread_max,
         .progress = progress,
     };
-    if (binadei_crew_run(&options, region))
+    if (binadei_workers_run(&options, region))
         return BINADE_OK;
     int code = atomic_load_explicit(&touching.refusal, memory_order_relaxed);
     /* So the kernel says that the pages set aside are used up on these nodes. */

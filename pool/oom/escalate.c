@@ -1,0 +1,412 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps, each counted. What gets memory for this caller alone comes before
+ * what costs others time: the program's callbacks and waiting for events are
+ * last, and giving segments back to the driver, which may stall the process, is
+ * only for when it refuses to give more.
+ *
+ * Others have their hits meanwhile, but for the blocks that are taken out of
+ * their caches; while an escalating thread waits that is once in a millisecond.
+ */
+#include "pool/oom/escalate.h"
+
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/cache/gate.h"
+#include "pool/cache/magazine.h"
+#include "pool/core/recorded.h"
+#include "pool/oom/escalation.h"
+#include "pool/oom/watermark.h"
+#include "pool/stream/epoch.h"
+
+#define NAP_NS 20000L
+#define NAP_MOST_NS 1000000L
+#define LOOK_NAP_MOST_NS 10000000L
+/* Less than this part of what is reserved is little. */
+#define LITTLE_PART 32U
+/* How long an escalating thread looks again because others are at work, at
+ * least, and waits for what they have in their caches, at most. */
+#define SETTLE_NS UINT64_C(200000000)
+#define LOOKS_MOST 1000U
+
+_Static_assert((int)BINADEI_ESCALATION_COUNTS ==
+                   (int)BINADEI_COUNT_ESCALATION_END -
+                       (int)BINADEI_COUNT_ESCALATION,
+               "a step has no count");
+
+static enum binadei_verdict verdict_of(bool is_found)
+{
+    return is_found ? BINADEI_FOUND : BINADEI_EXHAUSTED;
+}
+
+static enum binadei_verdict
+finished_batches(struct binadei_escalation *escalation)
+{
+    if (binadei_reclaim_done(escalation->call) &&
+        binadei_escalation_take(escalation))
+        return BINADEI_FOUND;
+    return verdict_of(escalation->may_wait &&
+                      binadei_reclaim_synchronise(escalation->call) &&
+                      binadei_escalation_take(escalation));
+}
+
+/* The calling thread's, and what threads share. */
+static enum binadei_verdict
+escalate_to_own_cache(struct binadei_escalation *escalation)
+{
+    (void)binadei_reclaim_own(escalation->call);
+    /* What was on its way out may wait for no event, but for all work. */
+    if (escalation->may_wait)
+        (void)binadei_reclaim_synchronise(escalation->call);
+    return verdict_of(binadei_escalation_take_last(escalation));
+}
+
+static enum binadei_verdict
+abandoned_caches(struct binadei_escalation *escalation)
+{
+    if (!binadei_reclaim_abandoned(escalation->call))
+        return BINADEI_EXHAUSTED;
+    (void)binadei_reclaim_done(escalation->call);
+    if (escalation->may_wait)
+        (void)binadei_reclaim_synchronise(escalation->call);
+    return verdict_of(binadei_escalation_take_last(escalation));
+}
+
+static enum binadei_verdict idle_threads(struct binadei_escalation *escalation)
+{
+    if (!binadei_steal_caches(escalation->call))
+        return BINADEI_EXHAUSTED;
+    (void)binadei_reclaim_done(escalation->call);
+    if (escalation->may_wait)
+        (void)binadei_reclaim_synchronise(escalation->call);
+    return verdict_of(binadei_escalation_take_last(escalation));
+}
+
+static enum binadei_verdict trim(struct binadei_escalation *escalation)
+{
+    uint64_t trimmed_bytes;
+    binade_status status =
+        binadei_segments_trim(escalation->body->segments, 0, &trimmed_bytes);
+    binadei_escalation_note(escalation, BINADE_HISTORY_TRIM, status,
+                            trimmed_bytes);
+    escalation->report.steps[BINADE_OOM_TRIM].gave_bytes += trimmed_bytes;
+    return trimmed_bytes ? binadei_escalation_run(escalation, BINADE_OOM_GROW,
+                                                  binadei_escalation_grow)
+                         : BINADEI_EXHAUSTED;
+}
+
+static enum binadei_verdict
+escalate_to_hand_over(struct binadei_escalation *escalation)
+{
+    return verdict_of(binadei_hand_over(escalation->call, escalation->request,
+                                        &escalation->address));
+}
+
+static uint64_t wait_ns(const struct binadei_escalation *escalation)
+{
+    return escalation->body->options.wait_ms * UINT64_C(1000000);
+}
+
+/* While anything is out that may come back, and as long as the option says. */
+static bool may_wait_on(const struct binadei_escalation *escalation)
+{
+    return binadei_epochs_are_pending(&escalation->body->engine->streams) &&
+           binadei_now_ns() < escalation->wait_end_ns;
+}
+
+/* What became whole goes back to the source, which may give it in one piece. */
+static bool is_regrown(struct binadei_escalation *escalation)
+{
+    return binadei_segments_can_trim(escalation->body->segments) &&
+           binadei_escalation_is_found(escalation, BINADE_OOM_TRIM, trim);
+}
+
+/* Asks each event and each stream once. What could not be recorded before may be
+ * by now, and others may have given what this thread never saw. */
+static bool is_over_for(struct binadei_escalation *escalation)
+{
+    struct binadei_call *call = escalation->call;
+    bool is_more = binadei_steal_caches_at_times(call);
+    is_more |= binadei_reclaim_own(call);
+    is_more |= binadei_reclaim_idle_streams(call);
+    return (is_more ? binadei_escalation_take_last(escalation)
+                    : binadei_escalation_take(escalation)) ||
+           is_regrown(escalation);
+}
+
+/* Where the pool may not wait at all, it asks. */
+static enum binadei_verdict
+wait_for_events(struct binadei_escalation *escalation)
+{
+    long nap_ns = NAP_NS;
+    while (!is_over_for(escalation)) {
+        if (!may_wait_on(escalation))
+            return BINADEI_EXHAUSTED;
+        binadei_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
+    }
+    return BINADEI_FOUND;
+}
+
+/* Until others were seen at rest, or for long enough. */
+static enum binadei_verdict final_scans(struct binadei_escalation *escalation)
+{
+    uint64_t patience_ns = wait_ns(escalation);
+    uint64_t end_ns =
+        binadei_now_ns() + (patience_ns < SETTLE_NS ? SETTLE_NS : patience_ns);
+    long nap_ns = NAP_NS;
+    enum binadei_verdict verdict = binadei_final_scan(escalation);
+    for (unsigned i = 1; verdict == BINADEI_UNDECIDED && i < LOOKS_MOST &&
+                         binadei_now_ns() < end_ns;
+         i++) {
+        binadei_call_nap(escalation->call, &nap_ns, NAP_MOST_NS);
+        verdict = binadei_escalation_take(escalation) || is_regrown(escalation)
+                      ? BINADEI_FOUND
+                      : binadei_final_scan(escalation);
+    }
+    escalation->report.is_exact = verdict == BINADEI_EXHAUSTED;
+    if (verdict == BINADEI_UNDECIDED)
+        binadei_oom_look(escalation);
+    return verdict;
+}
+
+static bool is_enough(const struct binadei_escalation *escalation,
+                      uint64_t bytes)
+{
+    return bytes >= escalation->request->size.grains * BINADEI_GRAIN_BYTES;
+}
+
+/* What was freed since events were asked for last, as the look saw it: they
+ * were over, and yet there is work to wait for again. */
+static bool may_wait_again(const struct binadei_escalation *escalation)
+{
+    return is_enough(escalation, escalation->report.retiring_bytes) &&
+           binadei_now_ns() < escalation->wait_end_ns;
+}
+
+/* What was seen last in other threads' caches comes to light when those threads
+ * make their next call. If they do not soon, they are idle. */
+static bool may_others_give(const struct binadei_escalation *escalation)
+{
+    return is_enough(escalation, escalation->report.cached_others_bytes +
+                                     escalation->report.retiring_bytes) &&
+           binadei_now_ns() < escalation->others_end_ns;
+}
+
+static bool wait_and_scan(struct binadei_escalation *escalation)
+{
+    long nap_ns = NAP_NS;
+    uint64_t now_ns = binadei_now_ns();
+    uint64_t patience_ns = wait_ns(escalation);
+    escalation->wait_end_ns = now_ns + patience_ns;
+    escalation->others_end_ns =
+        now_ns + (patience_ns < SETTLE_NS ? patience_ns : SETTLE_NS);
+    for (;;) {
+        if (binadei_escalation_is_found(escalation, BINADE_OOM_WAIT,
+                                        wait_for_events) ||
+            binadei_escalation_is_found(escalation, BINADE_OOM_LAST_LOOK,
+                                        final_scans))
+            return true;
+        if (!may_wait_on(escalation) && !may_wait_again(escalation) &&
+            !may_others_give(escalation))
+            return false;
+        /* Each look holds others up. */
+        binadei_call_nap(escalation->call, &nap_ns, LOOK_NAP_MOST_NS);
+        if (binadei_escalation_take(escalation))
+            return true;
+    }
+}
+
+static bool escalation_is_exhausted(binade_status status)
+{
+    return status == BINADE_E_NO_DEVICE_MEMORY ||
+           status == BINADE_E_NO_PINNED_MEMORY ||
+           status == BINADE_E_NO_HOST_MEMORY || status == BINADE_OK;
+}
+
+static binade_status fail(struct binadei_escalation *escalation)
+{
+    binadei_count(
+        escalation->call->thread_state,
+        BINADEI_COUNT_ESCALATION + (unsigned)BINADEI_ESCALATION_FAILED, 1);
+    binadei_count(escalation->call->thread_state, BINADEI_COUNT_OOMS, 1);
+    return binadei_oom_report(escalation, escalation->refusal == BINADE_OK
+                                              ? BINADE_E_NO_DEVICE_MEMORY
+                                              : escalation->refusal);
+}
+
+static bool may_hand_over(const struct binadei_escalation *escalation)
+{
+    return (escalation->body->options.flags & BINADE_POOL_REUSE_DEPENDENCIES) !=
+           0;
+}
+
+/* What costs others time. */
+static binade_status escalate_to_the_end(struct binadei_escalation *escalation)
+{
+    if (binadei_escalation_is_found(escalation, BINADE_OOM_TRIM, trim) ||
+        (may_hand_over(escalation) &&
+         binadei_escalation_is_found(escalation, BINADE_OOM_HAND_OVER,
+                                     escalate_to_hand_over)))
+        return BINADE_OK;
+    enum binadei_verdict verdict = BINADEI_EXHAUSTED;
+    if (binadei_has_callbacks(escalation))
+        verdict = binadei_escalation_run(escalation, BINADE_OOM_CALLBACKS,
+                                         binadei_call_back);
+    if (verdict == BINADEI_BROKEN)
+        return escalation->refusal;
+    return verdict == BINADEI_FOUND || wait_and_scan(escalation)
+               ? BINADE_OK
+               : fail(escalation);
+}
+
+/* What any thread has free. Reaching this step means that the caches are too
+ * large for the limit. */
+static bool is_cached(struct binadei_escalation *escalation)
+{
+    escalation->call->is_pressed = true;
+    binadei_bounds_shrink(escalation->call->thread_state);
+    return binadei_escalation_is_found(escalation, BINADE_OOM_OWN_CACHE,
+                                       escalate_to_own_cache) ||
+           binadei_escalation_is_found(escalation, BINADE_OOM_ORPHANS,
+                                       abandoned_caches) ||
+           binadei_escalation_is_found(escalation, BINADE_OOM_IDLE_THREADS,
+                                       idle_threads);
+}
+
+/* Growing was refused. */
+static binade_status escalate_on(struct binadei_escalation *escalation)
+{
+    escalation->begin_ns = binadei_now_ns();
+    binadei_count(escalation->call->thread_state, BINADEI_COUNT_RETRIES, 1);
+    if (is_cached(escalation))
+        return BINADE_OK;
+    return escalation->may_wait
+               ? escalate_to_the_end(escalation)
+               : binadei_fail(BINADE_E_BUSY,
+                              "%zu bytes: nothing is free without waiting",
+                              escalation->request->size_bytes);
+}
+
+static enum binadei_verdict kept_back(struct binadei_escalation *escalation)
+{
+    (void)binadei_reclaim_own(escalation->call);
+    return verdict_of(binadei_escalation_take(escalation));
+}
+
+/* The thread's own caches. Where they gave little, the thread has less use of
+ * them without a segment more than that costs, and is not asked again until the
+ * pool has grown. */
+static bool is_kept_back(struct binadei_escalation *escalation)
+{
+    uint64_t reserved =
+        binadei_segments_reserved_bytes(escalation->body->segments);
+    struct binadei_thread_state *thread_state = escalation->call->thread_state;
+    if (thread_state->poor_at_bytes == reserved)
+        return false;
+    uint64_t before_bytes = thread_state->given_bytes;
+    bool is_there = binadei_escalation_is_found(
+        escalation, BINADE_OOM_OWN_CACHE, kept_back);
+    if (thread_state->given_bytes - before_bytes < reserved / LITTLE_PART)
+        thread_state->poor_at_bytes = reserved;
+    return is_there;
+}
+
+/* Past the watermark only if nobody's caches have anything. */
+static bool is_grown(struct binadei_escalation *escalation)
+{
+    bool is_free = !binadei_watermark_is_exceeded_by(
+        escalation->body, binadei_escalation_bytes(escalation));
+    bool is_first =
+        !binadei_segments_reserved_bytes(escalation->body->segments);
+    if (is_free ? is_kept_back(escalation) : is_cached(escalation))
+        return true;
+    if (!binadei_escalation_is_found(escalation, BINADE_OOM_GROW,
+                                     binadei_escalation_grow))
+        return false;
+    if (is_free)
+        binadei_bounds_note_growth(escalation->call->engine, is_first);
+    return true;
+}
+
+static __attribute__((noinline)) binade_status
+escalate(struct binadei_call *call, const struct binadei_request *request,
+         bool may_wait, binade_devptr *out)
+{
+    struct binadei_escalation escalation = {.call = call,
+                                            .body = call->pool->body,
+                                            .request = request,
+                                            .may_wait = may_wait};
+    binade_status status = BINADE_OK;
+    atomic_uint *escalating_count = &call->engine->escalating_count;
+    /* relaxed: the slow path's end, before it is outside, releases it. */
+    atomic_fetch_add_explicit(escalating_count, 1, memory_order_relaxed);
+    if (!binadei_escalation_is_found(&escalation, BINADE_OOM_FINISHED_BATCHES,
+                                     finished_batches) &&
+        !is_grown(&escalation)) {
+        status = escalation_is_exhausted(escalation.refusal) ||
+                         escalation.refusal == BINADE_E_BUSY
+                     ? escalate_on(&escalation)
+                     : escalation.refusal;
+    }
+    /* IN.release: the slow path that this one is inside of began before. */
+    atomic_fetch_sub_explicit(escalating_count, 1, memory_order_release);
+    if (status == BINADE_OK)
+        *out = escalation.address;
+    return status;
+}
+
+/* The context was found lost while a block of it was looked for. */
+static binade_status give_lost(struct binadei_call *call, binade_devptr address)
+{
+    struct binadei_block block;
+    binade_status status = binadei_block_at(call->engine, address, &block);
+    if (status == BINADE_OK)
+        status = binadei_put(call, &block, address);
+    return status == BINADE_OK
+               ? binadei_context_refuse(call->engine->streams.own_context)
+               : status;
+}
+
+static binade_status take_or_escalate(struct binadei_call *call,
+                                      const struct binadei_request *request,
+                                      bool may_wait, binade_devptr *out)
+{
+    call->may_wait = may_wait;
+    if (may_wait) {
+        binadei_call_pass_gate(call);
+        binadei_reclaim_own_stream(call);
+        binadei_steal_resting_caches(call);
+    } else if (!binadei_gate_is_open(call->engine)) {
+        return binadei_fail(BINADE_E_BUSY,
+                            "%zu bytes: another thread searches for the last "
+                            "time",
+                            request->size_bytes);
+    }
+    binadei_reclaim_some_abandoned(call);
+    binade_status status = BINADE_OK;
+    if (binadei_take(call, request, out))
+        binadei_bounds_stay_calm(call->thread_state);
+    else
+        status = escalate(call, request, may_wait, out);
+    /* What was never allocated is neither hit nor miss. */
+    if (status != BINADE_OK && call->has_missed)
+        binadei_count(call->thread_state, BINADEI_COUNT_MISSES, (uint64_t)-1);
+    return status;
+}
+
+binade_status binadei_alloc_escalating(struct binadei_call *call,
+                                       const struct binadei_request *request,
+                                       bool may_wait, binade_devptr *out)
+{
+    binade_devptr address = 0;
+    if (binadei_is_lost(call->pool))
+        return binadei_context_refuse(call->engine->streams.own_context);
+    binade_status status = take_or_escalate(call, request, may_wait, &address);
+    if (status != BINADE_OK)
+        return status;
+    if (binadei_is_lost(call->pool))
+        return give_lost(call, address);
+    *out = address;
+    return BINADE_OK;
+}

@@ -1,0 +1,110 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What all steps are made of: another look, a step's counts, and growing, which
+ * each is tried after again.
+ */
+#include "pool/oom/escalation.h"
+
+#include "pool/cache/gate.h"
+#include "pool/core/recorded.h"
+
+#define GROW_TRIES 64
+
+bool binadei_escalation_take(struct binadei_escalation *escalation)
+{
+    return binadei_take(escalation->call, escalation->request,
+                        &escalation->address);
+}
+
+bool binadei_escalation_take_last(struct binadei_escalation *escalation)
+{
+    return binadei_take_last(escalation->call, escalation->request,
+                             &escalation->address);
+}
+
+enum binadei_verdict
+binadei_escalation_run(struct binadei_escalation *escalation, unsigned step,
+                       binadei_step_fn *function)
+{
+    struct binadei_thread_state *thread_state = escalation->call->thread_state;
+    binade_oom_step *counts = &escalation->report.steps[step];
+    uint64_t before_bytes = thread_state->given_bytes;
+    binadei_count(thread_state, BINADEI_COUNT_ESCALATION + step, 1);
+    counts->tries++;
+    enum binadei_verdict verdict = function(escalation);
+    counts->gave_bytes += thread_state->given_bytes - before_bytes;
+    return verdict;
+}
+
+bool binadei_escalation_is_found(struct binadei_escalation *escalation,
+                                 unsigned step, binadei_step_fn *function)
+{
+    return binadei_escalation_run(escalation, step, function) == BINADEI_FOUND;
+}
+
+void binadei_escalation_note(const struct binadei_escalation *escalation,
+                             binade_history_kind kind, binade_status status,
+                             uint64_t bytes)
+{
+    const struct binadei_note note = {
+        .kind = kind, .status = status, .size_bytes = bytes};
+    binadei_note(escalation->call, &note);
+}
+
+uint64_t binadei_escalation_bytes(const struct binadei_escalation *escalation)
+{
+    return escalation->request->size.grains * BINADEI_GRAIN_BYTES;
+}
+
+/* Outside of slow paths: it waits for other growers, and for the source. */
+static binade_status grow_once(struct binadei_escalation *escalation)
+{
+    uint64_t bytes = binadei_escalation_bytes(escalation);
+    struct binadei_segments *segments = escalation->body->segments;
+    uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
+    binadei_slow_path_end(escalation->call->thread_state);
+    binade_status status = escalation->may_wait
+                               ? binadei_segments_grow(segments, bytes)
+                               : binadei_segments_try_grow(segments, bytes);
+    binadei_call_resume(escalation->call);
+    if (escalation->may_wait)
+        binadei_call_pass_gate(escalation->call);
+    uint64_t after_bytes = binadei_segments_reserved_bytes(segments);
+    uint64_t more_bytes =
+        after_bytes > before_bytes ? after_bytes - before_bytes : 0;
+    if (status == BINADE_OK)
+        escalation->report.steps[BINADE_OOM_GROW].gave_bytes += more_bytes;
+    escalation->refused_at_bytes = before_bytes;
+    binadei_escalation_note(escalation, BINADE_HISTORY_GROW, status,
+                            status == BINADE_OK ? more_bytes : bytes);
+    return status;
+}
+
+/* Until the source refuses: others may take what was added. */
+enum binadei_verdict
+binadei_escalation_grow(struct binadei_escalation *escalation)
+{
+    for (unsigned i = 0; i < GROW_TRIES; i++) {
+        escalation->refusal = grow_once(escalation);
+        if (escalation->refusal != BINADE_OK)
+            return BINADEI_EXHAUSTED;
+        if (binadei_escalation_take(escalation))
+            return BINADEI_FOUND;
+    }
+    return BINADEI_EXHAUSTED;
+}
+
+bool binadei_may_grow(const struct binadei_escalation *escalation)
+{
+    return escalation->refusal == BINADE_OK ||
+           binadei_segments_reserved_bytes(escalation->body->segments) <
+               escalation->refused_at_bytes;
+}
+
+bool binadei_grow_again(struct binadei_escalation *escalation)
+{
+    return binadei_may_grow(escalation) &&
+           binadei_escalation_is_found(escalation, BINADE_OOM_GROW,
+                                       binadei_escalation_grow);
+}
