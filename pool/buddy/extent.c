@@ -6,8 +6,8 @@
  */
 #include "pool/buddy/extent.h"
 
-static struct binadei_page_words words_of(const struct binadei_kind *kind,
-                                          binadei_page page)
+static struct binadei_page_words
+extent_words_of(const struct binadei_kind *kind, binadei_page page)
 {
     if (page.index >= kind->buddy->page_capacity)
         return (struct binadei_page_words){.page = page};
@@ -62,7 +62,7 @@ uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at)
     uint64_t limit = at + BINADEI_INDEX_MOST;
     while (at < limit) {
         binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
-        struct binadei_page_words words = words_of(kind, page);
+        struct binadei_page_words words = extent_words_of(kind, page);
         uint64_t base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
         uint64_t taken = ~(binadei_page_words_pages(&words) >>
                            (page.index % BINADEI_WORD_BITS));
@@ -83,7 +83,7 @@ uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at)
     uint64_t limit = at > BINADEI_INDEX_MOST ? at - BINADEI_INDEX_MOST : 0;
     while (at > limit) {
         binadei_page page = binadei_page_of_grain(binadei_grain_at(at - 1));
-        struct binadei_page_words words = words_of(kind, page);
+        struct binadei_page_words words = extent_words_of(kind, page);
         uint64_t base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
         uint64_t taken =
             ~binadei_page_words_pages(&words)

@@ -67,7 +67,7 @@ binadei_page_words_of(const struct binadei_maps *maps,
     return words;
 }
 
-/* The group's pages that are free as a whole. */
+/* The group's pages that are free as a whole; relaxed. */
 static inline uint64_t
 binadei_page_words_pages(const struct binadei_page_words *words)
 {
@@ -81,7 +81,7 @@ binadei_page_words_pages(const struct binadei_page_words *words)
     return pages;
 }
 
-/* The page's chunks that are free as a whole. */
+/* The page's chunks that are free as a whole; relaxed. */
 static inline uint64_t
 binadei_page_words_chunks(const struct binadei_page_words *words)
 {
@@ -95,7 +95,8 @@ binadei_page_words_chunks(const struct binadei_page_words *words)
     return chunks;
 }
 
-/* Chunks that may have free grains, and those of which several maps may. */
+/* Chunks that may have free grains, and those of which several maps may;
+ * relaxed. */
 static inline uint64_t
 binadei_page_words_cut(const struct binadei_page_words *words,
                        uint64_t *out_twice)
@@ -115,7 +116,7 @@ binadei_page_words_cut(const struct binadei_page_words *words,
     return once;
 }
 
-/* The free grains of a chunk that is not free as a whole. */
+/* The free grains of a chunk that is not free as a whole; relaxed. */
 static inline uint64_t
 binadei_page_words_grains(const struct binadei_page_words *words,
                           unsigned chunk)

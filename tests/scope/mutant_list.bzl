@@ -10,7 +10,7 @@ MUTANTS = {
     "scopes_keep_nothing": (
         "pool/graph/scope_blocks.c",
         "s/note_free\\(note, call, number, is_used_by_others\\);/" +
-        "binadei_give_block(call->member, address);/",
+        "binadei_give_block(call->thread_state, address);/",
         "Replay.WritesIntoNothingThatOthersGot",
     ),
     "what_is_freed_later_is_not_kept": (

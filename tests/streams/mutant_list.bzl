@@ -87,7 +87,8 @@ MUTANTS = {
     ),
     "hand_over_to_everybody": (
         "pool/stream/epoch.c",
-        "/^static void epoch_hand_over/,/^}/{s/binadei_maps_hand\\(stream_state->maps, BINADEI_AGEING,$/binadei_maps_drain(stream_state->maps, BINADEI_AGEING);/;s/^ +user->stream_state->maps\\);$//}",
+        "/binadei_maps_hand\\(stream_state->maps, BINADEI_AGEING,$/{N;" +
+        "s/hand\\((.*),\\n.*$/drain(\\1);/}",
         "Blocks/HandOverOfSeveral.ServesOnlyStreamsThatWait/Few",
     ),
     "hand_over_without_permission": (
@@ -194,7 +195,7 @@ MUTANTS = {
     "done_is_any": (
         "pool/cache/call.c",
         "s/ cache = thread_state->done;/" +
-        " cache = cache_of(member, member->engine->streams.any, false);/",
+        " cache = cache_of(thread_state, thread_state->engine->streams.any, false);/",
         "Blocks/FreedDone.ServesAStreamAtOnce/Few",
     ),
     # Retired streams.
