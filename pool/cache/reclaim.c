@@ -438,10 +438,11 @@ bool binadei_hand_over(struct binadei_call *call,
         call->pop->stream_state->kind < BINADEI_STREAM_STATE_STREAM)
         return false;
     (void)binadei_epochs_close_all(&user);
-    for (unsigned i = 0; i < binadei_stream_state_count(user.streams); i++)
+    for (unsigned i = 0; i < binadei_stream_state_count(user.streams); i++) {
         if (binadei_epoch_hand_over(&user,
                                     binadei_stream_state_at(user.streams, i)) &&
             binadei_take(call, request, out))
             return true;
+    }
     return false;
 }

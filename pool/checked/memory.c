@@ -29,11 +29,12 @@ static binade_status set_bounds(const struct binadei_checked *checked,
         BINADEI_CALL(driver, cuMemsetD8Async,
                      (record->address - BINADEI_BOUND_BYTES, BINADEI_BOUND_BYTE,
                       BINADEI_BOUND_BYTES, checked->stream));
-    if (status == BINADE_OK)
+    if (status == BINADE_OK) {
         status =
             BINADEI_CALL(driver, cuMemsetD8Async,
                          (checked_memory_end_of(record), BINADEI_BOUND_BYTE,
                           BINADEI_BOUND_BYTES, checked->stream));
+    }
     if (status == BINADE_OK &&
         checked->body->options.flags & BINADE_POOL_CHECKED_FILL)
         status = BINADEI_CALL(driver, cuMemsetD8Async,
