@@ -247,7 +247,7 @@ static binade_status round_trip(int device, struct round_trip *out)
 
 static enum server_exit report_round_trip(int device)
 {
-    struct round_trip trip;
+    struct round_trip trip = {0};
     binade_status status = round_trip(device, &trip);
     if (status != BINADE_OK) {
         complain("round trip", status);
