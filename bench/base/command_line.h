@@ -68,8 +68,8 @@ bool command_line_use_driver(const char *driver);
  * is: this goes there. False after saying why that cannot be. */
 bool command_line_go_to_user(void);
 
-/* Opens PATH with SUFFIX behind it to be written, as the user's folder has it, without going
- * there. NULL after saying why, of the option --json. */
+/* Opens PATH with SUFFIX behind it to be written, as the user's folder has it,
+ * without going there. NULL after saying why, of the option --json. */
 FILE *command_line_create(const char *program, const char *path,
                           const char *suffix);
 
