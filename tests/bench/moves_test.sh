@@ -1,0 +1,32 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Moving pages: what is printed of the driver's calls, and what is refused where
+# there are no kernels. What kernels see is for a GPU.
+set -u
+. tests/gates/expect.sh
+
+moves=bench/studies/moves
+unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
+    BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
+
+# Each size of a handle has a row, with times that a clock can have measured.
+prints_calls() {
+    "$moves" --driver=standin --part=calls | python3 -c '
+import json, sys
+rows = [json.loads(line) for line in sys.stdin]
+assert [row["handle_bytes"] >> 20 for row in rows] == [2, 8, 32, 64, 256]
+for row in rows:
+    for call in ("create", "map", "access", "unmap", "release"):
+        assert 0 <= row[call + "_us"] < 1e6
+'
+}
+
+expect_ok "the calls" prints_calls
+expect_refusal "no kernels" "cuModuleLoadData" "$moves" --driver=standin
+expect_refusal "no memory" "cuMemCreate: error 2" \
+    env BINADE_STANDIN_MEMORY=64MiB "$moves" --driver=standin --part=calls
+expect_refusal "an unknown part" "bad argument" "$moves" --part=all
+expect_refusal "no rounds" "bad argument" "$moves" --rounds=0
+expect_refusal "no driver" "/no/such.so" "$moves" --driver=/no/such.so
+finish
