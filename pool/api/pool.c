@@ -513,7 +513,7 @@ binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
     return binadei_pool_destroy(pool, out_leaks);
 }
 
-/* As growing does on the way out of memory: outside of operations, so that
+/* As growing does on the way out of memory: outside of slow paths, so that
  * nobody waits for the source on our account. */
 binade_status binadei_pool_reserve(binade_pool *pool, uint64_t total_bytes)
 {
