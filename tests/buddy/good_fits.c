@@ -272,6 +272,19 @@ static void best_over_a_border(struct game *game)
     expect("into the first page", start, 2 * border - 2 * PAGE);
 }
 
+/* A long run whose only whole page is whole in two maps together. */
+static void best_of_two_maps(struct game *game)
+{
+    const struct map_probe_view view = {game->buddy, game->maps, false, false};
+    uint64_t page = 11 * PAGE;
+    uint64_t start = NONE;
+    give(game, page - PAGE / 2, PAGE);
+    finish(game, page + PAGE / 2, PAGE / 2);
+    give(game, page + PAGE, PAGE / 2);
+    (void)map_probe_view_take(&view, 2 * PAGE, 1, false, &start);
+    expect("from within a page", start, page - PAGE / 2);
+}
+
 struct kind {
     const char *name;
     void (*play)(struct game *game);
@@ -292,6 +305,7 @@ static const struct kind kinds[] = {
     {"Gone", gone},
     {"GoneFromMany", gone_from_many},
     {"BestOverABorder", best_over_a_border},
+    {"BestOfTwoMaps", best_of_two_maps},
 };
 
 size_t good_fits_count(void)

@@ -338,8 +338,8 @@ mutant "a run ends with its page" $extent \
     '/^uint64_t binadei_run_end/,/^}/s/while \(at < limit\)/limit = at \/ BINADEI_PAGE_GRAINS * BINADEI_PAGE_GRAINS + BINADEI_PAGE_GRAINS; while (at < limit)/'
 mutant "a run has no whole pages before it" $extent \
     '/^uint64_t binadei_run_start/,/^}/s/if \(whole\)/if (0 \&\& whole)/'
-mutant "a run is read of one map" $extent \
-    '/^static void words_add_own/,/^}/s/age < BINADEI_AGES/age < 1/'
+mutant "a run is read of one map" pool/buddy/extent.h \
+    's/age < BINADEI_AGES/age < 1/'
 mutant "what is done is not noted where it came from a stream" $map \
     '/^static void note_done/,/^}/s/^        binadei_index_note_around/        if (0) &/'
 mutant "what a stream frees is not noted" $map \
