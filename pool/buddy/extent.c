@@ -11,8 +11,7 @@ extent_words_of(const struct binadei_kind *kind, binadei_page page)
 {
     if (page.index >= kind->buddy->page_capacity)
         return (struct binadei_page_words){.page = page};
-    return binadei_page_words_of(kind->maps, kind->maps ? NULL : kind->buddy,
-                                 page);
+    return binadei_page_words_of_kind(kind, page);
 }
 
 /* Where the free run begins that ends before grain `at` of a page; no further than

@@ -67,6 +67,13 @@ binadei_page_words_of(const struct binadei_maps *maps,
     return words;
 }
 
+static inline struct binadei_page_words
+binadei_page_words_of_kind(const struct binadei_kind *kind, binadei_page page)
+{
+    return binadei_page_words_of(kind->maps, kind->maps ? NULL : kind->buddy,
+                                 page);
+}
+
 /* The group's pages that are free as a whole; relaxed. */
 static inline uint64_t
 binadei_page_words_pages(const struct binadei_page_words *words)

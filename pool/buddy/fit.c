@@ -36,51 +36,48 @@
 #define DONE BINADEI_AGES
 #define MAPS (BINADEI_AGES + 1)
 
-/* Free grains as a search finds them, put together to runs: each search begins
- * with this, and says what becomes of a run that goes no further. Inlined, so
- * that each search is a loop of its own: it costs a quarter of a miss. */
-struct runs {
-    struct binadei_run run;
-};
+/* Free grains as a search finds them are put together to a run, with which each
+ * search's own state begins; `end` is what becomes of one that goes no further.
+ * Inlined, so that each search is a loop of its own: it costs a quarter of a
+ * miss. */
+typedef void run_end_fn(struct binadei_run *run);
 
-typedef void runs_end_fn(struct runs *runs);
+#define RUN_INLINE static inline __attribute__((always_inline))
 
-#define RUNS_INLINE static inline __attribute__((always_inline))
-
-RUNS_INLINE void runs_end(struct runs *runs, runs_end_fn *end)
+RUN_INLINE void run_end(struct binadei_run *run, run_end_fn *end)
 {
-    if (runs->run.grains)
-        end(runs);
-    runs->run.grains = 0;
+    if (run->grains)
+        end(run);
+    run->grains = 0;
 }
 
-RUNS_INLINE void runs_add(struct runs *runs, runs_end_fn *end, uint64_t start,
-                          uint64_t grains)
+RUN_INLINE void run_add(struct binadei_run *run, run_end_fn *end,
+                        uint64_t start, uint64_t grains)
 {
-    if (runs->run.start + runs->run.grains != start) {
-        runs_end(runs, end);
-        runs->run.start = start;
+    if (run->start + run->grains != start) {
+        run_end(run, end);
+        run->start = start;
     }
-    runs->run.grains += grains;
+    run->grains += grains;
 }
 
-RUNS_INLINE void runs_add_word(struct runs *runs, runs_end_fn *end,
-                               uint64_t base, uint64_t word)
+RUN_INLINE void run_add_word(struct binadei_run *run, run_end_fn *end,
+                             uint64_t base, uint64_t word)
 {
     while (word) {
         unsigned start;
         unsigned length;
         word &= ~binadei_word_first_run(word, &start, &length);
-        runs_add(runs, end, base + start, length);
+        run_add(run, end, base + start, length);
     }
 }
 
 /* Of a page that begins at grain `base`, those of `units` that are whole `chunks`,
  * and of the others their grains; `are_ends_enough`: no run is within a chunk. */
-RUNS_INLINE void runs_add_page(struct runs *runs, runs_end_fn *end,
-                               const struct binadei_page_words *words,
-                               uint64_t base, uint64_t chunks, uint64_t units,
-                               bool are_ends_enough)
+RUN_INLINE void run_add_page(struct binadei_run *run, run_end_fn *end,
+                             const struct binadei_page_words *words,
+                             uint64_t base, uint64_t chunks, uint64_t units,
+                             bool are_ends_enough)
 {
     while (units) {
         unsigned bit = binadei_word_lowest(units);
@@ -88,18 +85,18 @@ RUNS_INLINE void runs_add_page(struct runs *runs, runs_end_fn *end,
         if (chunks >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(chunks & units, &bit, &length);
-            runs_add(runs, end, start, (uint64_t)length * BINADEI_CHUNK_GRAINS);
+            run_add(run, end, start, (uint64_t)length * BINADEI_CHUNK_GRAINS);
             continue;
         }
         uint64_t grains = binadei_page_words_grains(words, bit);
-        runs_add_word(runs, end, start,
-                      are_ends_enough ? binadei_word_ends(grains) : grains);
+        run_add_word(run, end, start,
+                     are_ends_enough ? binadei_word_ends(grains) : grains);
         units &= units - 1;
     }
 }
 
 struct visit {
-    struct runs runs; /* in grains of the page */
+    struct binadei_run run; /* being put together; in grains of the page */
     const struct binadei_kind *kind;
     uint64_t least; /* grains; shorter runs are not looked at */
     struct binadei_want want;
@@ -111,7 +108,7 @@ struct visit {
 /* As long as the run is, in the page and beyond. */
 static struct binadei_run whole_run(const struct visit *visit)
 {
-    const struct binadei_run *run = &visit->runs.run;
+    const struct binadei_run *run = &visit->run;
     uint64_t first = visit->page_base + run->start;
     uint64_t last = first + run->grains;
     if (run->start == 0 && first)
@@ -122,37 +119,35 @@ static struct binadei_run whole_run(const struct visit *visit)
 }
 
 /* The better one stays, the other one is noted. */
-static void good_fit_end_run(struct runs *runs)
+static void good_fit_end_run(struct binadei_run *run)
 {
-    struct visit *visit = (struct visit *)runs;
-    struct binadei_run run = whole_run(visit);
-    if (run.grains < visit->least)
+    struct visit *visit = (struct visit *)run;
+    struct binadei_run whole = whole_run(visit);
+    if (whole.grains < visit->least)
         return;
     visit->has_runs = true;
-    if (binadei_run_fits(&run, &visit->want) &&
-        (!visit->best.grains || run.grains < visit->best.grains)) {
+    if (binadei_run_fits(&whole, &visit->want) &&
+        (!visit->best.grains || whole.grains < visit->best.grains)) {
         struct binadei_run worse = visit->best;
-        visit->best = run;
-        run = worse;
+        visit->best = whole;
+        whole = worse;
     }
-    binadei_index_note(visit->kind, run.start, run.grains);
+    binadei_index_note(visit->kind, whole.start, whole.grains);
 }
 
 /* Runs of the page, of a chunk at least, the best of them in `best`. */
 static void good_fit_look(struct visit *visit, binadei_page page)
 {
-    const struct binadei_kind *kind = visit->kind;
-    struct binadei_page_words words = binadei_page_words_of(
-        kind->maps, kind->maps ? NULL : kind->buddy, page);
+    struct binadei_page_words words =
+        binadei_page_words_of_kind(visit->kind, page);
     uint64_t chunks = binadei_page_words_chunks(&words);
     uint64_t cut_twice;
     uint64_t units = chunks | binadei_page_words_cut(&words, &cut_twice);
     visit->page_base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
     if (binadei_page_words_pages(&words) >> page.index % BINADEI_WORD_BITS & 1)
         chunks = units = BINADEI_WORD_FULL;
-    runs_add_page(&visit->runs, good_fit_end_run, &words, 0, chunks, units,
-                  true);
-    runs_end(&visit->runs, good_fit_end_run);
+    run_add_page(&visit->run, good_fit_end_run, &words, 0, chunks, units, true);
+    run_end(&visit->run, good_fit_end_run);
 }
 
 static void note_best(const struct visit *visit)
@@ -228,7 +223,7 @@ static void visit_next(struct search *search, unsigned kind,
     const struct binadei_index_at *at = &search->at[kind];
     visit->kind = &search->kinds[kind];
     visit->least = binadei_index_bin_grains(at->bin);
-    visit->runs = (struct runs){{0, 0}};
+    visit->run = (struct binadei_run){0, 0};
     visit->best = (struct binadei_run){0, 0};
     visit->has_runs = false;
     search->looks++;
@@ -283,7 +278,7 @@ static bool take_good(const struct binadei_view *view, uint64_t grains,
 }
 
 struct scan {
-    struct runs runs;
+    struct binadei_run run; /* being put together */
     const struct binadei_view *view;
     struct binadei_want want;
     bool is_thorough;
@@ -303,10 +298,9 @@ static bool is_tight(const struct scan *scan)
 }
 
 /* A tight fit stays, as the lowest one. */
-static void fit_end_run(struct runs *runs)
+static void fit_end_run(struct binadei_run *run)
 {
-    struct scan *scan = (struct scan *)runs;
-    const struct binadei_run *run = &runs->run;
+    struct scan *scan = (struct scan *)run;
     if (run->grains >= scan->want.grains &&
         binadei_run_fits(run, &scan->want) && !is_tight(scan) &&
         (!scan->best.grains || run->grains < scan->best.grains))
@@ -400,10 +394,10 @@ static void scan_page(struct scan *scan, binadei_page page)
     uint64_t cut_twice;
     uint64_t cut = binadei_page_words_cut(&words, &cut_twice);
     uint64_t units = chunks | (scan->is_thorough ? BINADEI_WORD_FULL : cut);
-    runs_add_page(&scan->runs, fit_end_run, &words,
-                  (uint64_t)page.index * BINADEI_PAGE_GRAINS, chunks,
-                  units & units_worth_it(scan, chunks | cut_twice),
-                  scan->want.grains > BINADEI_CHUNK_GRAINS);
+    run_add_page(&scan->run, fit_end_run, &words,
+                 (uint64_t)page.index * BINADEI_PAGE_GRAINS, chunks,
+                 units & units_worth_it(scan, chunks | cut_twice),
+                 scan->want.grains > BINADEI_CHUNK_GRAINS);
 }
 
 static void scan_group(struct scan *scan, uint32_t group)
@@ -418,9 +412,9 @@ static void scan_group(struct scan *scan, uint32_t group)
         if (whole >> bit & 1) {
             unsigned length;
             units &= ~binadei_word_first_run(whole & units, &bit, &length);
-            runs_add(&scan->runs, fit_end_run,
-                     (uint64_t)page.index * BINADEI_PAGE_GRAINS,
-                     (uint64_t)length * BINADEI_PAGE_GRAINS);
+            run_add(&scan->run, fit_end_run,
+                    (uint64_t)page.index * BINADEI_PAGE_GRAINS,
+                    (uint64_t)length * BINADEI_PAGE_GRAINS);
             continue;
         }
         scan_page(scan, page);
@@ -433,11 +427,11 @@ static bool fit_find(struct scan *scan, binadei_grain *out)
 {
     const struct binadei_view *view = scan->view;
     uint32_t groups = binadei_page_word_limit(view->buddy);
-    scan->runs = (struct runs){{0, 0}};
+    scan->run = (struct binadei_run){0, 0};
     scan->best = (struct binadei_run){0, 0};
     for (uint32_t i = 0; i < groups && !is_tight(scan); i++)
         scan_group(scan, i);
-    runs_end(&scan->runs, fit_end_run);
+    run_end(&scan->run, fit_end_run);
     *out = binadei_grain_at(binadei_run_begin(&scan->best, &scan->want));
     return scan->best.grains != 0;
 }
