@@ -290,6 +290,17 @@ echo 'static bool look(int what)' >"$tree/pool/b.c"
 expect_refusal "names: a static function of two files" \
     "pool/a.c and pool/b.c have a static look()" "$gates/check_names.py" "$tree"
 clean_tree
+mkdir -p "$tree/pool/include"
+echo 'void old_climb(void); /* climb, and "climb" */' >"$tree/pool/include/a.h"
+echo 'old_climb(); /* climb */' >"$tree/pool/a.c"
+expect_ok "names: an old word of the public names passes" \
+    "$gates/check_names.py" "$tree"
+echo 'int new_climb;' >"$tree/pool/a.c"
+expect_refusal "names: an old word" \
+    "pool/a.c: new_climb has a word that the glossary replaced" \
+    "$gates/check_names.py" "$tree"
+rm -r "$tree/pool/include"
+clean_tree
 mkdir "$tree/docs"
 touch "$tree"/pool/{1..23}.h "$tree"/docs/{1..28}.md
 expect_refusal "names: a folder that was large, and is larger" \
