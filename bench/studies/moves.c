@@ -20,6 +20,7 @@
 #include "bench/base/command_line.h"
 #include "bench/base/device.h"
 #include "bench/base/numbers.h"
+#include "bench/base/team.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -354,19 +355,20 @@ static void measure_moving(CUstream stream)
     must(wrong ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS, "moving");
 }
 
-/* Maps and unmaps handles of so many bytes until it is 0. relaxed, and no edge:
- * nothing is read on its strength. */
-static atomic_size_t mover_bytes;
+/* Until when handles are mapped and unmapped. relaxed, and no edge: nothing is
+ * read on its strength. */
+static atomic_bool mover_goes_on;
 static uint64_t mover_moves;
 
-static void *run_mover(void *unused)
+/* Its argument is how many bytes. */
+static void *run_mover(void *argument)
 {
-    size_t bytes = atomic_load_explicit(&mover_bytes, memory_order_relaxed);
+    const size_t bytes = *(const size_t *)argument;
     (void)bench_device_attach(0);
     CUdeviceptr at = reserve(CALLS * bytes);
     /* relaxed: as above. */
     for (mover_moves = 0;
-         atomic_load_explicit(&mover_bytes, memory_order_relaxed);
+         atomic_load_explicit(&mover_goes_on, memory_order_relaxed);
          mover_moves++) {
         CUdeviceptr place = at + mover_moves % CALLS * bytes;
         CUmemGenericAllocationHandle handle = create(bytes);
@@ -375,11 +377,10 @@ static void *run_mover(void *unused)
         MUST(cuMemRelease, (handle));
     }
     MUST(cuMemAddressFree, (at, CALLS * bytes));
-    return unused;
+    return NULL;
 }
 
 struct launcher {
-    pthread_t thread;
     CUstream stream;
     CUdeviceptr block;
     double *ns;
@@ -396,41 +397,47 @@ static void *run_launcher(void *argument)
         if (i % LAUNCHES_A_SYNC == LAUNCHES_A_SYNC - 1)
             MUST(cuStreamSynchronize, (launcher->stream));
     }
-    return argument;
+    return NULL;
 }
 
-static void start(pthread_t *thread, void *(*run)(void *), void *argument)
+static void launch_of(struct launcher *launchers, unsigned threads)
 {
-    must(pthread_create(thread, NULL, run, argument) ? CUDA_ERROR_UNKNOWN
-                                                     : CUDA_SUCCESS,
-         "a thread");
+    for (unsigned i = 0; i < threads; i++)
+        MUST(cuMemAlloc, (&launchers[i].block, BLOCK_THREADS * 4));
+    team_run(run_launcher, launchers, sizeof(*launchers), threads);
+    for (unsigned i = 0; i < threads; i++)
+        MUST(cuMemFree, (launchers[i].block));
+}
+
+/* Beside a thread that moves so many bytes at a time; 0: alone. */
+static void launch_beside(struct launcher *launchers, unsigned threads,
+                          size_t bytes)
+{
+    pthread_t mover;
+    /* relaxed: the thread begins later. */
+    atomic_store_explicit(&mover_goes_on, true, memory_order_relaxed);
+    mover_moves = 0;
+    if (bytes)
+        must(pthread_create(&mover, NULL, run_mover, &bytes)
+                 ? CUDA_ERROR_UNKNOWN
+                 : CUDA_SUCCESS,
+             "a thread");
+    launch_of(launchers, threads);
+    /* relaxed: as where it is read. */
+    atomic_store_explicit(&mover_goes_on, false, memory_order_relaxed);
+    if (bytes)
+        (void)pthread_join(mover, NULL);
 }
 
 static void measure_launches_of(unsigned threads, size_t bytes)
 {
     struct launcher launchers[LAUNCHERS_MAX];
-    pthread_t mover;
     double *ns = malloc(threads * study.rounds * sizeof(*ns));
     must(ns ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, "memory");
-    /* relaxed: the thread begins later. */
-    atomic_store_explicit(&mover_bytes, bytes, memory_order_relaxed);
-    mover_moves = 0;
-    if (bytes)
-        start(&mover, run_mover, NULL);
-    for (unsigned i = 0; i < threads; i++) {
+    for (unsigned i = 0; i < threads; i++)
         launchers[i] = (struct launcher){.stream = bench_device_streams[i + 1],
                                          .ns = ns + i * study.rounds};
-        MUST(cuMemAlloc, (&launchers[i].block, BLOCK_THREADS * 4));
-        start(&launchers[i].thread, run_launcher, &launchers[i]);
-    }
-    for (unsigned i = 0; i < threads; i++) {
-        (void)pthread_join(launchers[i].thread, NULL);
-        MUST(cuMemFree, (launchers[i].block));
-    }
-    /* relaxed: as where it is read. */
-    atomic_store_explicit(&mover_bytes, 0, memory_order_relaxed);
-    if (bytes)
-        (void)pthread_join(mover, NULL);
+    launch_beside(launchers, threads, bytes);
     printf("{\"kind\":\"moves\",\"part\":\"launches\",\"threads\":%u,"
            "\"mover_bytes\":%zu,\"moves\":%" PRIu64,
            threads, bytes, mover_moves);
