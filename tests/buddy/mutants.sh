@@ -331,7 +331,7 @@ mutant "a fit that is not the best is not noted" $fit \
 mutant "the first fit of a bin is taken" $fit \
     's/#define FITS 4U/#define FITS 1U/'
 mutant "the worst fit of a page is taken" $fit \
-    's/run\.grains < visit->best\.grains/run.grains > visit->best.grains/'
+    's/whole\.grains < visit->best\.grains/whole.grains > visit->best.grains/'
 mutant "what is done goes before the stream's own" $fit \
     's/search->at\[1\]\.bin < search->at\[0\]\.bin/search->at[1].bin <= search->at[0].bin/'
 mutant "a run ends with its page" $extent \
