@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "bench/base/device.h"
+#include "bench/lag/plan.h"
 #include "pool/driver/driver_table.h"
 
 #define LOOK_NS 5000000L
@@ -45,7 +46,7 @@ static struct {
     unsigned gone_on; /* who has the streams go on */
     uint64_t releases;
     bool is_over;
-    struct seat seats[BENCH_THREADS_MAX];
+    struct seat seats[LAG_THREADS_MAX];
 } hold = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER};
 
 static void demand(CUresult code, const char *call)

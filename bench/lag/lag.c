@@ -24,7 +24,7 @@ static struct {
     CUdevice device;
     uint64_t releases; /* of a hold that is over */
     bool is_begun;
-    struct caller callers[BENCH_THREADS_MAX];
+    struct caller callers[LAG_THREADS_MAX];
 } lag;
 
 static char reason[1024];
@@ -66,6 +66,8 @@ const char *lag_prepare(const struct lag_plan *plan)
 
 const char *lag_begin(unsigned thread_count, unsigned stream_count)
 {
+    if (thread_count > LAG_THREADS_MAX)
+        return "a device lags for 8192 threads at the most";
     for (unsigned i = 0; i < thread_count; i++)
         lag.callers[i].calls = 0;
     const char *why =

@@ -21,6 +21,8 @@ extern "C" {
 #define LAG_WORK_US_MAX 100000U
 #define LAG_FILLS_MAX 100U
 #define LAG_SYNC_MAX 1000000U
+/* Threads of a subject that lags. */
+#define LAG_THREADS_MAX 8192U
 
 /* All false and 0: nothing is queued on the device, which idles. */
 struct lag_plan {

@@ -74,6 +74,14 @@ static void enter_stage(struct crowd *crowd, enum stage stage)
     (void)pthread_mutex_unlock(&crowd->lock);
 }
 
+/* Queues the lag's work behind a call. */
+static void follow(const struct crowd *crowd, uint32_t thread, uint32_t stream,
+                   uint64_t address)
+{
+    if (crowd->subject->follow)
+        crowd->subject->follow(thread, stream, address, crowd->job->size_bytes);
+}
+
 static void do_pairs(struct member *member, uint32_t thread)
 {
     const struct subject *subject = member->crowd->subject;
@@ -81,10 +89,13 @@ static void do_pairs(struct member *member, uint32_t thread)
     for (uint32_t i = 0; i < job->stream_count * job->pairs; i++) {
         uint32_t stream = i % job->stream_count;
         uint64_t address = subject->alloc(thread, job->size_bytes, stream);
-        if (address)
-            subject->free(thread, address, job->size_bytes, stream);
-        else
+        if (!address) {
             member->failed++;
+            continue;
+        }
+        follow(member->crowd, thread, stream, address);
+        subject->free(thread, address, job->size_bytes, stream);
+        follow(member->crowd, thread, stream, 0);
     }
 }
 

@@ -16,7 +16,7 @@
 #include "bench/studies/study.h"
 #include "bench/subjects/pool.h"
 
-#define THREADS_MAX 8192U
+#define THREADS_MAX LAG_THREADS_MAX
 #define STREAMS_MAX 64U
 #define PAIRS_MAX 100000U
 #define WORK_MAX 10000000U
@@ -39,6 +39,8 @@ static const char help[] =
     "  --work=N         pairs of the thread that works, 1 to 10000000 "
     "(default\n"
     "                   100000)\n"
+    "  --lag=L[,L]      what the device does meanwhile, as `replay --help` "
+    "says\n"
     "  --repeats=N      rows, 1 to 100 (default 1)\n"
     "  --seed=N         of its sizes and places (default 1)\n" STUDY_HELP "\n"
     "Threads that share all streams allocate and free a block on each, and "
@@ -186,6 +188,7 @@ int main(int argc, char **argv)
     static const struct study_part parts[] = {{"crowd", run}, {NULL, NULL}};
     struct study study = {.program = "crowd",
                           .help = help,
+                          .has_lag = true,
                           .default_subjects = "binade",
                           .parts = parts,
                           .refusal = refusal,

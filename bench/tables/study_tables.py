@@ -176,7 +176,8 @@ def whole_text(size_bytes):
 
 def crowd_texts(rows):
     first = rows[0]
-    return [first["subject"], f"{first['threads']} × {first['streams']}",
+    return [first["subject"], lag_text(rows),
+            f"{first['threads']} × {first['streams']}",
             size_text(first["size_bytes"]),
             *(spread_text([row[key] for row in rows], whole_text)
               for key in ("cache_bound_bytes", "cached_bytes",
@@ -207,7 +208,7 @@ REUSE_PARTS = {
 CROWD_PARTS = {
     None: ("Threads that rest, and one that works: ns of a pair, and % of its "
            "allocations that its cache served",
-           ["subject", "threads × streams", "size", "bound", "cached",
+           ["subject", "lag", "threads × streams", "size", "bound", "cached",
             "retiring", "host bytes of each", *CROWD_TIMES,
             *(f"{when}, %" for when in CROWD_TIMES), "end, ms", "failed"], 13,
            crowd_texts),

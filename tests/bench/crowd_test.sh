@@ -57,6 +57,14 @@ for row in rows:
 ' --threads=3 --streams=2 --pairs=20 --size=4096 --repeats=2 \
     --subject=binade,binade-nocache
 
+expect_ok "a device that lags" rows_are '
+assert [row["lag"] for row in rows] == ["work:1", "held"]
+# More threads than workloads have.
+assert all(row["pool_threads"] >= 300 for row in rows)
+' --threads=300 --lag=work:1,held
+expect_refusal "a lag of nonsense" "is not accepted" "$crowd" --driver=standin \
+    --lag=nonsense
+
 expect_refusal "another's caches" '"refused":"it is not Binade' \
     "$crowd" --driver=standin --subject=best-fit
 expect_refusal "no caches" '"refused":"it has no caches' "$crowd" \
@@ -82,7 +90,6 @@ refuses --cache=0 "1 to 1099511627776"
 refuses --work=0 "1 to 10000000"
 refuses --repeats=101 "1 to 100"
 refuses --subject=nope "names of subjects, each once"
-refuses --lag=held "--help says what is"
 refuses --fast "--help says what is"
 expect_refusal "a bound twice" "once" "$crowd" --cache=9 --cache=9
 expect_ok "help" "$crowd" --help

@@ -140,10 +140,10 @@ class StudyTables(unittest.TestCase):
             crowd("a", repeat=1, host_bytes=None, host_bytes_each=None,
                   end_ns=3500000),
             crowd("a", cache_bytes=MIB, cache_bound_bytes=MIB))
-        self.assertIn("| a | 64 × 8 | 64 KiB | 1 GiB | 32 MiB | 0 B | 1 000 | "
+        self.assertIn("| a | idle | 64 × 8 | 64 KiB | 1 GiB | 32 MiB | 0 B | 1 000 | "
                       "60 | 70 | 65 | 95 | 50 | 96 | 3 (2.5–3.5) | 0 |",
                       output)
-        self.assertIn("| a | 64 × 8 | 64 KiB | 1 MiB |", output)
+        self.assertIn("| a | idle | 64 × 8 | 64 KiB | 1 MiB |", output)
 
     def test_who_was_refused(self):
         output = self.lines("limit", limit("a", "pair"),
