@@ -156,11 +156,29 @@ static binade_source pool_wrap(struct binadei_pool_body *body)
     return wrapped;
 }
 
+static bool is_mapped(const struct binadei_pool_body *body)
+{
+    return (body->options.flags & BINADE_POOL_MAPPED) != 0;
+}
+
+static binade_status make_mapper(struct binadei_pool_body *body)
+{
+    if (!is_mapped(body))
+        return BINADE_OK;
+    if (body->options.source)
+        return binadei_fail(BINADE_E_INVALID,
+                            "mapped is 1; accepted is 0 where the pool has a "
+                            "source of its own");
+    body->mapper = binadei_device_mapper_init(&body->own_context);
+    return binadei_device_mapper_probe(&body->own_context);
+}
+
 static binade_source source_of(struct binadei_pool_body *body)
 {
-    return body->options.source
-               ? pool_wrap(body)
-               : binadei_device_source_init(&body->own_context);
+    if (body->options.source)
+        return pool_wrap(body);
+    return is_mapped(body) ? binadei_mapped_source_init(&body->mapper)
+                           : binadei_device_source_init(&body->own_context);
 }
 
 static binade_status make_segments(struct binadei_pool_body *body)
@@ -168,6 +186,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
     const binade_source source = source_of(body);
     const struct binadei_segments_options options = {
         .source = &source,
+        .mapper = is_mapped(body) ? &body->mapper : NULL,
         .page_capacity = CAPACITY_PAGES,
         .limit_bytes = body->limit_bytes,
         .is_limited = body->options.limit_bytes != 0,
@@ -263,6 +282,8 @@ static binade_status pool_make_body(struct binadei_pool_body *body,
                                       BINADEI_ATTENTION_LOST);
     if (status == BINADE_OK)
         status = find_limit(body);
+    if (status == BINADE_OK)
+        status = make_mapper(body);
     if (status == BINADE_OK)
         status = make_segments(body);
     if (status == BINADE_OK)

@@ -49,6 +49,10 @@ BINADE_MUST_USE binade_status binadei_buddy_create(uint32_t page_capacity,
 /* No other call may be under way. */
 void binadei_buddy_destroy(struct binadei_buddy *buddy);
 
+/* Makes these pages known to searches, without any of them being free. Any
+ * thread. */
+void binadei_buddy_cover(struct binadei_buddy *buddy, binadei_page first,
+                         uint32_t page_count);
 /* Makes `page_count` pages from `first` on free for the first time, or again
  * after they were withdrawn. Any thread; each page once. */
 void binadei_buddy_add(struct binadei_buddy *buddy, binadei_page first,

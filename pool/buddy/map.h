@@ -103,6 +103,13 @@ bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
 bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
                         uint64_t grains);
 
+/* How many grains are free in all maps of the view from `start` on, up to `end`;
+ * and in front of `end`, down to `start`. Exact while nobody takes or gives. */
+uint64_t binadei_view_free_from(const struct binadei_view *view,
+                                binadei_grain start, binadei_grain end);
+uint64_t binadei_view_free_before(const struct binadei_view *view,
+                                  binadei_grain start, binadei_grain end);
+
 /* At rest: checks the numbered invariants of `count` streams' maps, all of one
  * buddy. NULL, or which one is broken; `out_at` is then the grain where. */
 const char *binadei_maps_check(const struct binadei_maps *const *maps,

@@ -55,14 +55,22 @@ static bool claim_run(struct binadei_buddy *buddy, uint32_t first,
     return true;
 }
 
-void binadei_buddy_add(struct binadei_buddy *buddy, binadei_page first,
-                       uint32_t page_count)
+void binadei_buddy_cover(struct binadei_buddy *buddy, binadei_page first,
+                         uint32_t page_count)
 {
     uint64_t end = (uint64_t)first.index + page_count;
+    /* relaxed: only the start of the loop. */
     uint64_t seen = binadei_load_relaxed(&buddy->page_limit);
     /* BP.release: searchers that see the new limit see zeroed words. */
     while (seen < end && !binadei_cas_acq_rel(&buddy->page_limit, &seen, end))
         continue;
+}
+
+void binadei_buddy_add(struct binadei_buddy *buddy, binadei_page first,
+                       uint32_t page_count)
+{
+    uint64_t end = (uint64_t)first.index + page_count;
+    binadei_buddy_cover(buddy, first, page_count);
     BINADEI_STEP("add.announced");
     give_words(buddy, first.index, page_count,
                (uint32_t)((end + BINADEI_WORD_BITS - 1) / BINADEI_WORD_BITS));

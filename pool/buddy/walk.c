@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is free: from a grain on; the longest run of pages; and the largest
+ * What is free: from a grain on, or in front of one; the longest run of pages; and the largest
  * interval that a take finds, which crosses from one word to another among pages
  * alone. Exact while nobody takes or gives. Every operation of this file is
  * relaxed: who asks has seen others' work end by other means, or wants a
  * snapshot.
  */
-#include "pool/buddy/state.h"
+#include "pool/buddy/map_state.h"
 
 /* Grains that are free from `start` on within its chunk. */
 static uint64_t free_in_chunk(const struct binadei_buddy *buddy,
@@ -53,6 +53,45 @@ uint64_t binadei_buddy_free_from(const struct binadei_buddy *buddy,
             break;
     }
     return (at < end.index ? at : end.index) - start.index;
+}
+
+uint64_t binadei_view_free_from(const struct binadei_view *view,
+                                binadei_grain start, binadei_grain end)
+{
+    uint64_t at = start.index;
+    uint64_t before;
+    do {
+        before = at;
+        if (!view->is_own_only)
+            at +=
+                binadei_buddy_free_from(view->buddy, binadei_grain_at(at), end);
+        if (view->maps)
+            at += binadei_maps_free_from(view->maps, binadei_grain_at(at), end);
+    } while (at != before && at < end.index);
+    return at - start.index;
+}
+
+/* Units of so many grains, all of them free, in front of `end`. */
+static uint64_t free_units_before(const struct binadei_view *view,
+                                  uint64_t start, uint64_t end, uint64_t unit)
+{
+    uint64_t at = end;
+    while (at - start >= unit &&
+           binadei_view_free_from(view, binadei_grain_at(at - unit),
+                                  binadei_grain_at(at)) == unit)
+        at -= unit;
+    return end - at;
+}
+
+uint64_t binadei_view_free_before(const struct binadei_view *view,
+                                  binadei_grain start, binadei_grain end)
+{
+    static const uint64_t units[] = {BINADEI_PAGE_GRAINS, BINADEI_CHUNK_GRAINS,
+                                     1};
+    uint64_t at = end.index;
+    for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+        at -= free_units_before(view, start.index, at, units[i]);
+    return end.index - at;
 }
 
 struct run {

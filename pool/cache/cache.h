@@ -159,6 +159,15 @@ void binadei_thread_state_empty(struct binadei_thread_state *thread_state);
 
 /* Steps of the way out of memory. True: something became free. */
 bool binadei_reclaim_done(struct binadei_call *call);
+/* Extends mapped memory by what is missing in a row, beside what the call may
+ * take; as binadei_segments_extend(). */
+BINADE_MUST_USE binade_status binadei_extend_for(struct binadei_call *call,
+                                                 uint64_t needed_bytes);
+/* Gives the source what is wholly free; as binadei_segments_trim(). */
+binade_status binadei_trim_for(struct binadei_call *call, uint64_t keep_bytes,
+                               uint64_t *out_bytes);
+/* Out of which maps the call may take. */
+struct binadei_view binadei_call_view(const struct binadei_call *call);
 bool binadei_reclaim_own(struct binadei_call *call);
 bool binadei_reclaim_abandoned(struct binadei_call *call);
 /* What a few threads left that have ended: at calls that are not cheap anyhow,

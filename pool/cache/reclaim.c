@@ -68,6 +68,47 @@ bool binadei_reclaim_done(struct binadei_call *call)
     return is_any || is_more;
 }
 
+/* The places that handles left are used again after an event, which somebody has
+ * to record. */
+static void ask_for_left(struct binadei_call *call)
+{
+    const struct binadei_stream_user user = binadei_call_user(call);
+    uint64_t number = binadei_segments_left_at(call->engine->segments);
+    struct binadei_section section;
+    if (!number || binadei_context_enter(call->engine->streams.own_context,
+                                         &section) != BINADE_OK)
+        return;
+    (void)binadei_epochs_have_passed(&user, number);
+    (void)binadei_section_leave(&section);
+}
+
+binade_status binadei_extend_for(struct binadei_call *call,
+                                 uint64_t needed_bytes)
+{
+    const struct binadei_streams *streams = &call->engine->streams;
+    const struct binadei_view view = binadei_call_view(call);
+    ask_for_left(call);
+    const struct binadei_extension extension = {
+        .needed_bytes = needed_bytes,
+        .view = &view,
+        /* A graph would go on using the old place. */
+        .next_epoch = streams->driver->cuCtxRecordEvent && !call->is_capturing
+                          ? binadei_epochs_next(streams)
+                          : 0,
+        .passed_epoch = binadei_epochs_passed(streams)};
+    return binadei_segments_extend(call->engine->segments, &extension);
+}
+
+binade_status binadei_trim_for(struct binadei_call *call, uint64_t keep_bytes,
+                               uint64_t *out_bytes)
+{
+    struct binadei_segments *segments = call->engine->segments;
+    ask_for_left(call);
+    binadei_segments_unmap_left(segments,
+                                binadei_epochs_passed(&call->engine->streams));
+    return binadei_segments_trim(segments, keep_bytes, out_bytes);
+}
+
 void binadei_reclaim_own_stream(struct binadei_call *call)
 {
     const struct binadei_stream_user user = binadei_call_user(call);

@@ -239,6 +239,11 @@ static struct binadei_view view_of(const struct binadei_call *call,
                                  .good_fit_grains = good_fit_grains(call)};
 }
 
+struct binadei_view binadei_call_view(const struct binadei_call *call)
+{
+    return view_of(call, maps_of(call));
+}
+
 /* Small blocks: the stream's own first, which nobody else can use; then what is
  * done; then a run that is put together from both. */
 static bool take_small_of_maps(struct binadei_call *call,
@@ -283,7 +288,7 @@ static bool take_one(struct binadei_call *call,
                      const struct binadei_request *request, bool is_thorough,
                      binade_devptr *out)
 {
-    const struct binadei_view view = view_of(call, maps_of(call));
+    const struct binadei_view view = binadei_call_view(call);
     return take_of_view(call, &view, request, is_thorough, out);
 }
 

@@ -13,8 +13,8 @@
  *  4. Then, together: the first segment is not above the largest; a watermark
  *     is not above the limit; where threads have no caches there is no bound for
  *     all of them; that bound is not below the bound for one; what is for
- *     checked pools needs one; and a pool that is checked or passes all through
- *     is not exportable.
+ *     checked pools needs one; a pool that is checked, mapped or passes all
+ *     through is not exportable; and one that is mapped has no source.
  */
 #include "pool/config/options.h"
 
@@ -80,6 +80,7 @@ static const struct setting settings[] = {
     {.key = "checked_abort", FLAG(BINADE_POOL_CHECKED_ABORT)},
     {.key = "checked_quiet", FLAG(BINADE_POOL_CHECKED_QUIET)},
     {.key = "pass_through", FLAG(BINADE_POOL_PASS_THROUGH)},
+    {.key = "mapped", FLAG(BINADE_POOL_MAPPED)},
     {.key = "wait_ms",
      FIELD(wait_ms),
      .minimum = 1,
@@ -130,7 +131,7 @@ static const uint32_t known_flags =
     BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
     BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE | BINADE_POOL_NOTE_STREAMS |
     BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_FILL | BINADE_POOL_CHECKED_ABORT |
-    BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH;
+    BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH | BINADE_POOL_MAPPED;
 
 /* The whole field; for a flag that is all flags. */
 static uint64_t options_field_of(const struct setting *setting,
@@ -331,12 +332,13 @@ static binade_status options_check_flags(uint32_t flags)
         return binadei_fail(BINADE_E_INVALID,
                             "checked_fill, checked_abort and checked_quiet are "
                             "without effect where checked is 0; accepted is 0");
-    if (!(flags & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH)))
+    if (!(flags & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH |
+                   BINADE_POOL_MAPPED)))
         return BINADE_OK;
     if (flags & BINADE_POOL_EXPORTABLE)
         return binadei_fail(BINADE_E_INVALID,
-                            "exportable is 1; accepted is 0 where checked or "
-                            "pass_through is 1");
+                            "exportable is 1; accepted is 0 where checked, "
+                            "mapped or pass_through is 1");
     return BINADE_OK;
 }
 

@@ -14,6 +14,7 @@
 #include "pool/cache/cache.h"
 #include "pool/core/exposed.h"
 #include "pool/driver/context.h"
+#include "pool/segment/mapper.h"
 #include "pool/segment/segment.h"
 
 struct binadei_pool_ops;
@@ -28,7 +29,8 @@ struct binadei_pool_body {
     CUcontext context;
     struct binadei_context own_context; /* the same, and whether it is lost */
     struct binade_pool *pool;
-    binade_source source; /* the caller's, if it has one */
+    binade_source source;         /* the caller's, if it has one */
+    struct binadei_mapper mapper; /* of a pool whose memory is mapped */
     const char *source_name;
     struct binadei_buddy *buddy;
     struct binadei_maps *any_maps; /* what was freed with ANY */

@@ -87,7 +87,7 @@ static enum binadei_verdict trim(struct binadei_escalation *escalation)
 {
     uint64_t trimmed_bytes;
     binade_status status =
-        binadei_segments_trim(escalation->body->segments, 0, &trimmed_bytes);
+        binadei_trim_for(escalation->call, 0, &trimmed_bytes);
     binadei_escalation_note(escalation, BINADE_HISTORY_TRIM, status,
                             trimmed_bytes);
     escalation->report.steps[BINADE_OOM_TRIM].gave_bytes += trimmed_bytes;

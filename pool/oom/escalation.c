@@ -58,11 +58,10 @@ uint64_t binadei_escalation_bytes(const struct binadei_escalation *escalation)
 }
 
 /* Outside of slow paths: it waits for other growers, and for the source. */
-static binade_status grow_once(struct binadei_escalation *escalation)
+static binade_status grow_outside(struct binadei_escalation *escalation,
+                                  uint64_t bytes)
 {
-    uint64_t bytes = binadei_escalation_bytes(escalation);
     struct binadei_segments *segments = escalation->body->segments;
-    uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
     binadei_slow_path_end(escalation->call->thread_state);
     binade_status status = escalation->may_wait
                                ? binadei_segments_grow(segments, bytes)
@@ -70,6 +69,33 @@ static binade_status grow_once(struct binadei_escalation *escalation)
     binadei_call_resume(escalation->call);
     if (escalation->may_wait)
         binadei_call_pass_gate(escalation->call);
+    return status;
+}
+
+/* Mapped memory moves from map to map, so within the slow path; outside of it
+ * while another thread grows, after which this one searches again. */
+static binade_status grow_inside(struct binadei_escalation *escalation,
+                                 uint64_t bytes)
+{
+    struct binadei_call *call = escalation->call;
+    binade_status status = binadei_extend_for(call, bytes);
+    if (status != BINADE_E_BUSY || !escalation->may_wait)
+        return status;
+    binadei_slow_path_end(call->thread_state);
+    binadei_segments_await_growth(escalation->body->segments);
+    binadei_call_resume(call);
+    binadei_call_pass_gate(call);
+    return BINADE_OK;
+}
+
+static binade_status grow_once(struct binadei_escalation *escalation)
+{
+    uint64_t bytes = binadei_escalation_bytes(escalation);
+    struct binadei_segments *segments = escalation->body->segments;
+    uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
+    binade_status status = binadei_segments_are_mapped(segments)
+                               ? grow_inside(escalation, bytes)
+                               : grow_outside(escalation, bytes);
     uint64_t after_bytes = binadei_segments_reserved_bytes(segments);
     uint64_t more_bytes =
         after_bytes > before_bytes ? after_bytes - before_bytes : 0;

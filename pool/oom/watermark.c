@@ -31,6 +31,5 @@ void binadei_watermark_trim(struct binadei_call *call)
         return;
     binadei_call_pass_gate(call);
     /* What the source refuses counts as unreleased, and is tried again. */
-    (void)binadei_segments_trim(body->segments, body->options.watermark_bytes,
-                                &trimmed_bytes);
+    (void)binadei_trim_for(call, body->options.watermark_bytes, &trimmed_bytes);
 }

@@ -12,8 +12,9 @@ static const char *check_order(const struct binadei_segments *segments,
 {
     const struct binadei_segment_info *info = &segment->info;
     uint64_t end = (uint64_t)info->first.index + info->page_count;
+    uint64_t border = segments->mapper ? 0 : 1;
     if (end > segments->page_capacity ||
-        (segment->next && segment->next->info.first.index <= end))
+        (segment->next && segment->next->info.first.index < end + border))
         return "S1: segments touch or leave the offset space";
     if (info->address < info->memory ||
         info->address + (uint64_t)info->page_count * BINADEI_PAGE_BYTES >

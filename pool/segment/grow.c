@@ -55,26 +55,6 @@ static enum begun grow_begin(struct binadei_segments *segments,
     return begun;
 }
 
-static void grow_insert(struct binadei_segments *segments,
-                        struct binadei_segment *fresh)
-{
-    struct binadei_segment **at = &segments->listed;
-    while (*at && (*at)->info.first.index < fresh->info.first.index)
-        at = &(*at)->next;
-    fresh->next = *at;
-    *at = fresh;
-}
-
-static binade_status reserve_maps(struct binadei_segments *segments,
-                                  const struct binadei_segment_info *info)
-{
-    if (!segments->maps ||
-        binadei_maps_reserve(segments->maps, info->first, info->page_count))
-        return BINADE_OK;
-    return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                        "no memory for the maps of a segment");
-}
-
 /* Lock held. The pages become free last: a thread that takes one finds its
  * address. After a failure nothing has changed. */
 static binade_status grow_publish(struct binadei_segments *segments,
@@ -86,34 +66,24 @@ static binade_status grow_publish(struct binadei_segments *segments,
     if (info->page_count > longest)
         info->page_count = longest;
     info->first = binadei_best_gap(segments, info->page_count);
-    binade_status status = reserve_maps(segments, info);
-    if (status != BINADE_OK)
-        return status;
-    info->id = segments->grow_count++;
-    segments->listed_bytes += info->memory_bytes;
-    uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    if (reserved > segments->peak_bytes)
-        segments->peak_bytes = reserved;
-    grow_insert(segments, fresh);
-    binadei_lookup_link(&segments->lookup, info->first, info->address,
-                        info->page_count);
-    binadei_buddy_add(segments->buddy, info->first, info->page_count);
-    return BINADE_OK;
+    binade_status status = binadei_segment_list(segments, fresh);
+    if (status == BINADE_OK)
+        binadei_buddy_add(segments->buddy, info->first, info->page_count);
+    return status;
 }
 
-/* Adds `fresh` where `status` is BINADE_OK so far; returns what became of it.
- * Others grow from now on. */
+/* Adds `fresh`, if any, where `status` is BINADE_OK so far; returns what became
+ * of it. Others grow from now on. */
 static binade_status grow_finish(struct binadei_segments *segments,
                                  struct binadei_segment *fresh,
                                  binade_status status)
 {
     pthread_mutex_lock(&segments->lock);
-    if (status == BINADE_OK)
+    if (status == BINADE_OK && fresh)
         status = grow_publish(segments, fresh);
     if (status != BINADE_OK)
         segments->failed_grow_count++;
-    segments->is_growing = false;
-    pthread_cond_broadcast(&segments->grown);
+    binadei_let_others_grow(segments);
     pthread_mutex_unlock(&segments->lock);
     return status;
 }
@@ -316,6 +286,9 @@ static binade_status segment_grow(struct binadei_segments *segments,
     if (begun == SOMEBODY_ELSE)
         return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
     BINADEI_STEP("locked.grow");
+    if (segments->mapper)
+        return grow_finish(segments, NULL,
+                           binadei_extend_by(segments, growth->needed));
     struct binadei_segment *fresh = NULL;
     binade_status obtained = grow_obtain(segments, growth, &fresh);
     binade_status status = grow_finish(segments, fresh, obtained);
@@ -346,6 +319,30 @@ binade_status binadei_segments_try_grow(struct binadei_segments *segments,
                                         uint64_t needed_bytes)
 {
     return grow_for(segments, needed_bytes, false);
+}
+
+binade_status binadei_segments_extend(struct binadei_segments *segments,
+                                      const struct binadei_extension *extension)
+{
+    uint64_t needed = grow_pages_of(extension->needed_bytes);
+    if (!may_have(segments, needed))
+        return grow_refuse_size(extension->needed_bytes);
+    const struct growth growth = {.needed_bytes = extension->needed_bytes,
+                                  .needed = (uint32_t)needed};
+    enum begun begun = grow_begin(segments, &growth);
+    if (begun == UNNECESSARY)
+        return BINADE_OK;
+    if (begun == SOMEBODY_ELSE)
+        return binadei_fail(BINADE_E_BUSY, "another thread grows the pool");
+    return grow_finish(segments, NULL, binadei_extend(segments, extension));
+}
+
+void binadei_segments_await_growth(struct binadei_segments *segments)
+{
+    pthread_mutex_lock(&segments->lock);
+    while (segments->is_growing)
+        pthread_cond_wait(&segments->grown, &segments->lock);
+    pthread_mutex_unlock(&segments->lock);
 }
 
 binade_status binadei_segments_grow_to(struct binadei_segments *segments,

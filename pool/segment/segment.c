@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pool/base/failure.h"
+#include "pool/segment/mapper.h"
 #include "pool/segment/state.h"
 
 #define GRANULARITY_MAX ((size_t)1 << 30)
@@ -78,6 +79,7 @@ static void segment_fill(struct binadei_segments *segments,
     memcpy(&segments->source, source,
            source->struct_size < sizeof(*source) ? source->struct_size
                                                  : sizeof(*source));
+    segments->mapper = options->mapper;
     segments->buddy = options->buddy;
     segments->maps = options->maps;
     segments->page_capacity = options->page_capacity;
@@ -119,11 +121,11 @@ binadei_segments_create(const struct binadei_segments_options *options,
     return BINADE_OK;
 }
 
-static void forget_refused(struct binadei_segments *segments)
+static void forget_segments(struct binadei_segment **list)
 {
-    while (segments->unreleased) {
-        struct binadei_segment *segment = segments->unreleased;
-        segments->unreleased = segment->next;
+    while (*list) {
+        struct binadei_segment *segment = *list;
+        *list = segment->next;
         free(segment);
     }
 }
@@ -133,6 +135,7 @@ binade_status binadei_segments_destroy(struct binadei_segments *segments)
     if (!segments)
         return BINADE_OK;
     uint64_t released_bytes = 0;
+    binadei_unmap_left(segments, UINT64_MAX);
     while (segments->listed) {
         struct binadei_segment *segment = segments->listed;
         segments->listed = segment->next;
@@ -141,7 +144,12 @@ binade_status binadei_segments_destroy(struct binadei_segments *segments)
     }
     binade_status status =
         binadei_source_release_refused(segments, &released_bytes);
-    forget_refused(segments);
+    if (segments->base)
+        (void)segments->mapper->release(
+            segments->mapper->context, segments->base,
+            segments->base_pages * (uint64_t)BINADEI_PAGE_BYTES);
+    forget_segments(&segments->unreleased);
+    forget_segments(&segments->left);
     binadei_lookup_fini(&segments->lookup);
     pthread_cond_destroy(&segments->grown);
     pthread_mutex_destroy(&segments->lock);
@@ -153,6 +161,23 @@ const struct binadei_lookup *
 binadei_segments_lookup(const struct binadei_segments *segments)
 {
     return &segments->lookup;
+}
+
+bool binadei_segments_are_mapped(const struct binadei_segments *segments)
+{
+    return segments->mapper != NULL;
+}
+
+uint64_t binadei_segments_left_at(struct binadei_segments *segments)
+{
+    uint64_t first = 0;
+    pthread_mutex_lock(&segments->lock);
+    for (const struct binadei_segment *left = segments->left; left;
+         left = left->next)
+        if (!first || left->over_at < first)
+            first = left->over_at;
+    pthread_mutex_unlock(&segments->lock);
+    return first;
 }
 
 bool binadei_segments_are_growing(struct binadei_segments *segments)
@@ -174,6 +199,9 @@ void binadei_segments_stats(struct binadei_segments *segments,
         .peak_bytes = segments->peak_bytes,
         .failed_grow_count = segments->failed_grow_count,
         .trim_count = segments->trim_count,
+        .move_count = segments->move_count,
+        .moved_bytes = segments->moved_bytes,
+        .left_bytes = segments->left_pages * BINADEI_PAGE_BYTES,
     };
     /* What the source is being asked for is not there yet, and may be refused:
      * a peak never goes down. */
@@ -195,6 +223,12 @@ bool binadei_segments_walk(struct binadei_segments *segments, binadei_page from,
         segment = segment->next;
     if (segment)
         *out = segment->info;
+    for (const struct binadei_segment *next = segment ? segment->next : NULL;
+         next && next->info.first.index == out->first.index + out->page_count;
+         next = next->next) {
+        out->page_count += next->info.page_count;
+        out->memory_bytes += next->info.memory_bytes;
+    }
     pthread_mutex_unlock(&segments->lock);
     return segment != NULL;
 }

@@ -29,10 +29,15 @@
 #define BINADEI_SEGMENT_LARGEST_BYTES (UINT64_C(1) << 30)
 
 struct binadei_segments;
+struct binadei_mapper;
 
 struct binadei_segments_options {
     /* Copied. NULL, wrong size, flags or functions: BINADE_E_INVALID. */
     const binade_source *source;
+    /* NULL, or what maps the memory piece by piece; outlives the segments. A
+     * segment is a handle then: neighbours touch, and one that is wholly free may
+     * move. The source is only named. */
+    const struct binadei_mapper *mapper;
     /* Empty, of `page_capacity` pages; outlives the segments. */
     struct binadei_buddy *buddy;
     /* Gets its words for each segment, before the segment is added; outlives the
@@ -83,6 +88,41 @@ binadei_segments_grow(struct binadei_segments *segments, uint64_t needed_bytes);
 BINADE_MUST_USE binade_status binadei_segments_try_grow(
     struct binadei_segments *segments, uint64_t needed_bytes);
 
+/* Whether the memory is mapped piece by piece. Constant. */
+bool binadei_segments_are_mapped(const struct binadei_segments *segments);
+
+/* What a caller knows that wants mapped memory. */
+struct binadei_extension {
+    uint64_t needed_bytes; /* in a row */
+    /* Whose free memory the new joins, and which handles may move to it; NULL:
+     * none. */
+    const struct binadei_view *view;
+    /* An epoch of the contexts that is recorded after all that was queued so far,
+     * and the last one that is over. 0: a handle moves only if all of it is
+     * done. */
+    uint64_t next_epoch;
+    uint64_t passed_epoch;
+};
+
+/* The same as binadei_segments_grow() for mapped memory, which it extends: what
+ * is missing in front of or behind the longest free run is mapped there, handles
+ * that are wholly free first. A handle of memory that the view's stream freed
+ * moves to more of that stream's memory at once; the place that it leaves is used
+ * again after `next_epoch`. Within a slow path; waits neither for the device nor
+ * for another thread: BINADE_E_BUSY where one grows. */
+BINADE_MUST_USE binade_status
+binadei_segments_extend(struct binadei_segments *segments,
+                        const struct binadei_extension *extension);
+/* The first epoch that some place waits for which a handle left; 0: none does.
+ * Any thread; blocks on the lock. */
+uint64_t binadei_segments_left_at(struct binadei_segments *segments);
+/* Unmaps the places that handles left of which the epoch is over: until then the
+ * handle's memory cannot go back to the driver. Any thread, no lock held. */
+void binadei_segments_unmap_left(struct binadei_segments *segments,
+                                 uint64_t passed_epoch);
+/* Waits until nobody grows. No lock held, outside of slow paths. */
+void binadei_segments_await_growth(struct binadei_segments *segments);
+
 /* Adds segments until `total_bytes` are reserved, used or not, in pieces of the
  * largest size and a last one that is no larger than it must be; the doubling
  * goes on where it was. Any thread, no lock held; as binadei_segments_grow().
@@ -90,7 +130,7 @@ BINADE_MUST_USE binade_status binadei_segments_try_grow(
 BINADE_MUST_USE binade_status binadei_segments_grow_to(
     struct binadei_segments *segments, uint64_t total_bytes);
 
-/* Releases wholly free segments that are not pinned, lowest address first, as
+/* Releases wholly free segments that are not pinned or mapped twice, lowest address first, as
  * long as `keep_bytes` stay reserved, and tries again what the source refused
  * to take back before. `out_bytes` gets what the source took back. Any thread,
  * no lock held; blocks in the source. BINADE_OK, or the first thing that the
@@ -118,6 +158,9 @@ struct binadei_segments_stats {
     uint64_t grow_count;       /* segments ever added */
     uint64_t failed_grow_count;
     uint64_t trim_count; /* segments ever withdrawn */
+    uint64_t move_count; /* handles that ever went to another place */
+    uint64_t moved_bytes;
+    uint64_t left_bytes; /* places that they left, and may not be used yet */
     uint32_t segment_count;
 };
 
@@ -134,8 +177,8 @@ struct binadei_segment_info {
     uint32_t page_count;
 };
 
-/* The segment with the lowest first page from `from` on; false when there is
- * none. To see all, go on from `first + page_count`. Any thread; blocks on the
+/* The segment with the lowest first page from `from` on; those that touch are one
+ * here, with the first one's id. False when there is none. To see all, go on from `first + page_count`. Any thread; blocks on the
  * lock. */
 bool binadei_segments_walk(struct binadei_segments *segments, binadei_page from,
                            struct binadei_segment_info *out);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "pool/base/failure.h"
+#include "pool/segment/mapper.h"
 #include "pool/segment/state.h"
 
 binade_status binadei_source_exhausted(const struct binadei_segments *segments)
@@ -69,20 +70,46 @@ source_call_explain(const struct binadei_segments *segments,
 }
 
 /* The memory went with its process, context or driver. */
-static bool source_call_is_gone(binade_status status)
+bool binadei_source_is_gone(binade_status status)
 {
     return status == BINADE_OK || status == BINADE_E_FORKED ||
            status == BINADE_E_DEINITIALIZED ||
            status == BINADE_E_CONTEXT_DESTROYED;
 }
 
+binade_status binadei_source_unmap(const struct binadei_segments *segments,
+                                   struct binadei_segment *segment)
+{
+    const struct binadei_segment_info *info = &segment->info;
+    const struct binadei_mapper *mapper = segments->mapper;
+    if (!segment->is_mapped)
+        return BINADE_OK;
+    binade_status status =
+        mapper->unmap(mapper->context, info->memory, info->memory_bytes);
+    segment->is_mapped = status != BINADE_OK;
+    return status;
+}
+
+static binade_status call_release(const struct binadei_segments *segments,
+                                  struct binadei_segment *segment)
+{
+    const struct binadei_segment_info *info = &segment->info;
+    const struct binadei_mapper *mapper = segments->mapper;
+    if (!mapper)
+        return segments->source.release(segments->source.context, info->memory,
+                                        info->memory_bytes);
+    binade_status status = binadei_source_unmap(segments, segment);
+    return status == BINADE_OK
+               ? mapper->destroy(mapper->context, segment->handle)
+               : status;
+}
+
 binade_status binadei_source_release(struct binadei_segments *segments,
                                      struct binadei_segment *segment)
 {
     const struct binadei_segment_info *info = &segment->info;
-    binade_status status = segments->source.release(
-        segments->source.context, info->memory, info->memory_bytes);
-    if (source_call_is_gone(status)) {
+    binade_status status = call_release(segments, segment);
+    if (binadei_source_is_gone(status)) {
         count_released(segments, info->memory_bytes);
         free(segment);
         return BINADE_OK;
@@ -188,6 +215,38 @@ static binade_status source_call_reserve(struct binadei_segments *segments,
     status = call_reserve(segments, info);
     if (status != BINADE_OK)
         count_released(segments, info->memory_bytes);
+    return status;
+}
+
+static binade_status call_create(struct binadei_segments *segments,
+                                 struct binadei_segment *segment)
+{
+    const struct binadei_mapper *mapper = segments->mapper;
+    uint64_t size_bytes = segment->info.memory_bytes;
+    binade_status status = source_call_reserve_limit(segments, size_bytes);
+    if (status != BINADE_OK)
+        return status;
+    status = mapper->create(mapper->context, size_bytes, &segment->handle);
+    if (status != BINADE_OK)
+        count_released(segments, size_bytes);
+    return status;
+}
+
+binade_status binadei_source_create(struct binadei_segments *segments,
+                                    uint64_t size_bytes,
+                                    struct binadei_segment **out)
+{
+    struct binadei_segment *segment = calloc(1, sizeof(*segment));
+    if (!segment)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for the record of a segment");
+    segment->info.memory_bytes = size_bytes;
+    segment->info.page_count = (uint32_t)(size_bytes / BINADEI_PAGE_BYTES);
+    binade_status status = call_create(segments, segment);
+    if (status == BINADE_OK)
+        *out = segment;
+    else
+        free(segment);
     return status;
 }
 

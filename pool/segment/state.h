@@ -16,11 +16,21 @@ struct binadei_segment {
     struct binadei_segment *next;
     struct binadei_segment_info info;
     uint64_t pin_count; /* the lock */
+    /* Of mapped memory. */
+    uint64_t handle;
+    bool is_mapped;      /* at its address */
+    uint32_t left_count; /* places that it left and is mapped at still; the lock
+                          */
+    /* Of such a place: what left it, and the epoch of the contexts after which
+     * nothing uses it. */
+    struct binadei_segment *of;
+    uint64_t over_at;
 };
 
 struct binadei_segments {
     /* Constant. */
     binade_source source;
+    const struct binadei_mapper *mapper; /* or NULL */
     struct binadei_buddy *buddy;
     struct binadei_maps *maps; /* or NULL */
     uint32_t page_capacity;
@@ -41,19 +51,58 @@ struct binadei_segments {
     /* Under the lock. */
     struct binadei_segment *listed;     /* by first page */
     struct binadei_segment *unreleased; /* refused by the source */
+    struct binadei_segment *left; /* places that handles left, by first page */
     uint64_t listed_bytes;
     uint64_t peak_bytes; /* of reserved_bytes */
     uint64_t grow_count;
     uint64_t failed_grow_count;
     uint64_t trim_count;
+    uint64_t move_count;
+    uint64_t moved_bytes;
+    uint64_t left_pages;
     bool is_growing;
 
     /* The grower's, which set is_growing. */
     bool is_padding; /* the source has returned unaligned memory before */
+    /* Where page 0 is, of so many pages; 0: nothing was mapped yet. */
+    binade_devptr base;
+    uint32_t base_pages;
 
     struct binadei_lookup lookup;
 };
 
+/* list.c */
+
+/* Makes the caller the one thread that grows, or ends that; trims of mapped memory
+ * are growers too, as the place of a handle is taken until it is unmapped. No lock
+ * held; waits. */
+void binadei_grower_begin(struct binadei_segments *segments);
+void binadei_grower_end(struct binadei_segments *segments);
+/* The end alone; lock held. */
+void binadei_let_others_grow(struct binadei_segments *segments);
+/* Into its place on a list by first page; lock held. */
+void binadei_segment_insert(struct binadei_segment **list,
+                            struct binadei_segment *fresh);
+/* Notes in the list and in the look-up a segment that has its place; lock held.
+ * BINADE_OK, or BINADE_E_NO_HOST_MEMORY: nothing has changed. */
+BINADE_MUST_USE binade_status binadei_segment_list(
+    struct binadei_segments *segments, struct binadei_segment *fresh);
+/* Undoes it; lock held. */
+struct binadei_segment *
+binadei_segment_unlist(struct binadei_segments *segments,
+                       struct binadei_segment **at);
+
+/* extend.c: as binadei_segments_unmap_left(), by the grower. */
+void binadei_unmap_left(struct binadei_segments *segments,
+                        uint64_t passed_epoch);
+/* extend.c: mapped memory for what is wanted; by the grower, no lock held. What
+ * was mapped before a failure stays. */
+BINADE_MUST_USE binade_status
+binadei_extend(struct binadei_segments *segments,
+               const struct binadei_extension *extension);
+/* So many pages more, wherever; the same. */
+BINADE_MUST_USE binade_status
+binadei_extend_by(struct binadei_segments *segments, uint32_t page_count);
 /* fitted.c: instead of `pages` for a block of so many bytes, as many as end where
  * a block of that length ends, if the limit is to be used up. `left`: pages that
  * it leaves room for. */
@@ -82,10 +131,21 @@ binadei_source_reserve(struct binadei_segments *segments, uint64_t size_bytes,
  * on the list of the unreleased and returns what the source said. */
 binade_status binadei_source_release(struct binadei_segments *segments,
                                      struct binadei_segment *segment);
+/* Whether the memory went with its process, context or driver. */
+bool binadei_source_is_gone(binade_status status);
+/* Unmaps a handle; of other memory it does nothing. BINADE_OK, or what the driver
+ * said: it is mapped still. */
+binade_status binadei_source_unmap(const struct binadei_segments *segments,
+                                   struct binadei_segment *segment);
 /* Tries all that the source refused before once more. Adds to `out_bytes` what
  * it took back; BINADE_OK or the first refusal. */
 binade_status binadei_source_release_refused(struct binadei_segments *segments,
                                              uint64_t *out_bytes);
+/* A new handle, within the limit, which is mapped nowhere yet. Only the grower
+ * calls it. */
+BINADE_MUST_USE binade_status
+binadei_source_create(struct binadei_segments *segments, uint64_t size_bytes,
+                      struct binadei_segment **out);
 /* What an exhausted limit or offset space is called for this source. */
 binade_status binadei_source_exhausted(const struct binadei_segments *segments);
 

@@ -26,22 +26,10 @@ static bool try_withdraw(struct binadei_segments *segments,
                          uint64_t keep_bytes)
 {
     const struct binadei_segment_info *info = &segment->info;
-    return !segment->pin_count && segments->listed_bytes >= keep_bytes &&
+    return !segment->pin_count && !segment->left_count &&
+           segments->listed_bytes >= keep_bytes &&
            segments->listed_bytes - keep_bytes >= info->memory_bytes &&
            binadei_buddy_remove(segments->buddy, info->first, info->page_count);
-}
-
-/* Lock held. */
-static struct binadei_segment *unlink_segment(struct binadei_segments *segments,
-                                              struct binadei_segment **at)
-{
-    struct binadei_segment *segment = *at;
-    *at = segment->next;
-    segments->listed_bytes -= segment->info.memory_bytes;
-    segments->trim_count++;
-    binadei_lookup_unlink(&segments->lookup, segment->info.first,
-                          segment->info.address, segment->info.page_count);
-    return segment;
 }
 
 /* The next segment that is wholly free, from `*cursor` on; NULL at the end. */
@@ -56,30 +44,66 @@ static struct binadei_segment *withdraw_next(struct binadei_segments *segments,
         if (!at)
             break;
         *cursor = (*at)->info.address + 1;
-        if (try_withdraw(segments, *at, keep_bytes))
-            withdrawn = unlink_segment(segments, at);
+        if (!try_withdraw(segments, *at, keep_bytes))
+            continue;
+        withdrawn = binadei_segment_unlist(segments, at);
+        segments->trim_count++;
     }
     pthread_mutex_unlock(&segments->lock);
     return withdrawn;
 }
 
-binade_status binadei_segments_trim(struct binadei_segments *segments,
-                                    uint64_t keep_bytes, uint64_t *out_bytes)
+/* A handle that cannot be unmapped is where it was. */
+static binade_status relist(struct binadei_segments *segments,
+                            struct binadei_segment *segment, binade_status why)
 {
-    *out_bytes = 0;
+    const struct binadei_segment_info *info = &segment->info;
+    pthread_mutex_lock(&segments->lock);
+    /* Its words are there. */
+    (void)binadei_segment_list(segments, segment);
+    binadei_buddy_add(segments->buddy, info->first, info->page_count);
+    pthread_mutex_unlock(&segments->lock);
+    return why;
+}
+
+static binade_status give_back(struct binadei_segments *segments,
+                               struct binadei_segment *segment)
+{
+    binade_status status = binadei_source_unmap(segments, segment);
+    return binadei_source_is_gone(status)
+               ? binadei_source_release(segments, segment)
+               : relist(segments, segment, status);
+}
+
+/* Adds to `out_bytes`. */
+static binade_status trim_all(struct binadei_segments *segments,
+                              uint64_t keep_bytes, uint64_t *out_bytes)
+{
     binade_status first = binadei_source_release_refused(segments, out_bytes);
     struct binadei_segment *segment;
     binade_devptr cursor = 0;
     binadei_buddy_trim(segments->buddy);
     while ((segment = withdraw_next(segments, keep_bytes, &cursor))) {
         uint64_t bytes = segment->info.memory_bytes;
-        binade_status status = binadei_source_release(segments, segment);
+        binade_status status = give_back(segments, segment);
         if (status == BINADE_OK)
             *out_bytes += bytes;
         else if (first == BINADE_OK)
             first = status;
     }
     return first;
+}
+
+binade_status binadei_segments_trim(struct binadei_segments *segments,
+                                    uint64_t keep_bytes, uint64_t *out_bytes)
+{
+    *out_bytes = 0;
+    if (segments->mapper)
+        binadei_grower_begin(segments);
+    binade_status status = trim_all(segments, keep_bytes, out_bytes);
+    if (segments->mapper)
+        binadei_grower_end(segments);
+    return status;
 }
 
 bool binadei_segments_can_trim(struct binadei_segments *segments)
@@ -92,7 +116,7 @@ bool binadei_segments_can_trim(struct binadei_segments *segments)
         uint64_t start = (uint64_t)info->first.index * BINADEI_PAGE_GRAINS;
         uint64_t grains = (uint64_t)info->page_count * BINADEI_PAGE_GRAINS;
         is_any =
-            !segment->pin_count &&
+            !segment->pin_count && !segment->left_count &&
             binadei_buddy_free_from(segments->buddy, binadei_grain_at(start),
                                     binadei_grain_at(start + grains)) == grains;
     }

@@ -86,11 +86,16 @@ static uint64_t drain_epoch(struct binadei_stream_state *stream_state)
     return binadei_maps_drain(stream_state->maps, BINADEI_AGEING);
 }
 
-static bool has_passed(const struct binadei_streams *streams, uint64_t number)
+uint64_t binadei_epochs_passed(const struct binadei_streams *streams)
 {
     /* CE.acquire. */
     return atomic_load_explicit(&streams->context_epochs.passed,
-                                memory_order_acquire) >= number;
+                                memory_order_acquire);
+}
+
+static bool has_passed(const struct binadei_streams *streams, uint64_t number)
+{
+    return binadei_epochs_passed(streams) >= number;
 }
 
 static CUresult epoch_query(const struct binadei_stream_user *user,

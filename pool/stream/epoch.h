@@ -53,6 +53,8 @@ bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
                              struct binadei_stream_state *stream_state);
 /* The number of an event of all contexts that will be recorded after now. */
 uint64_t binadei_epochs_next(const struct binadei_streams *streams);
+/* Of the last event of all contexts that is known to be over. */
+uint64_t binadei_epochs_passed(const struct binadei_streams *streams);
 /* Whether that event is over; it is recorded if it was not and may be. In a
  * section. */
 bool binadei_epochs_have_passed(const struct binadei_stream_user *user,

@@ -25,7 +25,7 @@ STATIC = re.compile(
     r"^static (?:inline )?(?:BINADE_\w+ )?[\w ]+?[\s*]+(\w+)\(", re.MULTILINE)
 MOST_FILES = 25
 LARGER = {
-    "docs": 27,
+    "docs": 28,
     "tests/models": 30,
 }
 DATA = ("bench/results", "bench/traces", "corpus", "docs/adr")

@@ -15,6 +15,7 @@
 #define ALIGNED_BYTES ((size_t)512)
 #define PAGE_BYTES ((size_t)2 << 20)
 #define LARGE_BYTES ((size_t)1 << 20)
+#define LARGEST_BYTES ((size_t)32 << 20)
 
 /* A few sizes again and again, so that blocks fit the next request, and any. */
 static size_t choose_size(struct worker *worker)
@@ -22,6 +23,9 @@ static size_t choose_size(struct worker *worker)
     static const size_t often[] = {512,   1024,  4096,   4100,
                                    10000, 32768, 100000, 262144};
     uint64_t *random = &worker->random;
+    if (random_below(random, 100) < worker->world->options->large)
+        return PAGE_BYTES + random_below(random, (uint32_t)LARGEST_BYTES -
+                                                     (uint32_t)PAGE_BYTES);
     if (random_below(random, 2))
         return often[random_below(random, 8)];
     uint32_t order = 9 + random_below(random, 8); /* up to 128 KiB */

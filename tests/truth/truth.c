@@ -21,7 +21,7 @@
 static const char usage[] =
     "usage: truth [--threads=N] [--streams=N] [--operations=N] [--seconds=N]\n"
     "             [--seed=N] [--limit=MIB] [--wait=MS] [--handover=0|1]\n"
-    "             [--driver=D]\n"
+    "             [--mapped=0|1] [--large=PERCENT] [--driver=D]\n"
     "  --threads=N     workers (default 16)\n"
     "  --streams=N     streams that all of them use (default 24); each worker\n"
     "                  has two more and its thread's default stream\n"
@@ -32,6 +32,8 @@ static const char usage[] =
     "  --limit=MIB     the pool's memory (default: 16 MiB a thread)\n"
     "  --wait=MS       how long an allocation waits for memory (default 5)\n"
     "  --handover=1    lets the pool make streams wait for each other\n"
+    "  --mapped=1      memory that is mapped piece by piece, and moves\n"
+    "  --large=PERCENT of blocks that have 2 to 32 MiB (default 0)\n"
     "  --driver=D      auto, cuda, standin or a path with a / in it (default:\n"
     "                  what BINADE_DRIVER says)\n"
     "exit status: 0 all words right; 1 a wrong word or a wrong answer; 2 bad\n"
@@ -54,6 +56,8 @@ static const struct argument arguments[] = {
     {"limit", &options.limit_mib, 16, UINT64_C(1) << 20, NULL},
     {"wait", &options.wait_ms, 0, 10000, NULL},
     {"handover", &options.hand_over, 0, 1, NULL},
+    {"mapped", &options.is_mapped, 0, 1, NULL},
+    {"large", &options.large, 0, 100, NULL},
     {"driver", NULL, 0, 0, &options.driver},
     {NULL, NULL, 0, 0, NULL},
 };

@@ -42,6 +42,8 @@ static void create_pool(struct world *world)
     options.wait_ms = (uint32_t)world->options->wait_ms;
     if (world->options->hand_over)
         options.flags |= BINADE_POOL_REUSE_DEPENDENCIES;
+    if (world->options->is_mapped)
+        options.flags |= BINADE_POOL_MAPPED;
     if (binade_pool_create(&options, &world->pool) != BINADE_OK) {
         (void)fprintf(stderr, "%s\n", binade_last_error_message());
         exit(EXIT_WRONG);

@@ -56,6 +56,8 @@ struct options {
     uint64_t limit_mib; /* 0: 16 MiB a thread */
     uint64_t wait_ms;
     uint64_t hand_over; /* 0 or 1: may streams be made to wait */
+    uint64_t is_mapped; /* 0 or 1: memory whose pieces move */
+    uint64_t large;     /* % of blocks of 2 to 32 MiB */
     const char *driver;
 };
 

@@ -74,6 +74,14 @@ _METRICS = {
     "cache_bound_halvings": (
         "cache_bound_halvings_total", {},
         "Times that this was halved for want of memory."),
+    "mapped.moves": (
+        "mapped_moves_total", {},
+        "Pieces of mapped memory that moved to another address."),
+    "mapped.moved_bytes": (
+        "mapped_moved_bytes_total", {}, "Bytes of these pieces."),
+    "mapped.left_bytes": (
+        "mapped_left_bytes", {},
+        "Addresses that they left and that wait for the device's work."),
 } | {f"ladder.{step}": ("ladder_steps_total", {"step": step}, _STEP)
      for step in ("finished_batches", "grow", "own_cache", "orphans",
                   "idle_threads", "trim", "hand_over", "callbacks", "wait",

@@ -65,6 +65,13 @@ extern "C" {
  *  allocations see each. May be combined with BINADE_POOL_CHECKED, not with
  *  BINADE_POOL_EXPORTABLE. */
 #define BINADE_POOL_PASS_THROUGH (UINT32_C(1) << 12)
+/** Memory is mapped piece by piece (cuMemMap): the pool grows by what is missing
+ *  beside a free block, and pieces that are wholly free move to where they are
+ *  wanted, so that it needs little more than what is live. Such memory has no
+ *  legacy IPC handles, and a piece has at most 64 MiB, which libraries that
+ *  register memory may not expect. BINADE_E_UNSUPPORTED where the device has no
+ *  such memory. Not with `source` or BINADE_POOL_EXPORTABLE. */
+#define BINADE_POOL_MAPPED (UINT32_C(1) << 13)
 
 /**
  * How a pool is made. Begin with BINADE_POOL_OPTIONS_INIT, so that fields of
@@ -79,7 +86,7 @@ typedef struct binade_pool_options {
     uint32_t struct_size;
     /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
      *  auto_scope, note_streams, checked, checked_fill, checked_abort,
-     *  checked_quiet, pass_through: 0 or 1] */
+     *  checked_quiet, pass_through, mapped: 0 or 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
      *  alive. Ignored where `context` is set. Default 0. */

@@ -127,6 +127,13 @@ typedef struct binade_stats {
     /** Times that this and each thread's bound were halved for want of memory.
      *                                                 "cache_bound_halvings" */
     uint64_t cache_bound_halvings;
+    /** Of memory that is mapped (BINADE_POOL_MAPPED): pieces that moved to
+     *  another address, their bytes, and addresses that they left which wait for
+     *  the device's work and cannot be used yet.
+     *  "mapped.moves", "mapped.moved_bytes", "mapped.left_bytes" */
+    uint64_t mapped_moves;
+    uint64_t mapped_moved_bytes;
+    uint64_t mapped_left_bytes;
 } binade_stats;
 
 /**

@@ -82,6 +82,9 @@ static void stats_fill_segments(binade_stats *stats,
     stats->reserved_bytes_current = segments.reserved_bytes;
     stats->reserved_bytes_peak = segments.peak_bytes;
     stats->unreleased_bytes = segments.unreleased_bytes;
+    stats->mapped_moves = segments.move_count;
+    stats->mapped_moved_bytes = segments.moved_bytes;
+    stats->mapped_left_bytes = segments.left_bytes;
     stats->free_bytes =
         binadei_buddy_free_grains(body->buddy) * BINADEI_GRAIN_BYTES;
     stats->longest_run_bytes =
@@ -141,8 +144,7 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
     if (binadei_segments_reserved_bytes(pool->body->segments) > keep_bytes &&
         binadei_steal_caches(&call))
         (void)binadei_reclaim_done(&call);
-    status =
-        binadei_segments_trim(pool->body->segments, keep_bytes, &trimmed_bytes);
+    status = binadei_trim_for(&call, keep_bytes, &trimmed_bytes);
     trimmed_bytes += swept_bytes;
     const struct binadei_note note = {.kind = BINADE_HISTORY_TRIM,
                                       .status = status,

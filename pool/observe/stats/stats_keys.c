@@ -58,7 +58,10 @@
     KEY(ladder_callbacks, "ladder.callbacks")                                  \
     KEY(ladder_last_look, "ladder.last_look")                                  \
     KEY(cache_bound_bytes, "cache_bound_bytes")                                \
-    KEY(cache_bound_halvings, "cache_bound_halvings")
+    KEY(cache_bound_halvings, "cache_bound_halvings")                          \
+    KEY(mapped_moves, "mapped.moves")                                          \
+    KEY(mapped_moved_bytes, "mapped.moved_bytes")                              \
+    KEY(mapped_left_bytes, "mapped.left_bytes")
 
 struct entry {
     const char *key;

@@ -87,7 +87,7 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
     "auto_scope, note_streams, checked, checked_fill, checked_abort, "         \
-    "checked_quiet, pass_through, wait_ms, limit, first_segment, "             \
+    "checked_quiet, pass_through, mapped, wait_ms, limit, first_segment, "     \
     "largest_segment, thread_cache, cache, history, watermark, quarantine, "   \
     "record, expose"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"

@@ -194,7 +194,7 @@ TEST(PoolOptions, AreRefusedWithUnknownFlags)
     given.flags = 0x80000001;
     Resolved resolved(given);
     EXPECT_EQ(BINADE_E_INVALID, resolved.status);
-    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0x1f1f",
+    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0x3f1f",
               resolved.message);
 }
 
@@ -211,8 +211,8 @@ TEST(PoolOptions, OfCheckedPoolsNeedOne)
 
 TEST(PoolOptions, OfCheckedPoolsDoNotGoWithSharing)
 {
-    for (std::string key : {"checked", "pass_through"})
-        EXPECT_EQ("exportable is 1; accepted is 0 where checked or "
+    for (std::string key : {"checked", "mapped", "pass_through"})
+        EXPECT_EQ("exportable is 1; accepted is 0 where checked, mapped or "
                   "pass_through is 1",
                   Resolved(("exportable:1," + key + ":1").c_str()).message);
     EXPECT_EQ("", Resolved("checked:1,pass_through:1,auto_scope:1").message);

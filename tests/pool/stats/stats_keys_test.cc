@@ -98,6 +98,9 @@ Numbers NumbersOfCaches(const binade_stats &stats)
         {"ladder.last_look", stats.ladder_last_look},
         {"cache_bound_bytes", stats.cache_bound_bytes},
         {"cache_bound_halvings", stats.cache_bound_halvings},
+        {"mapped.moves", stats.mapped_moves},
+        {"mapped.moved_bytes", stats.mapped_moved_bytes},
+        {"mapped.left_bytes", stats.mapped_left_bytes},
     };
 }
 

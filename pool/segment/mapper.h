@@ -1,0 +1,54 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What a pool asks of memory that it maps itself: addresses, which are reserved
+ * once and have nothing behind them; handles, which are memory without an
+ * address; and the two brought together, any handle at any place. A handle is
+ * mapped whole, and a mapping is undone whole.
+ */
+#ifndef BINADE_POOL_SEGMENT_MAPPER_H_
+#define BINADE_POOL_SEGMENT_MAPPER_H_
+
+#include <stdint.h>
+
+#include "binade/source.h"
+#include "binade/status.h"
+#include "pool/driver/context.h"
+
+/* All functions: any thread, no lock held; they may block, though not for work
+ * of the device. After a failure nothing has changed. */
+struct binadei_mapper {
+    void *context;
+    /* Addresses for `size_bytes`, at a multiple of 64 MiB. */
+    binade_status (*reserve)(void *context, uint64_t size_bytes,
+                             binade_devptr *out);
+    /* All of them again; nothing is mapped there. */
+    binade_status (*release)(void *context, binade_devptr address,
+                             uint64_t size_bytes);
+    binade_status (*create)(void *context, uint64_t size_bytes,
+                            uint64_t *out_handle);
+    /* A handle that is mapped nowhere. */
+    binade_status (*destroy)(void *context, uint64_t handle);
+    /* Readable and writable afterwards. */
+    binade_status (*map)(void *context, binade_devptr address,
+                         uint64_t size_bytes, uint64_t handle);
+    /* Work that used these addresses is over. */
+    binade_status (*unmap)(void *context, binade_devptr address,
+                           uint64_t size_bytes);
+};
+
+/* cuMemCreate, cuMemMap and their like on the context's device. The context
+ * outlives the mapper. */
+struct binadei_mapper
+binadei_device_mapper_init(struct binadei_context *context);
+
+/* BINADE_OK, or BINADE_E_UNSUPPORTED: the driver or the device has no mapped
+ * memory, or not in pieces of 2 MiB. Or what the driver said. */
+BINADE_MUST_USE binade_status
+binadei_device_mapper_probe(struct binadei_context *context);
+
+/* A source that reserves addresses and maps one handle there, for each of its
+ * reservations. `mapper` is its context. */
+binade_source binadei_mapped_source_init(struct binadei_mapper *mapper);
+
+#endif
