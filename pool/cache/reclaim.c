@@ -33,12 +33,19 @@
 
 /* While the pool may grow, what streams freed is left to them: closing their
  * epochs takes it from them all, and they would take it back. Unless that is more
- * than half of the pool. */
+ * than this part of the pool: less for mapped memory, whose free pieces serve
+ * whoever needs them. */
+#define LEFT_PART 2U
+#define MAPPED_LEFT_PART 8U
+
 static bool is_worth_closing(const struct binadei_call *call)
 {
+    const struct binadei_segments *segments = call->engine->segments;
+    unsigned part =
+        binadei_segments_are_mapped(segments) ? MAPPED_LEFT_PART : LEFT_PART;
     return call->is_pressed ||
-           2 * binadei_epochs_bytes(&call->engine->streams) >
-               binadei_segments_reserved_bytes(call->engine->segments);
+           part * binadei_epochs_bytes(&call->engine->streams) >
+               binadei_segments_reserved_bytes(segments);
 }
 
 /* Grains that became done. */

@@ -296,13 +296,15 @@ static enum binadei_verdict kept_back(struct binadei_escalation *escalation)
 
 /* The thread's own caches. Where they gave little, the thread has less use of
  * them without a segment more than that costs, and is not asked again until the
- * pool has grown. */
+ * pool has grown; of mapped memory always, as a cached block keeps a whole piece
+ * from moving. */
 static bool is_kept_back(struct binadei_escalation *escalation)
 {
     uint64_t reserved =
         binadei_segments_reserved_bytes(escalation->body->segments);
     struct binadei_thread_state *thread_state = escalation->call->thread_state;
-    if (thread_state->poor_at_bytes == reserved)
+    if (thread_state->poor_at_bytes == reserved &&
+        !binadei_segments_are_mapped(escalation->body->segments))
         return false;
     uint64_t before_bytes = thread_state->given_bytes;
     bool is_there = binadei_escalation_is_found(

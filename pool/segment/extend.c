@@ -27,8 +27,10 @@
 #define MOVES_MOST 32U
 /* Handles move where more than this part of what is reserved could. */
 #define MOVABLE_PART 100U
-/* A pool grows by this part of what is reserved at least. */
+/* A pool grows by this part of what is reserved at least; where it is too tight,
+ * by the other one. */
 #define STEP_PART 128U
+#define TIGHT_STEP_PART 32U
 
 /* Where memory goes, and what is free beside it. */
 struct place {
@@ -205,6 +207,15 @@ static struct place find_place(const struct binadei_segments *segments,
         last = next;
     } while (is_any);
     return best;
+}
+
+/* Where a pool has moved as much as it has since it grew last, it has too little for
+ * what the program does, and a little more costs less than to move all of it again.
+ */
+static bool is_tight(const struct binadei_segments *segments)
+{
+    return segments->moved_bytes - segments->moved_at_growth >=
+           binadei_segments_reserved_bytes(segments);
 }
 
 /* Whether it is no part of the run that grows, and wholly free in the view. */
@@ -462,19 +473,21 @@ void binadei_segments_unmap_left(struct binadei_segments *segments,
     binadei_grower_end(segments);
 }
 
-/* Of the pages that are missing, as many as handles that are free have. Returns
+/* Of the pages that are missing, as many as handles that are free have.
+ * `may_exceed`: the last handle may have more of them, if there is room. Returns
  * the pages that are still missing. */
 static uint32_t move_to(struct binadei_segments *segments,
                         const struct binadei_extension *extension,
                         const struct place *place, uint32_t missing,
-                        uint32_t most)
+                        bool may_exceed)
 {
     const struct binadei_view view = movable_view(segments, extension);
     struct move move;
     for (unsigned i = 0; i < MOVES_MOST && missing; i++) {
-        uint32_t at = place->first + place->pages - missing;
+        uint32_t done = place->pages - missing;
+        uint32_t at = place->first + done;
         if (!start_moving(segments, &view, place,
-                          most < missing ? missing : most, &move))
+                          may_exceed ? place->room - done : missing, &move))
             break;
         uint32_t pages = move.segment->info.page_count;
         if (finish_moving(segments, extension, &move, at) != BINADE_OK)
@@ -497,7 +510,7 @@ static bool is_worth_moving(struct binadei_segments *segments,
     uint64_t bytes = movable_bytes(segments, &view, place);
     pthread_mutex_unlock(&segments->lock);
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    return bytes > reserved / MOVABLE_PART ||
+    return (bytes > reserved / MOVABLE_PART && !is_tight(segments)) ||
            bytes + (segments->limit_bytes - reserved) <
                (uint64_t)place->pages * BINADEI_PAGE_BYTES;
 }
@@ -538,6 +551,7 @@ static binade_status create_all(struct binadei_segments *segments, uint32_t at,
                                 uint32_t pages)
 {
     binade_status status = BINADE_OK;
+    segments->moved_at_growth = segments->moved_bytes;
     while (pages && status == BINADE_OK) {
         uint32_t created = 0;
         status = create_at(segments, at, pages, &created);
@@ -552,7 +566,8 @@ static uint32_t growth_step(const struct binadei_segments *segments,
                             uint32_t missing, uint32_t room)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    uint64_t pages = reserved / STEP_PART / BINADEI_PAGE_BYTES;
+    uint64_t part = is_tight(segments) ? TIGHT_STEP_PART : STEP_PART;
+    uint64_t pages = reserved / part / BINADEI_PAGE_BYTES;
     uint64_t left = (segments->limit_bytes - reserved) / BINADEI_PAGE_BYTES;
     if (pages > HANDLE_PAGES_MOST)
         pages = HANDLE_PAGES_MOST;
@@ -577,18 +592,15 @@ static binade_status fill(struct binadei_segments *segments,
 {
     uint32_t missing = place->pages;
     if (is_worth_moving(segments, extension, place))
-        missing = move_to(segments, extension, place, missing, 0);
-    uint32_t at = place->first + place->pages - missing;
-    uint32_t room = place->room - (at - place->first);
-    if (!missing)
-        return BINADE_OK;
+        missing = move_to(segments, extension, place, missing, false);
     /* The limit leaves too little: any handle will do that has room. */
-    if (extension->view && !may_create(segments, missing)) {
-        missing = move_to(segments, extension, place, missing, room);
-        at = place->first + place->pages - missing;
-    }
-    return create_all(segments, at,
-                      missing ? growth_step(segments, missing, room) : 0);
+    if (extension->view && !may_create(segments, missing))
+        missing = move_to(segments, extension, place, missing, true);
+    uint32_t done = place->pages - missing;
+    return missing
+               ? create_all(segments, place->first + done,
+                            growth_step(segments, missing, place->room - done))
+               : BINADE_OK;
 }
 
 binade_status binadei_extend(struct binadei_segments *segments,
