@@ -319,15 +319,16 @@ static bool is_grown(struct binadei_escalation *escalation)
 {
     bool is_free = !binadei_watermark_is_exceeded_by(
         escalation->body, binadei_escalation_bytes(escalation));
-    bool is_first =
-        !binadei_segments_reserved_bytes(escalation->body->segments);
+    const struct binadei_segments *segments = escalation->body->segments;
+    uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
     if (is_free ? is_kept_back(escalation) : is_cached(escalation))
         return true;
     if (!binadei_escalation_is_found(escalation, BINADE_OOM_GROW,
                                      binadei_escalation_grow))
         return false;
-    if (is_free)
-        binadei_bounds_note_growth(escalation->call->engine, is_first);
+    /* Memory that moved is no growth. */
+    if (is_free && binadei_segments_reserved_bytes(segments) != before_bytes)
+        binadei_bounds_note_growth(escalation->call->engine, !before_bytes);
     return true;
 }
 

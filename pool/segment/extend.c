@@ -31,6 +31,7 @@
  * by the other one. */
 #define STEP_PART 128U
 #define TIGHT_STEP_PART 32U
+#define TIGHT_PART 4U
 
 /* Where memory goes, and what is free beside it. */
 struct place {
@@ -209,13 +210,13 @@ static struct place find_place(const struct binadei_segments *segments,
     return best;
 }
 
-/* Where a pool has moved as much as it has since it grew last, it has too little for
- * what the program does, and a little more costs less than to move all of it again.
+/* Where a pool has moved this part of what it has since it grew last, it has too
+ * little for what the program does, and a little more costs less than to move on.
  */
 static bool is_tight(const struct binadei_segments *segments)
 {
     return segments->moved_bytes - segments->moved_at_growth >=
-           binadei_segments_reserved_bytes(segments);
+           binadei_segments_reserved_bytes(segments) / TIGHT_PART;
 }
 
 /* Whether it is no part of the run that grows, and wholly free in the view. */
