@@ -83,6 +83,13 @@ static enum binadei_verdict idle_threads(struct binadei_escalation *escalation)
     return verdict_of(binadei_escalation_take_last(escalation));
 }
 
+/* What was freed meanwhile may be in pieces that can move, though none is to be
+ * given back. */
+static bool may_move(const struct binadei_escalation *escalation)
+{
+    return binadei_segments_are_mapped(escalation->body->segments);
+}
+
 static enum binadei_verdict trim(struct binadei_escalation *escalation)
 {
     uint64_t trimmed_bytes;
@@ -91,9 +98,10 @@ static enum binadei_verdict trim(struct binadei_escalation *escalation)
     binadei_escalation_note(escalation, BINADE_HISTORY_TRIM, status,
                             trimmed_bytes);
     escalation->report.steps[BINADE_OOM_TRIM].gave_bytes += trimmed_bytes;
-    return trimmed_bytes ? binadei_escalation_run(escalation, BINADE_OOM_GROW,
-                                                  binadei_escalation_grow)
-                         : BINADEI_EXHAUSTED;
+    return trimmed_bytes || may_move(escalation)
+               ? binadei_escalation_run(escalation, BINADE_OOM_GROW,
+                                        binadei_escalation_grow)
+               : BINADEI_EXHAUSTED;
 }
 
 static enum binadei_verdict
@@ -118,7 +126,8 @@ static bool may_wait_on(const struct binadei_escalation *escalation)
 /* What became whole goes back to the source, which may give it in one piece. */
 static bool is_regrown(struct binadei_escalation *escalation)
 {
-    return binadei_segments_can_trim(escalation->body->segments) &&
+    return (binadei_segments_can_trim(escalation->body->segments) ||
+            may_move(escalation)) &&
            binadei_escalation_is_found(escalation, BINADE_OOM_TRIM, trim);
 }
 
@@ -303,8 +312,7 @@ static bool is_kept_back(struct binadei_escalation *escalation)
     uint64_t reserved =
         binadei_segments_reserved_bytes(escalation->body->segments);
     struct binadei_thread_state *thread_state = escalation->call->thread_state;
-    if (thread_state->poor_at_bytes == reserved &&
-        !binadei_segments_are_mapped(escalation->body->segments))
+    if (thread_state->poor_at_bytes == reserved && !may_move(escalation))
         return false;
     uint64_t before_bytes = thread_state->given_bytes;
     bool is_there = binadei_escalation_is_found(
