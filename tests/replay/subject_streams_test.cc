@@ -75,6 +75,7 @@ TEST_P(SubjectOfOneStream, ServesItAtOnce)
 INSTANTIATE_TEST_SUITE_P(Those, SubjectOfOneStream,
                          testing::Values(Subject{"binade", true, true},
                                          Subject{"binade-nocache", true, true},
+                                         Subject{"binade-mapped", true, false},
                                          Subject{"best-fit", false, true}),
                          NameOf);
 
@@ -91,6 +92,7 @@ TEST_P(SubjectWithStreams, ServesNoOtherStreamMeanwhile)
 INSTANTIATE_TEST_SUITE_P(Those, SubjectWithStreams,
                          testing::Values(Subject{"binade", true, true},
                                          Subject{"binade-nocache", true, true},
+                                         Subject{"binade-mapped", true, false},
                                          Subject{"best-fit", false, true},
                                          Subject{"cuda-async", true, false}),
                          NameOf);
@@ -128,7 +130,8 @@ TEST_P(SubjectOfDoneWork, WaitsForAllStreamsWhereAnyMayUseIt)
 
 INSTANTIATE_TEST_SUITE_P(Binade, SubjectOfDoneWork,
                          testing::Values(Subject{"binade", true, true},
-                                         Subject{"binade-nocache", true, true}),
+                                         Subject{"binade-nocache", true, true},
+                                         Subject{"binade-mapped", true, false}),
                          NameOf);
 
 } // namespace
