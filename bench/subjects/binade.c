@@ -247,7 +247,7 @@ REPLAYED(binade, "binade", "Binade's pool with its default options", start);
 REPLAYED(binade_nocache, "binade-nocache", "the same without thread caches",
          start_nocache);
 REPLAYED(binade_mapped, "binade-mapped",
-         "the same with memory that it maps itself, whose free pieces move",
+         "Binade's pool with memory that it maps, and whose free pieces move",
          start_mapped);
 
 binade_pool *subject_binade_pool(void)

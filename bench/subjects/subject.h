@@ -112,6 +112,7 @@ struct subject {
     X(binade_nocache)                                                          \
     X(binade_mapped)                                                           \
     X(best_fit)                                                                \
+    X(best_fit_expandable)                                                     \
     X(mutex)                                                                   \
     X(pow2_buddy)                                                              \
     X(cuda_malloc)                                                             \

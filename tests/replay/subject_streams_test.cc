@@ -76,7 +76,9 @@ INSTANTIATE_TEST_SUITE_P(Those, SubjectOfOneStream,
                          testing::Values(Subject{"binade", true, true},
                                          Subject{"binade-nocache", true, true},
                                          Subject{"binade-mapped", true, false},
-                                         Subject{"best-fit", false, true}),
+                                         Subject{"best-fit", false, true},
+                                         Subject{"best-fit-expandable", false,
+                                                 false}),
                          NameOf);
 
 class SubjectWithStreams : public SubjectStreams
@@ -94,6 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Those, SubjectWithStreams,
                                          Subject{"binade-nocache", true, true},
                                          Subject{"binade-mapped", true, false},
                                          Subject{"best-fit", false, true},
+                                         Subject{"best-fit-expandable", false,
+                                                 false},
                                          Subject{"cuda-async", true, false}),
                          NameOf);
 

@@ -27,9 +27,10 @@ struct Subject {
 
 inline const Subject kSubjects[] = {
     {"binade", true, true},         {"binade-nocache", true, true},
-    {"binade-mapped", true, false}, {"best-fit", false, true},
-    {"mutex", false, true},         {"pow2-buddy", false, true},
-    {"cuda-malloc", false, true},   {"cuda-async", true, false},
+    {"binade-mapped", true, false}, {"best-fit-expandable", false, false},
+    {"best-fit", false, true},      {"mutex", false, true},
+    {"pow2-buddy", false, true},    {"cuda-malloc", false, true},
+    {"cuda-async", true, false},
 };
 
 inline std::ostream &operator<<(std::ostream &stream, const Subject &subject)
