@@ -27,7 +27,8 @@
 
 static const char help[] =
     "usage: crowd [OPTION]...\n"
-    "  --subject=S[,S]  binade, binade-nocache (default: binade)\n"
+    "  --subject=S[,S]  binade, binade-nocache, binade-mapped (default: "
+    "binade)\n"
     "  --threads=N      that rest, 1 to 8192 (default 4096)\n"
     "  --streams=N      that each of them uses, 1 to 64 (default 8)\n"
     "  --pairs=N        of each thread on each stream, 1 to 100000 (default "
@@ -102,7 +103,7 @@ static const char *refusal(const struct subject *subject)
 {
     if (!subject_is_binade(subject->name))
         return "it is not Binade's, whose caches are what is measured";
-    if (crowd.cache_bytes && strcmp(subject->name, "binade") != 0)
+    if (crowd.cache_bytes && strcmp(subject->name, "binade-nocache") == 0)
         return "it has no caches that --cache could bound";
     return NULL;
 }

@@ -55,6 +55,13 @@ static const char *start_nocache(const struct subject_setup *setup)
     return start_with(&options, setup);
 }
 
+static const char *start_mapped(const struct subject_setup *setup)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.flags = BINADE_POOL_MAPPED;
+    return start_with(&options, setup);
+}
+
 static const char *start_history(const struct subject_setup *setup)
 {
     binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
@@ -209,6 +216,9 @@ WORKLOAD(binade_sized, "binade_sized",
 WORKLOAD(binade_nocache, "binade_nocache",
          "Binade without caches: thread_cache_bytes is 0", start_nocache, alloc,
          free_block);
+WORKLOAD(binade_mapped, "binade_mapped",
+         "Binade with memory that it maps itself: BINADE_POOL_MAPPED",
+         start_mapped, alloc, free_block);
 WORKLOAD(binade_history, "binade+history",
          "Binade with a history of 4096 operations a thread", start_history,
          alloc, free_block);
@@ -236,6 +246,9 @@ WORKLOAD(binade_tenant, "binade+tenant",
 REPLAYED(binade, "binade", "Binade's pool with its default options", start);
 REPLAYED(binade_nocache, "binade-nocache", "the same without thread caches",
          start_nocache);
+REPLAYED(binade_mapped, "binade-mapped",
+         "Binade's pool with memory that it maps, and whose free pieces move",
+         start_mapped);
 
 binade_pool *subject_binade_pool(void)
 {
@@ -245,5 +258,6 @@ binade_pool *subject_binade_pool(void)
 bool subject_is_binade(const char *name)
 {
     return strcmp(name, subject_binade.name) == 0 ||
-           strcmp(name, subject_binade_nocache.name) == 0;
+           strcmp(name, subject_binade_nocache.name) == 0 ||
+           strcmp(name, subject_binade_mapped.name) == 0;
 }

@@ -5,10 +5,19 @@
  */
 #include "bench/base/device.h"
 #include "bench/subjects/models/best_fit.h"
+#include "bench/subjects/models/expandable.h"
 #include "bench/subjects/models/pow2_buddy.h"
 #include "bench/subjects/segments.h"
 
 static struct model *model;
+
+static const char *start_or_stop(const char *why)
+{
+    if (!why && model)
+        return NULL;
+    segments_stop();
+    return why ? why : "there is no host memory";
+}
 
 static const char *start(const struct subject_setup *setup,
                          struct model *(*create)(const struct model_source *))
@@ -18,10 +27,20 @@ static const char *start(const struct subject_setup *setup,
     if (why)
         return why;
     model = create(&source);
-    if (model)
-        return NULL;
-    segments_stop();
-    return "there is no host memory";
+    return start_or_stop(NULL);
+}
+
+static const char *start_best_fit_expandable(const struct subject_setup *setup)
+{
+    struct model_pages pages = {pages_reserve, pages_release, pages_map,
+                                pages_unmap, 0};
+    const char *why = segments_start(setup);
+    if (why)
+        return why;
+    why = pages_refusal();
+    pages.device_bytes = segments_device_bytes();
+    model = why ? NULL : expandable_create(&pages);
+    return start_or_stop(why);
 }
 
 static const char *start_best_fit(const struct subject_setup *setup)
@@ -84,5 +103,7 @@ static void stop(void)
 
 MODELLED(best_fit, "best-fit",
          "PyTorch's algorithm: best fit, split, coalesce, one mutex");
+MODELLED(best_fit_expandable, "best-fit-expandable",
+         "PyTorch's algorithm with expandable segments: pages that are mapped");
 MODELLED(pow2_buddy, "pow2-buddy",
          "the textbook's buddy: powers of two, one mutex; it knows no streams");

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The pool behind the subjects "binade" and "binade-nocache", for programs that
- * also call what other subjects do not have.
+ * The pool behind the subjects "binade", "binade-nocache" and "binade-mapped", for
+ * programs that also call what other subjects do not have.
  */
 #ifndef BINADE_BENCH_SUBJECTS_POOL_H_
 #define BINADE_BENCH_SUBJECTS_POOL_H_

@@ -93,6 +93,7 @@ struct subject {
     X(workload_binade)                                                         \
     X(workload_binade_sized)                                                   \
     X(workload_binade_nocache)                                                 \
+    X(workload_binade_mapped)                                                  \
     X(core)                                                                    \
     X(offsets_mutex)                                                           \
     X(workload_cuda_async)                                                     \
@@ -109,7 +110,9 @@ struct subject {
 #define REPLAY_SUBJECTS(X)                                                     \
     X(binade)                                                                  \
     X(binade_nocache)                                                          \
+    X(binade_mapped)                                                           \
     X(best_fit)                                                                \
+    X(best_fit_expandable)                                                     \
     X(mutex)                                                                   \
     X(pow2_buddy)                                                              \
     X(cuda_malloc)                                                             \

@@ -71,9 +71,13 @@ class HostBlock:
     def __len__(self) -> int: ...
 
 class Pool:
-    """A pool of device memory. Options are those of binade_pool_options."""
+    """A pool of device memory. Options are those of binade_pool_options, and
+    `memory`: "driver" is cuMemAlloc(); "mapped" is mapped piece by piece, or
+    Error, E_UNSUPPORTED, where there is none (docs/mapped.md); "auto" is mapped
+    where there is such memory and the pool is not exportable."""
     device: Final[int]
     is_open: Final[bool]
+    memory: Final[str]  # what it became: "driver" or "mapped"
     def __init__(self, device: int = 0, *, context: int = 0,
                  limit_bytes: int = ..., first_segment_bytes: int = ...,
                  largest_segment_bytes: int = ...,
@@ -81,7 +85,8 @@ class Pool:
                  history_entries: int = ..., watermark_bytes: int = ...,
                  quarantine_bytes: int = ..., wait_ms: int = ...,
                  exportable: bool = False, checked: bool = False,
-                 pass_through: bool = False) -> None: ...
+                 pass_through: bool = False,
+                 memory: str = "driver") -> None: ...
     def alloc(self, nbytes: int, stream: Any = ANY) -> Block: ...
     def allocate(self, nbytes: int, stream: Any = ANY) -> int:
         """An address without an owner, for deallocate()."""

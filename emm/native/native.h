@@ -45,6 +45,7 @@ struct native_space {
         _Atomic(binade_pool *) pool;
     binade_host *host; /* NULL for a Pool */
     int device;
+    bool is_mapped; /* of a Pool; __init__() */
     /* Edge PU: a call counts itself -> close() looks, after it has taken the
      * pool away. Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;

@@ -3,12 +3,41 @@
  */
 #include "emm/native/native.h"
 
+#include <string.h>
+
+/* What a pool's memory is to be. */
+enum memory_wish { MEMORY_DRIVER, MEMORY_MAPPED, MEMORY_AUTO };
+
 struct wishes {
     binade_pool_options options;
+    enum memory_wish memory;
     int is_exportable;
     int is_checked;
     int is_passed_through;
 };
+
+static int py_pool_memory_from(PyObject *object, void *out)
+{
+    static const char *const names[] = {"driver", "mapped", "auto"};
+    static const enum memory_wish wishes[] = {MEMORY_DRIVER, MEMORY_MAPPED,
+                                              MEMORY_AUTO};
+    if (!PyUnicode_Check(object)) {
+        PyErr_Format(PyExc_TypeError,
+                     "memory is %R; accepted are 'driver', 'mapped' and 'auto'",
+                     object);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (PyUnicode_CompareWithASCIIString(object, names[i]) == 0) {
+            *(enum memory_wish *)out = wishes[i];
+            return 1;
+        }
+    }
+    PyErr_Format(PyExc_ValueError,
+                 "memory is %R; accepted are 'driver', 'mapped' and 'auto'",
+                 object);
+    return 0;
+}
 
 static int py_pool_parse(PyObject *arguments, PyObject *names,
                          struct wishes *wishes)
@@ -27,11 +56,12 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            "exportable",
                            "checked",
                            "pass_through",
+                           "memory",
                            NULL};
     binade_pool_options *options = &wishes->options;
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppp:Pool", keys,
+            arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&pppO&:Pool", keys,
             &options->device, native_u64_from, &context, native_u64_from,
             &options->limit_bytes, native_u64_from,
             &options->first_segment_bytes, native_u64_from,
@@ -41,13 +71,56 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
             native_u64_from, &options->watermark_bytes, native_u64_from,
             &options->quarantine_bytes, native_u32_from, &options->wait_ms,
             &wishes->is_exportable, &wishes->is_checked,
-            &wishes->is_passed_through))
+            &wishes->is_passed_through, py_pool_memory_from, &wishes->memory))
         return -1;
     options->context = (binade_context)(uintptr_t)context;
     options->flags |= wishes->is_exportable ? BINADE_POOL_EXPORTABLE : 0;
     options->flags |= wishes->is_checked ? BINADE_POOL_CHECKED : 0;
     options->flags |= wishes->is_passed_through ? BINADE_POOL_PASS_THROUGH : 0;
     return 0;
+}
+
+/* Exported memory is the driver's, and "auto" is what there is. */
+static binade_status py_pool_create(struct wishes *wishes, binade_pool **out)
+{
+    binade_pool_options *options = &wishes->options;
+    binade_status status;
+    if (wishes->memory == MEMORY_DRIVER ||
+        (wishes->memory == MEMORY_AUTO && wishes->is_exportable))
+        return binade_pool_create(options, out);
+    options->flags |= BINADE_POOL_MAPPED;
+    status = binade_pool_create(options, out);
+    if (status != BINADE_E_UNSUPPORTED || wishes->memory != MEMORY_AUTO)
+        return status;
+    options->flags &= ~BINADE_POOL_MAPPED;
+    return binade_pool_create(options, out);
+}
+
+/* BINADE_CONF may have gone over what was asked for: the pool knows. */
+static binade_status py_pool_ask_memory(binade_pool *pool, bool *out_is_mapped)
+{
+    binade_heap_summary summary = {.struct_size = sizeof summary};
+    binade_heap_snapshot *snapshot;
+    binade_status status = binade_heap_snapshot_create(pool, &snapshot);
+    if (status != BINADE_OK)
+        return status;
+    status = binade_heap_snapshot_summary(snapshot, &summary);
+    *out_is_mapped =
+        status == BINADE_OK && strcmp(summary.source_name, "cuMemMap") == 0;
+    binade_heap_snapshot_destroy(snapshot);
+    return status;
+}
+
+static binade_status py_pool_make(struct wishes *wishes, binade_pool **out,
+                                  bool *out_is_mapped)
+{
+    binade_status status = py_pool_create(wishes, out);
+    if (status != BINADE_OK)
+        return status;
+    status = py_pool_ask_memory(*out, out_is_mapped);
+    if (status != BINADE_OK)
+        (void)binade_pool_destroy(*out, NULL);
+    return status;
 }
 
 static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
@@ -60,7 +133,7 @@ static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
         py_pool_parse(arguments, names, &wishes))
         return -1;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_create(&wishes.options, &pool);
+    status = py_pool_make(&wishes, &pool, &space->is_mapped);
     Py_END_ALLOW_THREADS;
     if (status != BINADE_OK) {
         native_raise(native_state_of(self), NULL, status);
@@ -169,6 +242,35 @@ static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
     return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
+static const char *py_pool_memory_name(PyObject *self)
+{
+    return ((struct native_space *)self)->is_mapped ? "mapped" : "driver";
+}
+
+static PyObject *pool_memory(PyObject *self, void *none)
+{
+    (void)none;
+    return PyUnicode_FromString(py_pool_memory_name(self));
+}
+
+static PyObject *pool_repr(PyObject *self)
+{
+    struct native_space *space = (struct native_space *)self;
+    /* relaxed: a look, which may be late. */
+    bool is_open =
+        atomic_load_explicit(&space->pool, memory_order_relaxed) != NULL;
+    return PyUnicode_FromFormat(
+        "<binade.Pool at %p: device %d, %s memory%s>", (void *)self,
+        space->device, py_pool_memory_name(self), is_open ? "" : ", closed");
+}
+
+static PyGetSetDef properties[] = {
+    {"memory", pool_memory, NULL,
+     "\"driver\" for cuMemAlloc(), or \"mapped\"; whatever was asked for.",
+     NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMethodDef methods[] = {
     {"stats", pool_stats, METH_NOARGS,
      "stats()\n\nThe pool's numbers, by the keys of binade_stats_entry()."},
@@ -189,9 +291,12 @@ static PyMethodDef methods[] = {
 static PyType_Slot slots[] = {
     {Py_tp_init, pool_init},
     {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_repr, pool_repr},
     {Py_tp_doc, "Pool(device=0, *, limit_bytes=..., ...)\n\nA pool of device "
-                "memory. Options are those of binade_pool_options; BINADE_CONF "
-                "goes over them."},
+                "memory. Options are those of binade_pool_options, and memory: "
+                "'driver' (default), 'mapped' or 'auto'; BINADE_CONF goes over "
+                "them."},
     {0, NULL},
 };
 

@@ -197,7 +197,7 @@ static struct place find_place(const struct binadei_segments *segments,
         is_any = next_taken(&cursor, &next);
         if (!is_any)
             next = (struct taken){segments->base_pages, 0, false};
-        if (next.first > last.end)
+        if (next.first > last.end) {
             consider(&best, last.end, next.first,
                      last.has_memory ? free_before(extension, last.end, needed)
                                      : 0,
@@ -205,6 +205,7 @@ static struct place find_place(const struct binadei_segments *segments,
                          ? free_behind(segments, extension, next.first, needed)
                          : 0,
                      needed);
+        }
         last = next;
     } while (is_any);
     return best;
@@ -523,42 +524,62 @@ static uint32_t handle_pages(uint32_t pages)
     return UINT32_C(1) << (31U - (unsigned)__builtin_clz(pages));
 }
 
-/* One new handle of at most `most` pages at a page; what the driver refuses is
- * halved. */
-static binade_status create_at(struct binadei_segments *segments, uint32_t page,
-                               uint32_t most, uint32_t *out_pages)
+/* One new handle of at most `most` pages; what the driver refuses is halved. */
+static binade_status create_one(struct binadei_segments *segments,
+                                uint32_t most, struct binadei_segment **out)
 {
-    struct binadei_segment *segment = NULL;
     uint32_t pages = handle_pages(most);
     binade_status status;
     for (;; pages /= 2) {
         status = binadei_source_create(
-            segments, (uint64_t)pages * BINADEI_PAGE_BYTES, &segment);
+            segments, (uint64_t)pages * BINADEI_PAGE_BYTES, out);
         if (status == BINADE_OK || pages == 1)
-            break;
+            return status;
     }
-    if (status != BINADE_OK)
-        return status;
-    status = put_at(segments, segment, page, NULL);
-    if (status != BINADE_OK) {
-        (void)binadei_source_release(segments, segment);
-        return status;
-    }
-    *out_pages = pages;
-    return BINADE_OK;
 }
 
-static binade_status create_all(struct binadei_segments *segments, uint32_t at,
-                                uint32_t pages)
+static void release_created(struct binadei_segments *segments,
+                            struct binadei_segment *created)
 {
+    while (created) {
+        struct binadei_segment *segment = created;
+        created = segment->next;
+        (void)binadei_source_release(segments, segment);
+    }
+}
+
+/* `pages` pages or, if the driver has less, `least` or more: nothing that is too
+ * little stays, or a pool that is out of memory would find it free again and
+ * again. */
+static binade_status create_all(struct binadei_segments *segments, uint32_t at,
+                                uint32_t least, uint32_t pages)
+{
+    struct binadei_segment *created = NULL;
+    struct binadei_segment **end = &created;
+    uint32_t created_pages = 0;
     binade_status status = BINADE_OK;
     segments->moved_at_growth = segments->moved_bytes;
-    while (pages && status == BINADE_OK) {
-        uint32_t created = 0;
-        status = create_at(segments, at, pages, &created);
-        at += created;
-        pages -= created;
+    while (created_pages < pages && status == BINADE_OK) {
+        status = create_one(segments, pages - created_pages, end);
+        if (status == BINADE_OK) {
+            created_pages += (*end)->info.page_count;
+            end = &(*end)->next;
+        }
     }
+    if (created_pages >= least)
+        status = BINADE_OK;
+    while (created && status == BINADE_OK) {
+        struct binadei_segment *segment = created;
+        uint32_t segment_pages = segment->info.page_count;
+        created = segment->next;
+        status = put_at(segments, segment, at, NULL);
+        if (status != BINADE_OK) {
+            segment->next = created;
+            created = segment;
+        }
+        at += segment_pages;
+    }
+    release_created(segments, created);
     return status;
 }
 
@@ -599,7 +620,7 @@ static binade_status fill(struct binadei_segments *segments,
         missing = move_to(segments, extension, place, missing, true);
     uint32_t done = place->pages - missing;
     return missing
-               ? create_all(segments, place->first + done,
+               ? create_all(segments, place->first + done, missing,
                             growth_step(segments, missing, place->room - done))
                : BINADE_OK;
 }
@@ -615,11 +636,12 @@ binade_status binadei_extend(struct binadei_segments *segments,
     pthread_mutex_lock(&segments->lock);
     const struct place place = find_place(segments, extension);
     pthread_mutex_unlock(&segments->lock);
-    if (!place.pages)
+    if (!place.pages) {
         return binadei_fail(binadei_source_exhausted(segments),
                             "the pool's addresses have no room for %llu bytes "
                             "in a row",
                             (unsigned long long)extension->needed_bytes);
+    }
     return fill(segments, extension, &place);
 }
 

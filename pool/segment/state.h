@@ -15,6 +15,7 @@
 struct binadei_segment {
     struct binadei_segment *next;
     struct binadei_segment_info info;
+    bool has_id;
     uint64_t pin_count; /* the lock */
     /* Of mapped memory. */
     uint64_t handle;

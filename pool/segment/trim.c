@@ -60,7 +60,9 @@ static binade_status relist(struct binadei_segments *segments,
     const struct binadei_segment_info *info = &segment->info;
     pthread_mutex_lock(&segments->lock);
     /* Its words are there. */
-    (void)binadei_segment_list(segments, segment);
+    binade_status listed = binadei_segment_list(segments, segment);
+    (void)listed;
+    segments->trim_count--;
     binadei_buddy_add(segments->buddy, info->first, info->page_count);
     pthread_mutex_unlock(&segments->lock);
     return why;

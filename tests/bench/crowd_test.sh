@@ -47,15 +47,20 @@ expect_ok "a bound besides what the user says" env BINADE_CONF=wait_ms:5 \
     "$crowd" --driver=standin --threads=1 --work=10 --cache=99999999
 expect_ok "repeats and subjects" rows_are '
 assert [(row["subject"], row["repeat"]) for row in rows] == [
-    (subject, repeat) for subject in ("binade", "binade-nocache")
+    (subject, repeat)
+    for subject in ("binade", "binade-nocache", "binade-mapped")
     for repeat in (0, 1)]
-assert [row["host_bytes"] is None for row in rows] == [False] + [True] * 3
+assert [row["host_bytes"] is None for row in rows] == [False] + [True] * 5
 for row in rows:
     assert (row["threads"], row["streams"], row["pairs"]) == (3, 2, 20)
     if row["subject"] == "binade-nocache":
         assert row["cached_bytes"] == row["beside_hits"] == 0
 ' --threads=3 --streams=2 --pairs=20 --size=4096 --repeats=2 \
-    --subject=binade,binade-nocache
+    --subject=binade,binade-nocache,binade-mapped
+expect_ok "a bound on caches over mapped memory" rows_are '
+(row,) = rows
+assert row["cache_bound_bytes"] == row["cache_bytes"] == 8 << 20
+' --threads=8 --cache=8388608 --subject=binade-mapped
 
 expect_ok "a device that lags" rows_are '
 assert [row["lag"] for row in rows] == ["work:1", "held"]

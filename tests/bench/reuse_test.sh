@@ -57,7 +57,8 @@ assert rows[1]["reserved_bytes"] == 2 * rows[1]["live_bytes"]
 ' --subject=best-fit --part=wait,unlimited --size=16777216 --blocks=3
 expect_ok "threads, a limit, repeats and a pause" rows_are '
 assert [(row["subject"], row["part"], row["repeat"]) for row in rows] == [
-    (subject, part, repeat) for subject in ("binade", "binade-nocache")
+    (subject, part, repeat)
+    for subject in ("binade", "binade-nocache", "binade-mapped")
     for repeat in (0, 1) for part in ("wait", "unlimited")]
 for row in rows:
     assert (row["threads"], row["failed"]) == (3, 0)
@@ -65,8 +66,8 @@ for row in rows:
         assert (row["blocks"], row["limit_bytes"]) == (1024, 4 << 20)
     else:
         assert row["blocks"] == 6 and row["mean_ns"] > row["pause_ns"] == 2000
-' --subject=binade,binade-nocache --part=wait,unlimited --threads=3 \
-    --limit=4194304 --size=4096 --repeats=2 --blocks=2 --pause=2000
+' --subject=binade,binade-nocache,binade-mapped --part=wait,unlimited \
+    --threads=3 --limit=4194304 --size=4096 --repeats=2 --blocks=2 --pause=2000
 expect_ok "only Binade can be polled" rows_are 'assert not rows' \
     --subject=cuda-malloc,best-fit --part=poll
 

@@ -173,13 +173,15 @@ def test_a_list_of_the_kernel_is_read():
     assert checks.numbers_in("") == checks.numbers_in(None) == set()
 
 
-def test_a_device_that_lacks_features(machine):
+@pytest.mark.parametrize("feature, words", [
+    ("legacy IPC", "cannot be shared"),
+    ("mapped memory (VMM)", "BINADE_POOL_MAPPED is refused")])
+def test_a_device_that_lacks_features(machine, feature, words):
     about = {**machine.devices[0]}
     expect(checks.device(machine, 0, about), "ok", about["name"])
-    about["features"] = [name for name in about["features"]
-                         if name != "legacy IPC"]
+    about["features"] = [name for name in about["features"] if name != feature]
     found = checks.device(machine, 0, about)
-    assert found.verdict == "lacking" and "cannot be shared" in found.reason
+    assert found.verdict == "lacking" and words in found.reason
 
 
 @pytest.mark.parametrize("version, verdict", [

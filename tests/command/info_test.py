@@ -12,6 +12,7 @@ def test_text_names_what_there_is():
     assert (ended.returncode, ended.stderr) == (0, "")
     for part in (f"binade {binade.__version__}", "python 3.", "numpy ",
                  "BINADE_CONF: not set", "device 0: Binade stand-in device, ",
+                 "mapped memory (VMM)", "; mapped in pieces of 2048 KiB\n",
                  "driver: ", "node 0 "):
         assert part in ended.stdout, part
 
@@ -21,6 +22,8 @@ def test_json_is_the_same():
     about = json.loads(ended.stdout)
     assert about["conf"] == "limit:1G" and about["devices_error"] is None
     assert about["devices"][0]["is_standin"] is True
+    assert "mapped memory (VMM)" in about["devices"][0]["features"]
+    assert about["devices"][0]["vmm_granularity_bytes"] == 2 << 20
     [gpu, *_] = about["topology"]["gpus"]
     assert about["devices"][0]["bus_id"] == gpu["bus_id"]
     assert about["topology"]["nodes"][0]["node"] == 0

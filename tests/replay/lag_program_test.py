@@ -52,6 +52,33 @@ def test_none_is_named(trace):
     assert row["lag"] == "idle" and "releases" not in row
 
 
+@pytest.fixture(name="holes")
+def _holes(tmp_path):
+    """A block of 64 MiB goes where two of 32 MiB were, with 2 MiB beside each."""
+    mib = 1 << 20
+    lines = ["binade-trace 1", "T 0 main", "S 0 0x1000"]
+    for index, size in enumerate((32, 2, 32, 2)):
+        lines.append(f"a 10 0 {index} {size * mib} 0")
+    lines += ["f 10 0 0 0", "f 10 0 2 0", f"a 10 0 4 {64 * mib} 0"]
+    path = tmp_path / "holes.btrace"
+    path.write_text("\n".join([*lines, "E 7", ""]))
+    return path
+
+
+def test_mapped_memory_needs_no_more_than_is_live(holes):
+    rows = rows_of(run("--subject=binade,binade-mapped", "--bisect",
+                       "--lag=idle,held", holes))
+    found = {(row["subject"], row["lag"]): row for row in rows}
+    for lag in ("idle", "held"):
+        mapped = found["binade-mapped", lag]
+        assert mapped["peak_live_bytes"] == 68 << 20
+        assert mapped["smallest_limit_bytes"] == 68 << 20
+        assert mapped["ooms"] == 0
+        assert (mapped["peak_reserved_bytes"]
+                < found["binade", lag]["peak_reserved_bytes"])
+    assert found["binade-mapped", "held"]["releases"] == 0
+
+
 def test_concurrent(trace):
     row, = rows_of(run("--subject=binade", "--mode=concurrent", "--lag=held",
                        trace))

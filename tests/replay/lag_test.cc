@@ -138,7 +138,7 @@ TEST_F(Lag, IsNoneWhereTheDeviceIdles)
 
 TEST_F(Lag, QueuesWorkBehindEachCall)
 {
-    for (const char *subject : {"binade", "best-fit"}) {
+    for (const char *subject : {"binade", "binade-mapped", "best-fit"}) {
         Use(subject, "work:1");
         uint64_t before = Calls("cuLaunchHostFunc");
         EXPECT_EQ(engine_footprint(Trace(10, 2), 0, 0).why, nullptr);
@@ -283,10 +283,11 @@ TEST_F(Lag, LeavesNothingBehind)
 {
     for (const char *kind : {"streams", "allocations", "host", "contexts"}) {
         const int64_t before = pool_test::Live(kind);
-        for (const char *lag : {"held", "work:1+sync:2"}) {
-            Use("binade", lag);
-            engine_footprint(Trace(10), 0, 0);
-        }
+        for (const char *subject : {"binade", "binade-mapped"})
+            for (const char *lag : {"held", "work:1+sync:2"}) {
+                Use(subject, lag);
+                engine_footprint(Trace(10), 0, 0);
+            }
         EXPECT_EQ(pool_test::Live(kind), before) << kind;
     }
 }

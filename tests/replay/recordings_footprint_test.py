@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the recordings of real programs take: the model of PyTorch's allocator
-takes what PyTorch's own took, and the pool hardly more than the model."""
+takes what PyTorch's own took, and the pool hardly more than the model; the same
+with mapped memory, beside PyTorch's with expandable segments."""
 
 import functools
 import gzip
@@ -29,22 +30,35 @@ POOL_BY_MODEL_MAX = {
     "train.btrace.gz": 1.02,
 }
 
+# Most reserved by most live, as another simulation of expandable segments has it
+# that shares nothing with the model.
+EXPANDABLE_BY_LIVE = {
+    "frame.btrace.gz": 2.98,
+    "server.btrace.gz": 10.1,
+    "serving.btrace.gz": 1.037,
+    "train-checkpointed.btrace.gz": 1.152,
+    "train.btrace.gz": 1.048,
+}
+MAPPED_BY_EXPANDABLE_MAX = 1.02
+SUBJECTS = ("best-fit", "binade", "best-fit-expandable", "binade-mapped")
+
 
 @functools.lru_cache(maxsize=None)
 def peaks(name):
-    """Most reserved bytes, by subject."""
+    """Most reserved bytes, by subject, and most live ones."""
     plain = pathlib.Path(os.environ["TEST_TMPDIR"], name.removesuffix(".gz"))
     with gzip.open(TRACES / name) as source, open(plain, "wb") as target:
         shutil.copyfileobj(source, target)
     done = subprocess.run(
-        [REPLAY, "--driver=standin", "--subject=best-fit,binade", plain],
+        [REPLAY, "--driver=standin", f"--subject={','.join(SUBJECTS)}", plain],
         env=os.environ | {"BINADE_STANDIN_MEMORY": "130GiB"},
         capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     rows = [row for row in map(json.loads, done.stdout.splitlines())
             if row["kind"] == "replay"]
-    assert [row["ooms"] for row in rows] == [0, 0]
-    return {row["subject"]: row["peak_reserved_bytes"] for row in rows}
+    assert [row["ooms"] for row in rows] == [0] * len(SUBJECTS)
+    found = {row["subject"]: row["peak_reserved_bytes"] for row in rows}
+    return found | {"live": rows[0]["peak_live_bytes"]}
 
 
 def unlike_pytorch(found, entry):
@@ -62,6 +76,23 @@ def above_model(found, bound):
     return None
 
 
+def unlike_simulation(found, by_live):
+    """What is wrong with the peak of expandable segments, or None: it differs
+    from the figure by more than its last digit."""
+    part = found["best-fit-expandable"] / found["live"]
+    return None if f"{part:.{digits_of(by_live)}f}" == str(by_live) else part
+
+
+def digits_of(number):
+    return len(str(number).partition(".")[2])
+
+
+def above_expandable(found):
+    """What is wrong with the peak on mapped memory, or None."""
+    part = found["binade-mapped"] / found["best-fit-expandable"]
+    return part if part > MAPPED_BY_EXPANDABLE_MAX else None
+
+
 def names_of(entries):
     return [entry["file"] for entry in entries]
 
@@ -72,6 +103,7 @@ OF_PYTORCH = [entry for entry in ENTRIES if entry["recorded_with"][
 
 def test_each_trace_has_a_bound():
     assert sorted(POOL_BY_MODEL_MAX) == sorted(names_of(ENTRIES))
+    assert sorted(EXPANDABLE_BY_LIVE) == sorted(names_of(ENTRIES))
     assert len(OF_PYTORCH) >= 3
 
 
@@ -85,7 +117,24 @@ def test_binade_is_not_above_best_fit_by_more_than_2_percent(name):
     assert above_model(peaks(name), POOL_BY_MODEL_MAX[name]) is None
 
 
+@pytest.mark.parametrize("name", EXPANDABLE_BY_LIVE)
+def test_expandable_segments_take_what_a_simulation_took(name):
+    assert unlike_simulation(peaks(name), EXPANDABLE_BY_LIVE[name]) is None
+
+
+@pytest.mark.parametrize("name", EXPANDABLE_BY_LIVE)
+def test_mapped_memory_is_not_above_expandable_by_more_than_2_percent(name):
+    assert above_expandable(peaks(name)) is None
+
+
 def test_peaks_that_are_wrong_are_found():
+    for bytes_, is_right in ((1048, True), (1047, False), (1049, False)):
+        found = {"best-fit-expandable": bytes_, "live": 1000}
+        assert (unlike_simulation(found, 1.048) is None) == is_right
+    for bytes_, is_right in ((1020, True), (1021, False)):
+        found = {"binade-mapped": bytes_, "best-fit-expandable": 1000}
+        assert (above_expandable(found) is None) == is_right
+
     entry = {"recorded_with": {"peak_reserved_bytes": 1000}}
     assert unlike_pytorch({"best-fit": 1005}, entry) is None
     assert unlike_pytorch({"best-fit": 1006}, entry)

@@ -61,6 +61,90 @@ struct SegmentLedger {
     }
 };
 
+/* Addresses that are only numbers, side by side as well, and pages there. */
+struct PageLedger {
+    std::map<uint64_t, uint64_t> spans; // bytes by address
+    std::map<uint64_t, uint64_t> pages; // bytes by address
+    uint64_t reserved_bytes = 0;        // in pages
+    uint64_t limit_bytes = UINT64_MAX;
+    uint64_t spans_max = UINT64_MAX;
+    uint64_t refused = 0;
+    uint64_t next_address = UINT64_C(1) << 40;
+
+    uint64_t Reserve(uint64_t size_bytes)
+    {
+        if (spans.size() >= spans_max)
+            return 0;
+        const uint64_t address = next_address;
+        next_address += size_bytes;
+        spans.emplace(address, size_bytes);
+        return address;
+    }
+
+    void Release(uint64_t address, uint64_t size_bytes)
+    {
+        const auto page = pages.lower_bound(address);
+        const auto span = spans.find(address);
+        if (span == spans.end() || span->second != size_bytes ||
+            (page != pages.end() && page->first < address + size_bytes))
+            Abort("addresses that are none, or have pages, are given back");
+        spans.erase(span);
+    }
+
+    bool Map(uint64_t address, uint64_t page_bytes, uint64_t count)
+    {
+        const auto after = spans.upper_bound(address);
+        if (after == spans.begin() ||
+            address + count * page_bytes >
+                std::prev(after)->first + std::prev(after)->second)
+            Abort("pages are mapped outside of all spans");
+        if (count * page_bytes > limit_bytes - reserved_bytes) {
+            refused++;
+            return false;
+        }
+        for (; count > 0; count--, address += page_bytes) {
+            if (!pages.emplace(address, page_bytes).second)
+                Abort("a page is mapped twice");
+            reserved_bytes += page_bytes;
+        }
+        return true;
+    }
+
+    void Unmap(uint64_t address, uint64_t page_bytes, uint64_t count)
+    {
+        for (; count > 0; count--, address += page_bytes) {
+            const auto found = pages.find(address);
+            if (found == pages.end() || found->second != page_bytes)
+                Abort("a page that never was is unmapped");
+            pages.erase(found);
+            reserved_bytes -= page_bytes;
+        }
+    }
+
+    // Whether all of it is in pages.
+    bool Contains(uint64_t address, uint64_t size_bytes) const
+    {
+        const uint64_t end = address + size_bytes;
+        auto page = pages.upper_bound(address);
+        if (page == pages.begin())
+            return false;
+        for (--page; page != pages.end() && page->first <= address; ++page) {
+            if (page->first + page->second <= address)
+                return false;
+            address = page->first + page->second;
+            if (address >= end)
+                return true;
+        }
+        return false;
+    }
+
+    [[noreturn]] static void Abort(const char *why)
+    {
+        std::fprintf(stderr, "%s\n", why);
+        std::abort();
+    }
+};
+
 /* What an allocator has handed out of them. */
 struct BlockLedger {
     std::map<uint64_t, uint64_t> blocks; // bytes by address

@@ -75,7 +75,10 @@ TEST_P(SubjectOfOneStream, ServesItAtOnce)
 INSTANTIATE_TEST_SUITE_P(Those, SubjectOfOneStream,
                          testing::Values(Subject{"binade", true, true},
                                          Subject{"binade-nocache", true, true},
-                                         Subject{"best-fit", false, true}),
+                                         Subject{"binade-mapped", true, false},
+                                         Subject{"best-fit", false, true},
+                                         Subject{"best-fit-expandable", false,
+                                                 false}),
                          NameOf);
 
 class SubjectWithStreams : public SubjectStreams
@@ -91,7 +94,10 @@ TEST_P(SubjectWithStreams, ServesNoOtherStreamMeanwhile)
 INSTANTIATE_TEST_SUITE_P(Those, SubjectWithStreams,
                          testing::Values(Subject{"binade", true, true},
                                          Subject{"binade-nocache", true, true},
+                                         Subject{"binade-mapped", true, false},
                                          Subject{"best-fit", false, true},
+                                         Subject{"best-fit-expandable", false,
+                                                 false},
                                          Subject{"cuda-async", true, false}),
                          NameOf);
 
@@ -128,7 +134,8 @@ TEST_P(SubjectOfDoneWork, WaitsForAllStreamsWhereAnyMayUseIt)
 
 INSTANTIATE_TEST_SUITE_P(Binade, SubjectOfDoneWork,
                          testing::Values(Subject{"binade", true, true},
-                                         Subject{"binade-nocache", true, true}),
+                                         Subject{"binade-nocache", true, true},
+                                         Subject{"binade-mapped", true, false}),
                          NameOf);
 
 } // namespace

@@ -181,7 +181,7 @@ TEST_P(Subjects, ReportThatTheDriverHasNoMemory)
 {
     const char none[] = ":every=1:code=CUDA_ERROR_OUT_OF_MEMORY";
     pool_test::SetFaults(std::string("cuMemAlloc") + none + ",cuMemAllocAsync" +
-                         none);
+                         none + ",cuMemCreate" + none);
     const engine_found found = Footprint();
     EXPECT_EQ(found.why, nullptr);
     EXPECT_EQ(found.ooms, kAllocs);
@@ -199,6 +199,18 @@ TEST_P(Subjects, GiveEverythingBack)
     engine_time(path_.c_str(), 0, true, 0);
     EXPECT_EQ(pool_test::Live("allocations"), allocations);
     EXPECT_EQ(pool_test::Live("streams"), streams);
+}
+
+TEST_P(Subjects, MapMemoryWhereTheirNameSaysSoAndNowhereElse)
+{
+    const bool does_map = !GetParam().does_call_mem_alloc &&
+                          GetParam().name != std::string("cuda-async");
+    const uint64_t created = pool_test::Calls("cuMemCreate");
+    const uint64_t allocated = pool_test::Calls("cuMemAlloc");
+    EXPECT_EQ(Footprint().ooms, 0u);
+    EXPECT_EQ(pool_test::Calls("cuMemCreate") > created, does_map);
+    EXPECT_EQ(pool_test::Calls("cuMemAlloc") > allocated,
+              GetParam().does_call_mem_alloc);
 }
 
 TEST_P(Subjects, SayWhyATraceHasTooManyStreams)

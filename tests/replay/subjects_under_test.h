@@ -26,9 +26,10 @@ struct Subject {
 };
 
 inline const Subject kSubjects[] = {
-    {"binade", true, true},      {"binade-nocache", true, true},
-    {"best-fit", false, true},   {"mutex", false, true},
-    {"pow2-buddy", false, true}, {"cuda-malloc", false, true},
+    {"binade", true, true},         {"binade-nocache", true, true},
+    {"binade-mapped", true, false}, {"best-fit-expandable", false, false},
+    {"best-fit", false, true},      {"mutex", false, true},
+    {"pow2-buddy", false, true},    {"cuda-malloc", false, true},
     {"cuda-async", true, false},
 };
 

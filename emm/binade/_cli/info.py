@@ -46,6 +46,12 @@ def collect():
             "topology": json.loads(_native.topology(json=True))}
 
 
+def _pieces(device):
+    """Of what size mapped memory is, where there is any."""
+    size_bytes = device["vmm_granularity_bytes"]
+    return f"; mapped in pieces of {size_bytes >> 10} KiB" if size_bytes else ""
+
+
 def print_text(about):
     for name, version in about["versions"].items():
         print(f"{name} {version}")
@@ -57,7 +63,7 @@ def print_text(about):
         print(f"device {ordinal}: {device['name']}, {device['bus_id']}, "
               f"compute capability {major}.{minor}, "
               f"{device['total_memory_bytes'] / 2**30:.1f} GiB, "
-              f"{', '.join(device['features'])}")
+              f"{', '.join(device['features'])}{_pieces(device)}")
     print(_native.topology(), end="")
 
 

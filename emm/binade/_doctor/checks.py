@@ -25,6 +25,9 @@ FEATURES = {
     "stream ids": (
         LACKING, "checked pools do not notice that a stream was destroyed",
         "update the driver to CUDA 12.0"),
+    "mapped memory (VMM)": (
+        LACKING, "pools have no mapped memory: BINADE_POOL_MAPPED is refused",
+        ""),
     "legacy IPC": (
         LACKING, "blocks cannot be shared with other processes", ""),
     "host registration": (

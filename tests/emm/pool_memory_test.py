@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which memory a pool has: what was asked for, what the device has, and what
+BINADE_CONF says."""
+
+import binade
+import pytest
+from support import MIB, run_program
+
+SOURCES = {"driver": "cuMemAlloc", "mapped": "cuMemMap"}
+NO_MAPPED_MEMORY = "cuMemGetAllocationGranularity:every=1:code=801"
+NO_ANSWER = "cuMemGetAllocationGranularity:every=1:code=999"
+
+
+@pytest.mark.parametrize("options, memory", [
+    ({}, "driver"),
+    ({"memory": "driver"}, "driver"),
+    ({"memory": "mapped"}, "mapped"),
+    ({"memory": "auto"}, "mapped"),
+    ({"memory": "driver", "exportable": True}, "driver"),
+    ({"memory": "auto", "exportable": True}, "driver"),
+    ({"memory": "auto", "exportable": False}, "mapped"),
+    ({"memory": "mapped", "checked": True}, "mapped"),
+])
+def test_what_was_asked_for(options, memory):
+    with binade.Pool(**options) as pool:
+        assert pool.memory == memory
+        assert pool.snapshot()["source"] == SOURCES[memory]
+        assert f"{memory} memory>" in repr(pool)
+        with pool.alloc(3 * MIB) as block:
+            assert pool.owns(block.address)
+    assert pool.memory == memory
+    assert f"{memory} memory, closed>" in repr(pool)
+
+
+def test_a_block_goes_where_two_were():
+    """No more is reserved than what is live, which driver memory cannot."""
+    reserved = {}
+    for memory in SOURCES:
+        with binade.Pool(memory=memory) as pool:
+            blocks = [pool.alloc(size * MIB, binade.LEGACY)
+                      for size in (32, 2, 32, 2)]
+            blocks[0].free()
+            blocks[2].free()
+            large = pool.alloc(64 * MIB, binade.LEGACY)
+            stats = pool.stats()
+            reserved[memory] = stats["reserved_bytes.all.peak"]
+            assert (stats["mapped.moved_bytes"] > 0) == (memory == "mapped")
+            assert large.is_live
+    assert reserved["mapped"] == 68 * MIB < reserved["driver"]
+
+
+@pytest.mark.parametrize("memory, error", [
+    ("", ValueError), ("Mapped", ValueError), ("mapped\0", ValueError),
+    ("cuMemMap", ValueError), ("\udc80", ValueError), (None, TypeError),
+    (True, TypeError), (1, TypeError), (b"mapped", TypeError)])
+def test_what_is_not_accepted(memory, error):
+    with pytest.raises(error, match="accepted are 'driver', 'mapped' and "
+                                    "'auto'"):
+        binade.Pool(memory=memory)
+
+
+def test_it_cannot_be_changed(pool):
+    with pytest.raises(TypeError, match="called before"):
+        pool.__init__(memory="mapped")
+    assert pool.memory == "driver"
+    with pytest.raises(AttributeError):
+        pool.memory = "mapped"
+    with pytest.raises(AttributeError):
+        del pool.memory
+
+
+def test_mapped_memory_is_not_exportable():
+    with pytest.raises(binade.Error, match="exportable is 1") as raised:
+        binade.Pool(memory="mapped", exportable=True)
+    assert raised.value.status == "E_INVALID"
+
+
+MAKE = """
+    import sys
+    import binade
+    try:
+        with binade.Pool(memory=sys.argv[1]) as pool:
+            print(pool.memory, pool.snapshot()["source"])
+    except binade.Error as error:
+        print(error.status)
+"""
+
+
+def made(memory, **environment):
+    ended = run_program(MAKE, memory, **environment)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+@pytest.mark.parametrize("faults, memory, found", [
+    (NO_MAPPED_MEMORY, "auto", "driver cuMemAlloc"),
+    (NO_MAPPED_MEMORY, "driver", "driver cuMemAlloc"),
+    (NO_MAPPED_MEMORY, "mapped", "E_UNSUPPORTED"),
+    (NO_ANSWER, "auto", "E_DRIVER"),
+    (NO_ANSWER, "mapped", "E_DRIVER"),
+    (NO_ANSWER, "driver", "driver cuMemAlloc"),
+])
+def test_devices_without_it(faults, memory, found):
+    assert made(memory, BINADE_STANDIN_FAULTS=faults) == found
+
+
+@pytest.mark.parametrize("conf, memory, found", [
+    ("mapped:1", "driver", "mapped cuMemMap"),
+    ("mapped:0", "mapped", "driver cuMemAlloc"),
+    ("mapped:0", "auto", "driver cuMemAlloc"),
+    ("exportable:1", "auto", "E_INVALID"),
+    ("exportable:1,mapped:0", "auto", "driver cuMemAlloc"),
+])
+def test_what_binade_conf_says_goes_over_it(conf, memory, found):
+    assert made(memory, BINADE_CONF=conf) == found

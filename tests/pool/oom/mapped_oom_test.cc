@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Mapped memory at its limit: what is too little for a request is not kept, or
+// the pool would find it free and give it back again and again.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/pool/oom/oom_under_test.h"
+
+namespace
+{
+
+using pool_test::Defaults;
+using pool_test::kMiB;
+using pool_test::Pool;
+
+class MappedOom : public oom_test::OomTest
+{
+  protected:
+    void TearDown() override
+    {
+        pool_test::SetFaults("");
+    }
+
+    static binade_pool_options Mapped(uint64_t limit_bytes = 0)
+    {
+        binade_pool_options options = Defaults();
+        options.flags |= BINADE_POOL_MAPPED;
+        options.first_segment_bytes = 2 * kMiB;
+        options.limit_bytes = limit_bytes;
+        options.wait_ms = 0;
+        return options;
+    }
+
+    static void ExpectSegmentsAddUp(const binade_stats &stats)
+    {
+        EXPECT_EQ(stats.segment_allocated,
+                  stats.segment_current + stats.segment_freed);
+    }
+};
+
+TEST_F(MappedOom, IsExactAndCreatesNothingBeyondTheLimit)
+{
+    Pool pool(Mapped(32 * kMiB));
+    const binade_devptr block = pool.Alloc(20 * kMiB);
+    const uint64_t created = pool_test::Calls("cuMemCreate");
+    const binade_oom_report report = Fail(pool, 16 * kMiB);
+    EXPECT_TRUE(report.is_exact);
+    EXPECT_EQ(pool.Stats().reserved_bytes_current, 20 * kMiB);
+    EXPECT_LE(pool_test::Calls("cuMemCreate") - created, 8u);
+    const binade_devptr fits = pool.Alloc(12 * kMiB);
+    ExpectSegmentsAddUp(pool.Stats());
+    pool.Free(block);
+    pool.Free(fits);
+}
+
+TEST_F(MappedOom, KeepsNothingWhereTheDriverHasTooLittle)
+{
+    Pool pool(Mapped());
+    const binade_devptr block = pool.Alloc(2 * kMiB);
+    // What is halved succeeds, down to a last page that cannot be halved.
+    pool_test::SetFaults("cuMemCreate:every=2:code=CUDA_ERROR_OUT_OF_MEMORY");
+    Fail(pool, 100 * kMiB);
+    pool_test::SetFaults("");
+    EXPECT_EQ(pool.Stats().reserved_bytes_current, 2 * kMiB);
+    EXPECT_EQ(pool.Stats().segment_current, 1u);
+    ExpectSegmentsAddUp(pool.Stats());
+    pool.Free(block);
+}
+
+TEST_F(MappedOom, CountsAPieceOnceHoweverOftenItMoves)
+{
+    Pool pool(Mapped(72 * kMiB));
+    const binade_devptr first = pool.Alloc(32 * kMiB);
+    const binade_devptr before = pool.Alloc(2 * kMiB);
+    const binade_devptr second = pool.Alloc(32 * kMiB);
+    const binade_devptr behind = pool.Alloc(2 * kMiB);
+    pool.Free(first);
+    pool.Free(second);
+    const binade_devptr large = pool.Alloc(64 * kMiB);
+    const binade_stats stats = pool.Stats();
+    EXPECT_GT(stats.mapped_moves, 0u);
+    ExpectSegmentsAddUp(stats);
+    for (binade_devptr block : {before, behind, large})
+        pool.Free(block);
+}
+
+} // namespace
