@@ -161,6 +161,10 @@ static PyObject *py_errors_dictionary_of(const binade_oom_report *report)
                     py_errors_name_of((binade_status)report->grow_status)) ||
          native_put(made, "driver_code",
                     PyLong_FromLong(report->driver_code)) ||
+         native_put(made, "source",
+                    PyUnicode_DecodeUTF8(
+                        report->source_name,
+                        (Py_ssize_t)strlen(report->source_name), "replace")) ||
          native_put(made, "is_exact", PyBool_FromLong(report->is_exact != 0)) ||
          native_put(made, "steps", steps_of(report)) ||
          native_put(made, "streams", streams_of(report)) ||

@@ -412,12 +412,14 @@ binade_status binadei_arena_pool_create(const binade_pool_options *options,
     return pool_create(options, NULL, true, out);
 }
 
-static void print_leaks(const binade_leaks *leaks)
+static void print_leaks(const char *source_name, const binade_leaks *leaks)
 {
     if (!leaks->block_count)
         return;
-    (void)fprintf(stderr, "binade: %llu blocks, %llu bytes, were not freed:",
-                  (unsigned long long)leaks->block_count,
+    (void)fprintf(stderr,
+                  "binade: %llu blocks of %s, %llu bytes, were not "
+                  "freed:",
+                  (unsigned long long)leaks->block_count, source_name,
                   (unsigned long long)leaks->bytes);
     for (uint32_t i = 0; i < leaks->address_count; i++)
         (void)fprintf(stderr, " 0x%llx", leaks->addresses[i]);
@@ -478,7 +480,7 @@ static binade_status pool_destroy(struct binade_pool *pool, binade_leaks *leaks)
     binadei_exports_drain(body->exports, body->engine);
     body->ops->end(body, drained == BINADE_OK, leaks);
     if (body->options.flags & BINADE_POOL_REPORT_LEAKS)
-        print_leaks(leaks);
+        print_leaks(body->source_name, leaks);
     binadei_tenants_end(pool);
     binadei_record_end(body->engine->history);
     binadei_engine_destroy(body->engine);

@@ -29,6 +29,14 @@ static void fill_request(const struct binadei_escalation *escalation,
     report->duration_ns = binadei_now_ns() - escalation->begin_ns;
 }
 
+static void fill_source_name(const struct binadei_pool_body *body,
+                             binade_oom_report *report)
+{
+    const char *name = body->source_name;
+    for (size_t i = 0; i + 1 < sizeof(report->source_name) && name[i]; i++)
+        report->source_name[i] = name[i];
+}
+
 static void oom_fill_segments(const struct binadei_pool_body *body,
                               binade_oom_report *report)
 {
@@ -138,6 +146,7 @@ binade_status binadei_oom_report(struct binadei_escalation *escalation,
 {
     escalation->report.status = (uint32_t)status;
     fill_request(escalation, &escalation->report);
+    fill_source_name(escalation->body, &escalation->report);
     fill_device(escalation->body, &escalation->report);
     escalation->call->thread_state->oom = escalation->report;
     return message(&escalation->report);

@@ -169,8 +169,9 @@ static void put_bytes(struct text *text, const binade_oom_report *report)
 {
     put(text,
         "  reserved   %" PRIu64 " of a limit of %" PRIu64 ", in %" PRIu64
-        " segments; %" PRIu64 " the source does not take back\n",
+        " segments%s%.31s; %" PRIu64 " the source does not take back\n",
         report->reserved_bytes, report->limit_bytes, report->segment_count,
+        report->source_name[0] ? " of " : "", report->source_name,
         report->unreleased_bytes);
     put(text, "  live       %" PRIu64 " in %" PRIu64 " blocks\n",
         report->live_bytes, report->live_count);

@@ -22,12 +22,12 @@ struct job {
     CUmemGenericAllocationHandle handle;
 };
 
-typedef binade_status work(const struct binadei_driver *driver,
-                           struct job *job);
+typedef binade_status job_fn(const struct binadei_driver *driver,
+                             struct job *job);
 
 /* In a section of the context. What was done is done, whatever becomes of the
  * thread's own context. */
-static binade_status within(struct binadei_context *context, work *work,
+static binade_status within(struct binadei_context *context, job_fn *work,
                             struct job *job)
 {
     struct binadei_section section;

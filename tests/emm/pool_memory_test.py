@@ -49,6 +49,32 @@ def test_a_block_goes_where_two_were():
     assert reserved["mapped"] == 68 * MIB < reserved["driver"]
 
 
+@pytest.mark.parametrize("memory", SOURCES)
+def test_out_of_memory_says_which_it_is(memory):
+    with binade.Pool(memory=memory, limit_bytes=8 * MIB, wait_ms=1) as pool:
+        kept = pool.alloc(8 * MIB)
+        with pytest.raises(binade.OutOfMemoryError) as raised:
+            pool.alloc(MIB)
+        report = raised.value.report
+        assert report["source"] == SOURCES[memory]
+        assert f" segments of {SOURCES[memory]}; " in report["text"]
+        assert kept.is_live
+
+
+@pytest.mark.parametrize("memory", SOURCES)
+def test_a_leak_says_which_it_is(memory):
+    ended = run_program("""
+        import sys
+        import binade
+        pool = binade.Pool(memory=sys.argv[1])
+        print(hex(pool.allocate(4096)))
+        pool.close()
+    """, memory, BINADE_CONF="report_leaks:1")
+    assert ended.returncode == 0
+    assert ended.stderr == (f"binade: 1 blocks of {SOURCES[memory]}, 4096 bytes, "
+                            f"were not freed: {ended.stdout}")
+
+
 @pytest.mark.parametrize("memory, error", [
     ("", ValueError), ("Mapped", ValueError), ("mapped\0", ValueError),
     ("cuMemMap", ValueError), ("\udc80", ValueError), (None, TypeError),

@@ -153,6 +153,9 @@ typedef struct binade_oom_report {
     uint32_t stream_count;
     uint64_t waiting_stream_count;
     binade_oom_stream streams[BINADE_OOM_STREAMS];
+    /** What the pool's memory is: binade_source.name, "cuMemAlloc", or "cuMemMap"
+     *  for mapped memory; its first 31 bytes at most, and a 0. */
+    char source_name[32];
 } binade_oom_report;
 
 /**

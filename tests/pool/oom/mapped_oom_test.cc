@@ -47,6 +47,7 @@ TEST_F(MappedOom, IsExactAndCreatesNothingBeyondTheLimit)
     const uint64_t created = pool_test::Calls("cuMemCreate");
     const binade_oom_report report = Fail(pool, 16 * kMiB);
     EXPECT_TRUE(report.is_exact);
+    EXPECT_STREQ(report.source_name, "cuMemMap");
     EXPECT_EQ(pool.Stats().reserved_bytes_current, 20 * kMiB);
     EXPECT_LE(pool_test::Calls("cuMemCreate") - created, 8u);
     const binade_devptr fits = pool.Alloc(12 * kMiB);

@@ -17,7 +17,8 @@ static_assert(offsetof(binade_oom_report, requested_bytes) == 24, "moved");
 static_assert(offsetof(binade_oom_report, steps) == 176, "moved");
 static_assert(offsetof(binade_oom_report, streams) == 376, "moved");
 static_assert(sizeof(binade_oom_stream) == 48, "changed");
-static_assert(sizeof(binade_oom_report) == 760, "changed");
+static_assert(offsetof(binade_oom_report, source_name) == 760, "moved");
+static_assert(sizeof(binade_oom_report) == 792, "changed");
 
 class OomReport : public OomTest
 {
@@ -45,6 +46,26 @@ TEST_F(OomReport, NeedsAPoolAndAPlace)
     report.struct_size = sizeof(report) + 8;
     EXPECT_EQ(BINADE_OK, binade_last_oom(pool, &report));
     EXPECT_EQ(sizeof(report), report.struct_size);
+}
+
+TEST_F(OomReport, NamesTheSource)
+{
+    binade_source source = {};
+    source.struct_size = sizeof(source);
+    source.reserve = [](void *, size_t, binade_devptr *) {
+        return BINADE_E_NO_DEVICE_MEMORY;
+    };
+    source.release = [](void *, binade_devptr, size_t) { return BINADE_OK; };
+    binade_pool_options options = Small();
+    Pool driver(options);
+    std::vector<binade_devptr> blocks = Fill(driver, kMiB);
+    EXPECT_STREQ("cuMemAlloc", Fail(driver, kMiB).source_name);
+    FreeAll(driver, blocks);
+    options.source = &source;
+    source.name = "a name of as many bytes as 31 is";
+    Pool named(options);
+    EXPECT_STREQ("a name of as many bytes as 31 i",
+                 Fail(named, kMiB).source_name);
 }
 
 TEST_F(OomReport, SaysWhatWasAskedFor)

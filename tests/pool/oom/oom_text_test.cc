@@ -90,6 +90,15 @@ TEST(OomText, TellsStepsThatWereNotTaken)
     EXPECT_NE(std::string::npos, Text(report).find("hand over: not taken"));
 }
 
+TEST(OomText, SaysWhatTheMemoryIs)
+{
+    binade_oom_report report = Example();
+    EXPECT_NE(std::string::npos, Text(report).find("1007 segments; 1006"));
+    std::strcpy(report.source_name, "cuMemMap");
+    EXPECT_NE(std::string::npos,
+              Text(report).find("1007 segments of cuMemMap; 1006"));
+}
+
 TEST(OomText, SaysWhetherItIsExact)
 {
     binade_oom_report report = Example();
