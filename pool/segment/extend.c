@@ -197,7 +197,7 @@ static struct place find_place(const struct binadei_segments *segments,
         is_any = next_taken(&cursor, &next);
         if (!is_any)
             next = (struct taken){segments->base_pages, 0, false};
-        if (next.first > last.end)
+        if (next.first > last.end) {
             consider(&best, last.end, next.first,
                      last.has_memory ? free_before(extension, last.end, needed)
                                      : 0,
@@ -205,6 +205,7 @@ static struct place find_place(const struct binadei_segments *segments,
                          ? free_behind(segments, extension, next.first, needed)
                          : 0,
                      needed);
+        }
         last = next;
     } while (is_any);
     return best;
@@ -387,10 +388,10 @@ static void undo_move(struct binadei_segments *segments,
 }
 
 static void note_left(struct binadei_segments *segments,
-                      const struct move *move, uint64_t over_at)
+                      const struct move *move, uint64_t epoch)
 {
     move->left->of = move->segment;
-    move->left->over_at = over_at;
+    move->left->over_at = epoch;
     pthread_mutex_lock(&segments->lock);
     move->segment->left_count++;
     segments->move_count++;
@@ -398,6 +399,16 @@ static void note_left(struct binadei_segments *segments,
     segments->left_pages += move->left->info.page_count;
     binadei_segment_insert(&segments->left, move->left);
     pthread_mutex_unlock(&segments->lock);
+}
+
+/* Asked after the claim: from then on nobody queues work at the old place. */
+static uint64_t over_at(const struct binadei_extension *extension,
+                        const struct move *move)
+{
+    if (!move->is_own)
+        return 0;
+    return extension->epoch_by_now ? extension->epoch_by_now(extension->streams)
+                                   : extension->next_epoch;
 }
 
 static binade_status finish_moving(struct binadei_segments *segments,
@@ -410,7 +421,7 @@ static binade_status finish_moving(struct binadei_segments *segments,
         undo_move(segments, move, own);
         return status;
     }
-    note_left(segments, move, move->is_own ? extension->next_epoch : 0);
+    note_left(segments, move, over_at(extension, move));
     return BINADE_OK;
 }
 
@@ -615,11 +626,12 @@ binade_status binadei_extend(struct binadei_segments *segments,
     pthread_mutex_lock(&segments->lock);
     const struct place place = find_place(segments, extension);
     pthread_mutex_unlock(&segments->lock);
-    if (!place.pages)
+    if (!place.pages) {
         return binadei_fail(binadei_source_exhausted(segments),
                             "the pool's addresses have no room for %llu bytes "
                             "in a row",
                             (unsigned long long)extension->needed_bytes);
+    }
     return fill(segments, extension, &place);
 }
 
