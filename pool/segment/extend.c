@@ -622,6 +622,7 @@ binade_status binadei_extend(struct binadei_segments *segments,
         reserve_addresses(segments, pages_of_grains(needed_grains(extension)));
     if (status != BINADE_OK)
         return status;
+    BINADEI_STEP("extend.begun");
     binadei_unmap_left(segments, extension->passed_epoch);
     pthread_mutex_lock(&segments->lock);
     const struct place place = find_place(segments, extension);
