@@ -102,7 +102,9 @@ binade_status binadei_extend_for(struct binadei_call *call,
         .next_epoch = streams->driver->cuCtxRecordEvent && !call->is_capturing
                           ? binadei_epochs_next(streams)
                           : 0,
-        .passed_epoch = binadei_epochs_passed(streams)};
+        .passed_epoch = binadei_epochs_passed(streams),
+        .epoch_by_now = binadei_epochs_next,
+        .streams = streams};
     return binadei_segments_extend(call->engine->segments, &extension);
 }
 

@@ -64,6 +64,61 @@ static const char *check_counts(const struct binadei_segments *segments,
     return NULL;
 }
 
+static uint64_t first_of(const struct binadei_segment *segment)
+{
+    return segment->info.first.index;
+}
+
+static uint64_t end_of(const struct binadei_segment *segment)
+{
+    return first_of(segment) + segment->info.page_count;
+}
+
+/* S6 of one place that a handle left. */
+static bool is_apart(const struct binadei_segments *segments,
+                     const struct binadei_segment *left)
+{
+    for (const struct binadei_segment *at = segments->listed; at; at = at->next)
+        if (first_of(at) < end_of(left) && first_of(left) < end_of(at))
+            return false;
+    return !left->next || first_of(left->next) >= end_of(left);
+}
+
+/* S7 of one segment: the places that it left. */
+static uint64_t count_left(const struct binadei_segments *segments,
+                           const struct binadei_segment *segment)
+{
+    uint64_t count = 0;
+    for (const struct binadei_segment *at = segments->left; at; at = at->next)
+        count += at->of == segment;
+    return count;
+}
+
+/* S6 and S7. Lock held. */
+static const char *check_left(const struct binadei_segments *segments,
+                              binadei_page *out_at)
+{
+    uint64_t pages = 0;
+    uint64_t count = 0;
+    for (const struct binadei_segment *at = segments->left; at; at = at->next) {
+        *out_at = at->info.first;
+        if (!is_apart(segments, at))
+            return "S6: a place that a handle left is used";
+        pages += at->info.page_count;
+        count++;
+    }
+    for (const struct binadei_segment *at = segments->listed; at;
+         at = at->next) {
+        *out_at = at->info.first;
+        if (at->left_count != count_left(segments, at))
+            return "S7: a handle is not mapped as often as it says";
+        count -= at->left_count;
+    }
+    return count || pages != segments->left_pages
+               ? "S7: places that handles left are not counted"
+               : NULL;
+}
+
 /* Lock held. */
 static const char *check_all(const struct binadei_segments *segments,
                              binadei_page *out_at)
@@ -81,7 +136,8 @@ static const char *check_all(const struct binadei_segments *segments,
         pages += segment->info.page_count;
         bytes += segment->info.memory_bytes;
     }
-    return check_counts(segments, pages, bytes);
+    const char *broken = check_counts(segments, pages, bytes);
+    return broken ? broken : check_left(segments, out_at);
 }
 
 const char *binadei_segments_check(struct binadei_segments *segments,

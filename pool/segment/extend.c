@@ -388,10 +388,10 @@ static void undo_move(struct binadei_segments *segments,
 }
 
 static void note_left(struct binadei_segments *segments,
-                      const struct move *move, uint64_t over_at)
+                      const struct move *move, uint64_t epoch)
 {
     move->left->of = move->segment;
-    move->left->over_at = over_at;
+    move->left->over_at = epoch;
     pthread_mutex_lock(&segments->lock);
     move->segment->left_count++;
     segments->move_count++;
@@ -399,6 +399,16 @@ static void note_left(struct binadei_segments *segments,
     segments->left_pages += move->left->info.page_count;
     binadei_segment_insert(&segments->left, move->left);
     pthread_mutex_unlock(&segments->lock);
+}
+
+/* Asked after the claim: from then on nobody queues work at the old place. */
+static uint64_t over_at(const struct binadei_extension *extension,
+                        const struct move *move)
+{
+    if (!move->is_own)
+        return 0;
+    return extension->epoch_by_now ? extension->epoch_by_now(extension->streams)
+                                   : extension->next_epoch;
 }
 
 static binade_status finish_moving(struct binadei_segments *segments,
@@ -411,7 +421,7 @@ static binade_status finish_moving(struct binadei_segments *segments,
         undo_move(segments, move, own);
         return status;
     }
-    note_left(segments, move, move->is_own ? extension->next_epoch : 0);
+    note_left(segments, move, over_at(extension, move));
     return BINADE_OK;
 }
 
@@ -632,6 +642,7 @@ binade_status binadei_extend(struct binadei_segments *segments,
         reserve_addresses(segments, pages_of_grains(needed_grains(extension)));
     if (status != BINADE_OK)
         return status;
+    BINADEI_STEP("extend.begun");
     binadei_unmap_left(segments, extension->passed_epoch);
     pthread_mutex_lock(&segments->lock);
     const struct place place = find_place(segments, extension);

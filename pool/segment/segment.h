@@ -30,6 +30,7 @@
 
 struct binadei_segments;
 struct binadei_mapper;
+struct binadei_streams;
 
 struct binadei_segments_options {
     /* Copied. NULL, wrong size, flags or functions: BINADE_E_INVALID. */
@@ -102,6 +103,11 @@ struct binadei_extension {
      * done. */
     uint64_t next_epoch;
     uint64_t passed_epoch;
+    /* Says what `next_epoch` is by now. It is asked once a handle is out of the
+     * maps: another thread of the stream may have queued work there since the
+     * caller looked, behind the event of that number. NULL: none has. */
+    uint64_t (*epoch_by_now)(const struct binadei_streams *streams);
+    const struct binadei_streams *streams;
 };
 
 /* The same as binadei_segments_grow() for mapped memory, which it extends: what

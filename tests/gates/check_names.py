@@ -26,7 +26,6 @@ STATIC = re.compile(
 MOST_FILES = 25
 LARGER = {
     "docs": 28,
-    "tests/models": 30,
 }
 DATA = ("bench/results", "bench/traces", "corpus", "docs/adr")
 OLD_WORDS = {

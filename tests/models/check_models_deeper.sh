@@ -23,6 +23,9 @@ holds depot.pml -DROUNDS=4
 holds guards.pml -DRECORDERS=3 -DROUNDS=2
 holds maps.pml -DTURNS=3
 holds maps.pml -DCLAIMERS=2 -DROUNDS=1 -DTURNS=2
+holds moves.pml -DTURNS=3
+holds moves.pml -DHANDLES=1 -DGRAINS=2 -DTURNS=3
+holds moves.pml -DGROWERS=2 -DMOVES=1
 holds orphans.pml -DEXITS=4
 holds privates.pml -DUSERS=2 -DOTHERS=0 -DPOLLERS=2
 holds segment.pml -DHOLDERS=2 -DGROWERS=1 -DROUNDS=4

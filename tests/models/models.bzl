@@ -81,6 +81,23 @@ MODELS = {
         "CLOSE_BY_COPY",
         "CLEAR_LATE",
     ]),
+    "moves": [
+        "holds",
+        "holds:-DHANDLES=1,-DGRAINS=2",
+        "holds:-DHANDLES=1,-DGROWERS=2,-DMOVES=1",
+    ] + _broken([
+        "GIVE_FIRST",
+        "HANDLES=1,-DGRAINS=2,-DCLAIM_SOME",
+        "HANDLES=1,-DGRAINS=2,-DOWN_IF_ALL",
+        "TO_DONE",
+        "UNMAP_AT_ONCE",
+        "EPOCH_FIRST",
+        "EPOCH_BY_ONE",
+        "UNMAP_RECORDED",
+        "LIST_EARLY",
+        "TRIM_LEFT",
+        "GROWERS=2,-DMOVES=1,-DNO_ROLE",
+    ]),
     "orphans": [
         "holds:-DEXITS=3",
         "holds:-DEXITS=2,-DADOPTERS=3",
