@@ -433,16 +433,21 @@ static void end_left(struct binadei_segments *segments,
     free(left);
 }
 
-void binadei_unmap_left(struct binadei_segments *segments,
-                        uint64_t passed_epoch)
+binade_status binadei_unmap_left(struct binadei_segments *segments,
+                                 uint64_t passed_epoch)
 {
     const struct binadei_mapper *mapper = segments->mapper;
+    binade_status first = BINADE_OK;
     pthread_mutex_lock(&segments->lock);
     struct binadei_segment *taken = take_over(segments, passed_epoch);
     pthread_mutex_unlock(&segments->lock);
-    for (struct binadei_segment *at = taken; at; at = at->next)
-        at->is_mapped = mapper->unmap(mapper->context, at->info.address,
-                                      at->info.memory_bytes) != BINADE_OK;
+    for (struct binadei_segment *at = taken; at; at = at->next) {
+        binade_status status = mapper->unmap(mapper->context, at->info.address,
+                                             at->info.memory_bytes);
+        at->is_mapped = !binadei_source_is_gone(status);
+        if (at->is_mapped && first == BINADE_OK)
+            first = status;
+    }
     pthread_mutex_lock(&segments->lock);
     while (taken) {
         struct binadei_segment *left = taken;
@@ -450,6 +455,7 @@ void binadei_unmap_left(struct binadei_segments *segments,
         end_left(segments, left);
     }
     pthread_mutex_unlock(&segments->lock);
+    return first;
 }
 
 void binadei_segments_unmap_left(struct binadei_segments *segments,
@@ -458,23 +464,23 @@ void binadei_segments_unmap_left(struct binadei_segments *segments,
     if (!segments->mapper)
         return;
     binadei_grower_begin(segments);
-    binadei_unmap_left(segments, passed_epoch);
+    (void)binadei_unmap_left(segments, passed_epoch);
     binadei_grower_end(segments);
 }
 
-/* Of the pages that are missing, as many as handles that are free have. Returns
- * the pages that are still missing. */
+/* Of the pages that are missing, as many as handles that are free have, which
+ * may have so many `spare` pages too. Returns the pages that are still
+ * missing. */
 static uint32_t move_to(struct binadei_segments *segments,
                         const struct binadei_extension *extension,
                         const struct place *place, uint32_t missing,
-                        uint32_t most)
+                        uint32_t spare)
 {
     const struct binadei_view view = movable_view(segments, extension);
     struct move move;
     for (unsigned i = 0; i < MOVES_MOST && missing; i++) {
         uint32_t at = place->first + place->pages - missing;
-        if (!start_moving(segments, &view, place,
-                          most < missing ? missing : most, &move))
+        if (!start_moving(segments, &view, place, missing + spare, &move))
             break;
         uint32_t pages = move.segment->info.page_count;
         if (finish_moving(segments, extension, &move, at) != BINADE_OK)
@@ -482,7 +488,7 @@ static uint32_t move_to(struct binadei_segments *segments,
         missing -= pages < missing ? pages : missing;
     }
     /* What was done is over. */
-    binadei_unmap_left(segments, extension->passed_epoch);
+    (void)binadei_unmap_left(segments, extension->passed_epoch);
     return missing;
 }
 
@@ -584,7 +590,7 @@ static binade_status fill(struct binadei_segments *segments,
         return BINADE_OK;
     /* The limit leaves too little: any handle will do that has room. */
     if (extension->view && !may_create(segments, missing)) {
-        missing = move_to(segments, extension, place, missing, room);
+        missing = move_to(segments, extension, place, missing, room - missing);
         at = place->first + place->pages - missing;
     }
     return create_all(segments, at,
@@ -598,7 +604,7 @@ binade_status binadei_extend(struct binadei_segments *segments,
         reserve_addresses(segments, pages_of_grains(needed_grains(extension)));
     if (status != BINADE_OK)
         return status;
-    binadei_unmap_left(segments, extension->passed_epoch);
+    (void)binadei_unmap_left(segments, extension->passed_epoch);
     pthread_mutex_lock(&segments->lock);
     const struct place place = find_place(segments, extension);
     pthread_mutex_unlock(&segments->lock);
