@@ -194,7 +194,7 @@ static struct place find_place(const struct binadei_segments *segments,
         is_any = next_taken(&cursor, &next);
         if (!is_any)
             next = (struct taken){segments->base_pages, 0, false};
-        if (next.first > last.end)
+        if (next.first > last.end) {
             consider(&best, last.end, next.first,
                      last.has_memory ? free_before(extension, last.end, needed)
                                      : 0,
@@ -202,6 +202,7 @@ static struct place find_place(const struct binadei_segments *segments,
                          ? free_behind(segments, extension, next.first, needed)
                          : 0,
                      needed);
+        }
         last = next;
     } while (is_any);
     return best;
@@ -353,6 +354,7 @@ static binade_status put_at(struct binadei_segments *segments,
         segment->is_mapped = true;
         pthread_mutex_lock(&segments->lock);
         status = publish(segments, segment, own);
+        segments->grow_count += status == BINADE_OK && !was_mapped;
         pthread_mutex_unlock(&segments->lock);
         if (status == BINADE_OK)
             return status;
@@ -608,11 +610,12 @@ binade_status binadei_extend(struct binadei_segments *segments,
     pthread_mutex_lock(&segments->lock);
     const struct place place = find_place(segments, extension);
     pthread_mutex_unlock(&segments->lock);
-    if (!place.pages)
+    if (!place.pages) {
         return binadei_fail(binadei_source_exhausted(segments),
                             "the pool's addresses have no room for %llu bytes "
                             "in a row",
                             (unsigned long long)extension->needed_bytes);
+    }
     return fill(segments, extension, &place);
 }
 

@@ -54,7 +54,8 @@ struct binadei_segments {
     struct binadei_segment *left; /* places that handles left, by first page */
     uint64_t listed_bytes;
     uint64_t peak_bytes; /* of reserved_bytes */
-    uint64_t grow_count;
+    uint64_t next_id;
+    uint64_t grow_count; /* a move is none */
     uint64_t failed_grow_count;
     uint64_t trim_count;
     uint64_t move_count;

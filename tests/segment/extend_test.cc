@@ -406,6 +406,7 @@ TEST(Extend, KeepsAHandleWhoseUnmappingWasRefused)
     EXPECT_EQ(BINADE_E_DRIVER, segment_probe_trim(segments.own, 0, &bytes));
     EXPECT_EQ(0u, bytes);
     EXPECT_EQ(4u, segments.DonePages(0, 8)) << "it serves as before";
+    EXPECT_EQ(0u, segments.Stats().trim_count);
     segments.ExpectSound();
     EXPECT_EQ(4u, segments.Trim());
     segments.ExpectSound();

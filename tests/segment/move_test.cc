@@ -43,6 +43,7 @@ TEST(Move, TakesAHandleThatIsDoneAtOnce)
     EXPECT_EQ(0u, segments.Stats().left_bytes);
     EXPECT_EQ(0u, segment_probe_left_at(segments.own));
     EXPECT_EQ((Pages{4, 1, 2}), segments.AskedPages());
+    EXPECT_EQ(3u, segments.Stats().grow_count) << "a move is no growth";
     segments.ExpectSound();
 }
 

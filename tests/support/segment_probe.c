@@ -19,14 +19,15 @@ struct binadei_mapper *
 segment_probe_mapper_create(const struct segment_probe_mapper *functions)
 {
     struct binadei_mapper *mapper = malloc(sizeof(*mapper));
-    if (mapper)
-        *mapper = (struct binadei_mapper){.context = functions->context,
-                                          .reserve = functions->reserve,
-                                          .release = functions->release,
-                                          .create = functions->create,
-                                          .destroy = functions->destroy,
-                                          .map = functions->map,
-                                          .unmap = functions->unmap};
+    if (!mapper)
+        return NULL;
+    *mapper = (struct binadei_mapper){.context = functions->context,
+                                      .reserve = functions->reserve,
+                                      .release = functions->release,
+                                      .create = functions->create,
+                                      .destroy = functions->destroy,
+                                      .map = functions->map,
+                                      .unmap = functions->unmap};
     return mapper;
 }
 
@@ -218,5 +219,49 @@ binade_status segment_probe_device_source(void *context, binade_source *out)
                                   &mark, 1);
     if (status == BINADE_OK)
         *out = binadei_device_source_init(&storage);
+    return status;
+}
+
+static CUresult lacks_attribute(int *out, CUdevice_attribute what,
+                                CUdevice device)
+{
+    (void)what;
+    (void)device;
+    *out = 0;
+    return CUDA_SUCCESS;
+}
+
+static CUresult lacks_small_pages(size_t *out,
+                                  const CUmemAllocationProp *properties,
+                                  CUmemAllocationGranularity_flags option)
+{
+    (void)properties;
+    (void)option;
+    *out = (size_t)3 << 20;
+    return CUDA_SUCCESS;
+}
+
+binade_status segment_probe_mapped_support(enum segment_probe_lack lack)
+{
+    static _Atomic uint64_t mark;
+    const struct binadei_driver *driver;
+    struct binadei_context context;
+    CUcontext primary;
+    binade_status status = binadei_driver_open(&driver);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&primary, 0));
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_driver own = *driver;
+    if (lack == PROBE_LACKS_ENTRIES)
+        own.cuMemMap = NULL;
+    if (lack == PROBE_LACKS_ATTRIBUTE)
+        own.cuDeviceGetAttribute = lacks_attribute;
+    if (lack == PROBE_LACKS_SMALL_PAGES)
+        own.cuMemGetAllocationGranularity = lacks_small_pages;
+    status = binadei_context_init(&context, &own, primary, &mark, 1);
+    if (status == BINADE_OK)
+        status = binadei_device_mapper_probe(&context);
+    (void)driver->cuDevicePrimaryCtxRelease(0);
     return status;
 }

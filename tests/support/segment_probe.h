@@ -139,6 +139,18 @@ void segment_probe_unlink(struct binadei_segments *segments, uint32_t page,
  * per process. There is one such source per process. */
 binade_status segment_probe_device_source(void *context, binade_source *out);
 
+/* What the driver of the next function lacks. */
+enum segment_probe_lack {
+    PROBE_LACKS_NOTHING,
+    PROBE_LACKS_ENTRIES,   /* those of mapped memory */
+    PROBE_LACKS_ATTRIBUTE, /* the device says that it has none */
+    PROBE_LACKS_SMALL_PAGES
+};
+
+/* As binadei_device_mapper_probe(), in the primary context, once the function
+ * above has opened a driver. */
+binade_status segment_probe_mapped_support(enum segment_probe_lack lack);
+
 #ifdef __cplusplus
 }
 #endif
