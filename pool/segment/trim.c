@@ -60,9 +60,9 @@ static binade_status relist(struct binadei_segments *segments,
     const struct binadei_segment_info *info = &segment->info;
     pthread_mutex_lock(&segments->lock);
     segments->trim_count--;
-    /* Its words are there. */
-    (void)binadei_segment_list(segments, segment);
-    binadei_buddy_add(segments->buddy, info->first, info->page_count);
+    /* It does not fail: the words are there. */
+    if (binadei_segment_list(segments, segment) == BINADE_OK)
+        binadei_buddy_add(segments->buddy, info->first, info->page_count);
     pthread_mutex_unlock(&segments->lock);
     return why;
 }
