@@ -181,19 +181,21 @@ static binade_status do_probe(const struct binadei_driver *driver,
             (&is_supported,
              CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
              properties.location.id));
-    if (status == BINADE_OK && !is_supported)
+    if (status == BINADE_OK && !is_supported) {
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "device %d has no mapped memory",
                             properties.location.id);
+    }
     if (status == BINADE_OK)
         status = BINADEI_CALL(
             driver, cuMemGetAllocationGranularity,
             (&job->size_bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-    if (status == BINADE_OK && BINADEI_PAGE_BYTES % job->size_bytes)
+    if (status == BINADE_OK && BINADEI_PAGE_BYTES % job->size_bytes) {
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "device %d maps memory in pieces of %zu bytes, "
                             "which do not divide 2 MiB",
                             properties.location.id, job->size_bytes);
+    }
     return status;
 }
 
