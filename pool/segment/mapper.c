@@ -175,12 +175,13 @@ static binade_status do_probe(const struct binadei_driver *driver,
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
     int is_supported = 0;
     binade_status status = locate(driver, &properties.location);
-    if (status == BINADE_OK)
+    if (status == BINADE_OK) {
         status = BINADEI_CALL(
             driver, cuDeviceGetAttribute,
             (&is_supported,
              CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
              properties.location.id));
+    }
     if (status == BINADE_OK && !is_supported) {
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "device %d has no mapped memory",
