@@ -23,7 +23,7 @@ struct job {
 };
 
 typedef binade_status mapper_work(const struct binadei_driver *driver,
-                                  struct job *job);
+                             struct job *job);
 
 /* In a section of the context. What was done is done, whatever becomes of the
  * thread's own context. */
@@ -182,10 +182,11 @@ static binade_status do_probe(const struct binadei_driver *driver,
              CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
              properties.location.id));
     }
-    if (status == BINADE_OK && !is_supported)
+    if (status == BINADE_OK && !is_supported) {
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "device %d has no mapped memory",
                             properties.location.id);
+    }
     if (status == BINADE_OK)
         status = BINADEI_CALL(
             driver, cuMemGetAllocationGranularity,
