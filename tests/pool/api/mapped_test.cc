@@ -393,6 +393,23 @@ TEST_F(MappedPool, IsMadeByTheEnvironmentToo)
     EXPECT_LT(creations, pool_test::Calls("cuMemCreate"));
 }
 
+uint64_t ReservationsOfAPool()
+{
+    uint64_t before = pool_test::Calls("cuMemAddressReserve");
+    Pool pool(Mapped());
+    pool.Free(pool.Alloc(2 * kMiB));
+    return pool_test::Calls("cuMemAddressReserve") - before;
+}
+
+// The addresses of pools that ended are there for the next: none is halved more
+// often for them.
+TEST_F(MappedPool, HasAsManyAddressesHoweverManyThereWere)
+{
+    uint64_t first = ReservationsOfAPool();
+    for (int i = 0; i < 150; i++)
+        ASSERT_EQ(first, ReservationsOfAPool()) << i;
+}
+
 // What is refused leaves nothing behind.
 void ExpectRefused(const binade_pool_options &options, binade_status status,
                    const char *message)
