@@ -214,7 +214,7 @@ static struct place find_place(const struct binadei_segments *segments,
 /* Where a pool has moved this part of what it has since it grew last, it has too
  * little for what the program does, and a little more costs less than to move on.
  */
-static bool has_moved_all(const struct binadei_segments *segments)
+static bool has_moved_much(const struct binadei_segments *segments)
 {
     return segments->moved_bytes - segments->moved_at_growth >=
            binadei_segments_reserved_bytes(segments) / TIGHT_PART;
@@ -366,6 +366,7 @@ static binade_status put_at(struct binadei_segments *segments,
         segment->is_mapped = true;
         pthread_mutex_lock(&segments->lock);
         status = publish(segments, segment, own);
+        segments->grow_count += status == BINADE_OK && !was_mapped;
         pthread_mutex_unlock(&segments->lock);
         if (status == BINADE_OK)
             return status;
@@ -456,16 +457,21 @@ static void end_left(struct binadei_segments *segments,
     free(left);
 }
 
-void binadei_unmap_left(struct binadei_segments *segments,
-                        uint64_t passed_epoch)
+binade_status binadei_unmap_left(struct binadei_segments *segments,
+                                 uint64_t passed_epoch)
 {
     const struct binadei_mapper *mapper = segments->mapper;
+    binade_status first = BINADE_OK;
     pthread_mutex_lock(&segments->lock);
     struct binadei_segment *taken = take_over(segments, passed_epoch);
     pthread_mutex_unlock(&segments->lock);
-    for (struct binadei_segment *at = taken; at; at = at->next)
-        at->is_mapped = mapper->unmap(mapper->context, at->info.address,
-                                      at->info.memory_bytes) != BINADE_OK;
+    for (struct binadei_segment *at = taken; at; at = at->next) {
+        binade_status status = mapper->unmap(mapper->context, at->info.address,
+                                             at->info.memory_bytes);
+        at->is_mapped = !binadei_source_is_gone(status);
+        if (at->is_mapped && first == BINADE_OK)
+            first = status;
+    }
     pthread_mutex_lock(&segments->lock);
     while (taken) {
         struct binadei_segment *left = taken;
@@ -473,6 +479,7 @@ void binadei_unmap_left(struct binadei_segments *segments,
         end_left(segments, left);
     }
     pthread_mutex_unlock(&segments->lock);
+    return first;
 }
 
 void binadei_segments_unmap_left(struct binadei_segments *segments,
@@ -481,7 +488,7 @@ void binadei_segments_unmap_left(struct binadei_segments *segments,
     if (!segments->mapper)
         return;
     binadei_grower_begin(segments);
-    binadei_unmap_left(segments, passed_epoch);
+    (void)binadei_unmap_left(segments, passed_epoch);
     binadei_grower_end(segments);
 }
 
@@ -507,7 +514,7 @@ static uint32_t move_to(struct binadei_segments *segments,
         missing -= pages < missing ? pages : missing;
     }
     /* What was done is over. */
-    binadei_unmap_left(segments, extension->passed_epoch);
+    (void)binadei_unmap_left(segments, extension->passed_epoch);
     return missing;
 }
 
@@ -522,7 +529,7 @@ static bool is_worth_moving(struct binadei_segments *segments,
     uint64_t bytes = movable_bytes(segments, &view, place);
     pthread_mutex_unlock(&segments->lock);
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    return (bytes > reserved / MOVABLE_PART && !has_moved_all(segments)) ||
+    return (bytes > reserved / MOVABLE_PART && !has_moved_much(segments)) ||
            bytes + (segments->limit_bytes - reserved) <
                (uint64_t)place->pages * BINADEI_PAGE_BYTES;
 }
@@ -598,7 +605,7 @@ static uint32_t growth_step(const struct binadei_segments *segments,
                             uint32_t missing, uint32_t room)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    uint64_t part = has_moved_all(segments) ? TIGHT_STEP_PART : STEP_PART;
+    uint64_t part = has_moved_much(segments) ? TIGHT_STEP_PART : STEP_PART;
     uint64_t pages = reserved / part / BINADEI_PAGE_BYTES;
     uint64_t left = (segments->limit_bytes - reserved) / BINADEI_PAGE_BYTES;
     if (pages > HANDLE_PAGES_MOST)
@@ -643,7 +650,7 @@ binade_status binadei_extend(struct binadei_segments *segments,
     if (status != BINADE_OK)
         return status;
     BINADEI_STEP("locked.mapped.begun");
-    binadei_unmap_left(segments, extension->passed_epoch);
+    (void)binadei_unmap_left(segments, extension->passed_epoch);
     pthread_mutex_lock(&segments->lock);
     const struct place place = find_place(segments, extension);
     pthread_mutex_unlock(&segments->lock);

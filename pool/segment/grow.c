@@ -67,8 +67,10 @@ static binade_status grow_publish(struct binadei_segments *segments,
         info->page_count = longest;
     info->first = binadei_best_gap(segments, info->page_count);
     binade_status status = binadei_segment_list(segments, fresh);
-    if (status == BINADE_OK)
-        binadei_buddy_add(segments->buddy, info->first, info->page_count);
+    if (status != BINADE_OK)
+        return status;
+    segments->grow_count++;
+    binadei_buddy_add(segments->buddy, info->first, info->page_count);
     return status;
 }
 

@@ -54,10 +54,7 @@ binade_status binadei_segment_list(struct binadei_segments *segments,
     binade_status status = reserve_maps(segments, info);
     if (status != BINADE_OK)
         return status;
-    /* What moved or came back keeps its own. */
-    if (!fresh->has_id)
-        info->id = segments->grow_count++;
-    fresh->has_id = true;
+    info->id = segments->next_id++;
     segments->listed_bytes += info->memory_bytes;
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     if (reserved > segments->peak_bytes)

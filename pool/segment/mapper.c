@@ -22,12 +22,12 @@ struct job {
     CUmemGenericAllocationHandle handle;
 };
 
-typedef binade_status job_fn(const struct binadei_driver *driver,
-                             struct job *job);
+typedef binade_status mapper_work(const struct binadei_driver *driver,
+                                  struct job *job);
 
 /* In a section of the context. What was done is done, whatever becomes of the
  * thread's own context. */
-static binade_status within(struct binadei_context *context, job_fn *work,
+static binade_status within(struct binadei_context *context, mapper_work *work,
                             struct job *job)
 {
     struct binadei_section section;
@@ -175,12 +175,13 @@ static binade_status do_probe(const struct binadei_driver *driver,
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED};
     int is_supported = 0;
     binade_status status = locate(driver, &properties.location);
-    if (status == BINADE_OK)
+    if (status == BINADE_OK) {
         status = BINADEI_CALL(
             driver, cuDeviceGetAttribute,
             (&is_supported,
              CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
              properties.location.id));
+    }
     if (status == BINADE_OK && !is_supported)
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "device %d has no mapped memory",
@@ -189,11 +190,12 @@ static binade_status do_probe(const struct binadei_driver *driver,
         status = BINADEI_CALL(
             driver, cuMemGetAllocationGranularity,
             (&job->size_bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
-    if (status == BINADE_OK && BINADEI_PAGE_BYTES % job->size_bytes)
+    if (status == BINADE_OK && BINADEI_PAGE_BYTES % job->size_bytes) {
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "device %d maps memory in pieces of %zu bytes, "
                             "which do not divide 2 MiB",
                             properties.location.id, job->size_bytes);
+    }
     return status;
 }
 

@@ -121,6 +121,23 @@ binadei_segments_create(const struct binadei_segments_options *options,
     return BINADE_OK;
 }
 
+/* What the mapper refuses has a second try, as refused segments have. */
+static binade_status unmap_all_left(struct binadei_segments *segments)
+{
+    binade_status status = binadei_unmap_left(segments, UINT64_MAX);
+    return status == BINADE_OK ? status
+                               : binadei_unmap_left(segments, UINT64_MAX);
+}
+
+static void release_addresses(const struct binadei_segments *segments)
+{
+    const struct binadei_mapper *mapper = segments->mapper;
+    uint64_t size_bytes = segments->base_pages * (uint64_t)BINADEI_PAGE_BYTES;
+    if (segments->base && mapper->release(mapper->context, segments->base,
+                                          size_bytes) != BINADE_OK)
+        (void)mapper->release(mapper->context, segments->base, size_bytes);
+}
+
 static void forget_segments(struct binadei_segment **list)
 {
     while (*list) {
@@ -135,7 +152,7 @@ binade_status binadei_segments_destroy(struct binadei_segments *segments)
     if (!segments)
         return BINADE_OK;
     uint64_t released_bytes = 0;
-    binadei_unmap_left(segments, UINT64_MAX);
+    binade_status left = unmap_all_left(segments);
     while (segments->listed) {
         struct binadei_segment *segment = segments->listed;
         segments->listed = segment->next;
@@ -144,17 +161,14 @@ binade_status binadei_segments_destroy(struct binadei_segments *segments)
     }
     binade_status status =
         binadei_source_release_refused(segments, &released_bytes);
-    if (segments->base)
-        (void)segments->mapper->release(
-            segments->mapper->context, segments->base,
-            segments->base_pages * (uint64_t)BINADEI_PAGE_BYTES);
+    release_addresses(segments);
     forget_segments(&segments->unreleased);
     forget_segments(&segments->left);
     binadei_lookup_fini(&segments->lookup);
     pthread_cond_destroy(&segments->grown);
     pthread_mutex_destroy(&segments->lock);
     free(segments);
-    return status;
+    return status == BINADE_OK ? left : status;
 }
 
 const struct binadei_lookup *

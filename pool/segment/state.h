@@ -15,7 +15,6 @@
 struct binadei_segment {
     struct binadei_segment *next;
     struct binadei_segment_info info;
-    bool has_id;
     uint64_t pin_count; /* the lock */
     /* Of mapped memory. */
     uint64_t handle;
@@ -55,7 +54,8 @@ struct binadei_segments {
     struct binadei_segment *left; /* places that handles left, by first page */
     uint64_t listed_bytes;
     uint64_t peak_bytes; /* of reserved_bytes */
-    uint64_t grow_count;
+    uint64_t next_id;
+    uint64_t grow_count; /* a move is none */
     uint64_t failed_grow_count;
     uint64_t trim_count;
     uint64_t move_count;
@@ -94,9 +94,10 @@ struct binadei_segment *
 binadei_segment_unlist(struct binadei_segments *segments,
                        struct binadei_segment **at);
 
-/* extend.c: as binadei_segments_unmap_left(), by the grower. */
-void binadei_unmap_left(struct binadei_segments *segments,
-                        uint64_t passed_epoch);
+/* extend.c: as binadei_segments_unmap_left(), by the grower. BINADE_OK, or the
+ * first refusal: what was refused is a place that is waited for still. */
+binade_status binadei_unmap_left(struct binadei_segments *segments,
+                                 uint64_t passed_epoch);
 /* extend.c: mapped memory for what is wanted; by the grower, no lock held. What
  * was mapped before a failure stays. */
 BINADE_MUST_USE binade_status

@@ -59,11 +59,10 @@ static binade_status relist(struct binadei_segments *segments,
 {
     const struct binadei_segment_info *info = &segment->info;
     pthread_mutex_lock(&segments->lock);
-    /* Its words are there. */
-    binade_status listed = binadei_segment_list(segments, segment);
-    (void)listed;
     segments->trim_count--;
-    binadei_buddy_add(segments->buddy, info->first, info->page_count);
+    /* It does not fail: the words are there. */
+    if (binadei_segment_list(segments, segment) == BINADE_OK)
+        binadei_buddy_add(segments->buddy, info->first, info->page_count);
     pthread_mutex_unlock(&segments->lock);
     return why;
 }

@@ -40,8 +40,11 @@ class Heap
 
     // At rest: that it says what the pool's statistics say.
     void ExpectStatsOf(binade_pool *pool) const;
+    // The same of a pool whose segments are shown in one piece where they touch.
+    void ExpectStatsOfMapped(binade_pool *pool) const;
 
   private:
+    void ExpectBytesOf(const binade_stats &stats) const;
     void ExpectTiles() const;
     void ExpectSums() const;
 

@@ -182,4 +182,35 @@ TEST_F(DeviceSourceTest, DoesNotTouchTheDriverAfterAFork)
     EXPECT_EQ(0, status);
 }
 
+binade_status SupportOfMapped(segment_probe_lack lack)
+{
+    (void)segment_test::DeviceSource();
+    return segment_probe_mapped_support(lack);
+}
+
+TEST(MappedSupport, IsThereWithADriverThatHasAll)
+{
+    EXPECT_EQ(BINADE_OK, SupportOfMapped(PROBE_LACKS_NOTHING));
+}
+
+TEST(MappedSupport, NeedsEntriesOfTheDriver)
+{
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_ENTRIES));
+    EXPECT_STREQ("the driver has no mapped memory", segment_probe_message());
+}
+
+TEST(MappedSupport, NeedsADeviceThatSaysSo)
+{
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_ATTRIBUTE));
+    EXPECT_STREQ("device 0 has no mapped memory", segment_probe_message());
+}
+
+TEST(MappedSupport, NeedsPagesThatDivide2MiB)
+{
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, SupportOfMapped(PROBE_LACKS_SMALL_PAGES));
+    EXPECT_STREQ("device 0 maps memory in pieces of 3145728 bytes, which do "
+                 "not divide 2 MiB",
+                 segment_probe_message());
+}
+
 } // namespace

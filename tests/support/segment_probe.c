@@ -3,8 +3,11 @@
  */
 #include "tests/support/segment_probe.h"
 
+#include <stdlib.h>
+
 #include "pool/base/failure.h"
 #include "pool/segment/device_source.h"
+#include "pool/segment/mapper.h"
 #include "pool/segment/segment.h"
 
 static struct binadei_lookup *lookup_of(const struct binadei_segments *segments)
@@ -12,11 +15,38 @@ static struct binadei_lookup *lookup_of(const struct binadei_segments *segments)
     return (struct binadei_lookup *)binadei_segments_lookup(segments);
 }
 
+struct binadei_mapper *
+segment_probe_mapper_create(const struct segment_probe_mapper *functions)
+{
+    struct binadei_mapper *mapper = malloc(sizeof(*mapper));
+    if (!mapper)
+        return NULL;
+    *mapper = (struct binadei_mapper){.context = functions->context,
+                                      .reserve = functions->reserve,
+                                      .release = functions->release,
+                                      .create = functions->create,
+                                      .destroy = functions->destroy,
+                                      .map = functions->map,
+                                      .unmap = functions->unmap};
+    return mapper;
+}
+
+void segment_probe_mapper_destroy(struct binadei_mapper *mapper)
+{
+    free(mapper);
+}
+
 binade_status segment_probe_create(const struct segment_probe_options *options,
                                    struct binadei_segments **out)
 {
+    binade_source mapped = {0};
+    if (options->mapper)
+        mapped = binadei_mapped_source_init(options->mapper);
     const struct binadei_segments_options own = {
-        .source = options->source,
+        .source =
+            options->mapper && !options->source ? &mapped : options->source,
+        .mapper = options->mapper,
+        .maps = options->maps,
         .buddy = options->buddy,
         .page_capacity = options->page_capacity,
         .limit_bytes = options->limit_bytes,
@@ -43,6 +73,57 @@ binade_status segment_probe_trim(struct binadei_segments *segments,
     return binadei_segments_trim(segments, keep_bytes, out_bytes);
 }
 
+binade_status segment_probe_grow_to(struct binadei_segments *segments,
+                                    uint64_t total_bytes)
+{
+    return binadei_segments_grow_to(segments, total_bytes);
+}
+
+bool segment_probe_can_trim(struct binadei_segments *segments)
+{
+    return binadei_segments_can_trim(segments);
+}
+
+binade_status
+segment_probe_extend(struct binadei_segments *segments,
+                     struct binadei_buddy *buddy,
+                     const struct segment_probe_extension *extension)
+{
+    const struct binadei_view view = {.buddy = buddy, .maps = extension->maps};
+    const struct binadei_extension own = {
+        .needed_bytes = extension->needed_bytes,
+        .view = extension->has_view ? &view : NULL,
+        .next_epoch = extension->next_epoch,
+        .passed_epoch = extension->passed_epoch};
+    return binadei_segments_extend(segments, &own);
+}
+
+uint64_t segment_probe_left_at(struct binadei_segments *segments)
+{
+    return binadei_segments_left_at(segments);
+}
+
+void segment_probe_unmap_left(struct binadei_segments *segments,
+                              uint64_t passed_epoch)
+{
+    binadei_segments_unmap_left(segments, passed_epoch);
+}
+
+bool segment_probe_pin(struct binadei_segments *segments, uint64_t address,
+                       uint64_t *out_id)
+{
+    struct binadei_segment_info info;
+    if (!binadei_segments_pin(segments, address, &info))
+        return false;
+    *out_id = info.id;
+    return true;
+}
+
+void segment_probe_unpin(struct binadei_segments *segments, uint64_t id)
+{
+    binadei_segments_unpin(segments, id);
+}
+
 uint64_t segment_probe_reserved_bytes(const struct binadei_segments *segments)
 {
     return binadei_segments_reserved_bytes(segments);
@@ -59,6 +140,9 @@ void segment_probe_read_stats(struct binadei_segments *segments,
         .grow_count = own.grow_count,
         .failed_grow_count = own.failed_grow_count,
         .trim_count = own.trim_count,
+        .move_count = own.move_count,
+        .moved_bytes = own.moved_bytes,
+        .left_bytes = own.left_bytes,
         .segment_count = own.segment_count,
     };
 }
@@ -135,5 +219,49 @@ binade_status segment_probe_device_source(void *context, binade_source *out)
                                   &mark, 1);
     if (status == BINADE_OK)
         *out = binadei_device_source_init(&storage);
+    return status;
+}
+
+static CUresult lacks_attribute(int *out, CUdevice_attribute what,
+                                CUdevice device)
+{
+    (void)what;
+    (void)device;
+    *out = 0;
+    return CUDA_SUCCESS;
+}
+
+static CUresult lacks_small_pages(size_t *out,
+                                  const CUmemAllocationProp *properties,
+                                  CUmemAllocationGranularity_flags option)
+{
+    (void)properties;
+    (void)option;
+    *out = (size_t)3 << 20;
+    return CUDA_SUCCESS;
+}
+
+binade_status segment_probe_mapped_support(enum segment_probe_lack lack)
+{
+    static _Atomic uint64_t mark;
+    const struct binadei_driver *driver;
+    struct binadei_context context;
+    CUcontext primary;
+    binade_status status = binadei_driver_open(&driver);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain, (&primary, 0));
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_driver own = *driver;
+    if (lack == PROBE_LACKS_ENTRIES)
+        own.cuMemMap = NULL;
+    if (lack == PROBE_LACKS_ATTRIBUTE)
+        own.cuDeviceGetAttribute = lacks_attribute;
+    if (lack == PROBE_LACKS_SMALL_PAGES)
+        own.cuMemGetAllocationGranularity = lacks_small_pages;
+    status = binadei_context_init(&context, &own, primary, &mark, 1);
+    if (status == BINADE_OK)
+        status = binadei_device_mapper_probe(&context);
+    (void)driver->cuDevicePrimaryCtxRelease(0);
     return status;
 }

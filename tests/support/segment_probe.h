@@ -21,11 +21,31 @@ extern "C" {
 #define PROBE_ADDRESS_END (UINT64_C(1) << 49)
 
 struct binadei_buddy;
+struct binadei_maps;
+struct binadei_mapper;
 struct binadei_segments;
+
+/* As struct binadei_mapper. */
+struct segment_probe_mapper {
+    void *context;
+    binade_status (*reserve)(void *context, uint64_t size_bytes,
+                             binade_devptr *out);
+    binade_status (*release)(void *context, binade_devptr address,
+                             uint64_t size_bytes);
+    binade_status (*create)(void *context, uint64_t size_bytes,
+                            uint64_t *out_handle);
+    binade_status (*destroy)(void *context, uint64_t handle);
+    binade_status (*map)(void *context, binade_devptr address,
+                         uint64_t size_bytes, uint64_t handle);
+    binade_status (*unmap)(void *context, binade_devptr address,
+                           uint64_t size_bytes);
+};
 
 /* As struct binadei_segments_options: 0 is a default. */
 struct segment_probe_options {
     const binade_source *source;
+    struct binadei_mapper *mapper; /* its source then, where that is NULL */
+    struct binadei_maps *maps;
     struct binadei_buddy *buddy;
     uint32_t page_capacity;
     uint64_t limit_bytes;
@@ -50,8 +70,25 @@ struct segment_probe_stats {
     uint64_t grow_count;
     uint64_t failed_grow_count;
     uint64_t trim_count;
+    uint64_t move_count;
+    uint64_t moved_bytes;
+    uint64_t left_bytes;
     uint32_t segment_count;
 };
+
+/* As struct binadei_extension. */
+struct segment_probe_extension {
+    uint64_t needed_bytes;
+    bool has_view;
+    struct binadei_maps *maps; /* of the view; NULL: done memory only */
+    uint64_t next_epoch;
+    uint64_t passed_epoch;
+};
+
+/* NULL: no memory. It outlives the segments. */
+struct binadei_mapper *
+segment_probe_mapper_create(const struct segment_probe_mapper *functions);
+void segment_probe_mapper_destroy(struct binadei_mapper *mapper);
 
 binade_status segment_probe_create(const struct segment_probe_options *options,
                                    struct binadei_segments **out);
@@ -60,6 +97,21 @@ binade_status segment_probe_grow(struct binadei_segments *segments,
                                  uint64_t needed_bytes);
 binade_status segment_probe_trim(struct binadei_segments *segments,
                                  uint64_t keep_bytes, uint64_t *out_bytes);
+binade_status segment_probe_grow_to(struct binadei_segments *segments,
+                                    uint64_t total_bytes);
+bool segment_probe_can_trim(struct binadei_segments *segments);
+/* `buddy` is the segments'. */
+binade_status
+segment_probe_extend(struct binadei_segments *segments,
+                     struct binadei_buddy *buddy,
+                     const struct segment_probe_extension *extension);
+uint64_t segment_probe_left_at(struct binadei_segments *segments);
+void segment_probe_unmap_left(struct binadei_segments *segments,
+                              uint64_t passed_epoch);
+/* False: no segment is there. */
+bool segment_probe_pin(struct binadei_segments *segments, uint64_t address,
+                       uint64_t *out_id);
+void segment_probe_unpin(struct binadei_segments *segments, uint64_t id);
 uint64_t segment_probe_reserved_bytes(const struct binadei_segments *segments);
 void segment_probe_read_stats(struct binadei_segments *segments,
                               struct segment_probe_stats *out);
@@ -86,6 +138,18 @@ void segment_probe_unlink(struct binadei_segments *segments, uint32_t page,
  * memory in a context: NULL is the primary context of device 0, retained once
  * per process. There is one such source per process. */
 binade_status segment_probe_device_source(void *context, binade_source *out);
+
+/* What the driver of the next function lacks. */
+enum segment_probe_lack {
+    PROBE_LACKS_NOTHING,
+    PROBE_LACKS_ENTRIES,   /* those of mapped memory */
+    PROBE_LACKS_ATTRIBUTE, /* the device says that it has none */
+    PROBE_LACKS_SMALL_PAGES
+};
+
+/* As binadei_device_mapper_probe(), in the primary context, once the function
+ * above has opened a driver. */
+binade_status segment_probe_mapped_support(enum segment_probe_lack lack);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each call by which a pool maps its memory fails once, and always: the error
+// names the call, no block is lost, and the next allocation works.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/pool/inventory.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+constexpr unsigned kTooMany = 1000; // calls of one entry that no life makes
+
+binade_pool_options Mapped()
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.flags = BINADE_POOL_MAPPED;
+    options.thread_cache_bytes = 0;
+    options.limit_bytes = 64 * kMiB;
+    return options;
+}
+
+class MappedFault : public ::testing::TestWithParam<const char *>
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+
+    static std::string Always(const char *entry)
+    {
+        return std::string(entry) + ":every=1:code=CUDA_ERROR_UNKNOWN";
+    }
+};
+
+// A pool, of which any call may fail.
+class Life
+{
+  public:
+    void Run()
+    {
+        Alloc(8 * kMiB);
+        Alloc(2 * kMiB);
+        FreeAt(0);
+        Alloc(12 * kMiB); // moves the first
+        Alloc(20 * kMiB);
+        FreeAt(1);
+        Trim();
+        Alloc(24 * kMiB);
+        FreeAt(0);
+        Alloc(16 * kMiB);
+        pool_test::Synchronize();
+        while (!blocks_.empty())
+            FreeAt(0);
+        pool_test::Synchronize();
+        Trim();
+        Alloc(4 * kMiB);
+    }
+
+    // No call fails: all memory is there, and all goes back.
+    void ExpectHealth()
+    {
+        while (!blocks_.empty())
+            FreeAt(0);
+        pool_test::Synchronize();
+        pool_.TrimAll();
+        EXPECT_EQ(0u, pool_.Stats().reserved_bytes_current);
+        EXPECT_EQ(0u, pool_.Stats().unreleased_bytes);
+        EXPECT_EQ(0u, pool_.Stats().mapped_left_bytes);
+        binade_devptr block = pool_.Alloc(64 * kMiB);
+        for (uint64_t at = 0; at < 64 * kMiB; at += 2 * kMiB)
+            pool_test::Fill(block + at, 4096, static_cast<uint32_t>(at));
+        for (uint64_t at = 0; at < 64 * kMiB; at += 2 * kMiB)
+            EXPECT_TRUE(
+                pool_test::Holds(block + at, 4096, static_cast<uint32_t>(at)));
+        pool_.Free(block);
+    }
+
+    uint64_t moves()
+    {
+        return pool_.Stats().mapped_moves;
+    }
+
+    unsigned failed_count = 0;
+
+  private:
+    void Alloc(size_t size_bytes)
+    {
+        binade_devptr block = 0;
+        binade_status status = binade_alloc(pool_, size_bytes, stream_, &block);
+        Count(status);
+        if (status == BINADE_OK)
+            blocks_.push_back(block);
+    }
+
+    void FreeAt(size_t at)
+    {
+        if (at >= blocks_.size())
+            return;
+        pool_.Free(blocks_[at], stream_);
+        blocks_.erase(blocks_.begin() + static_cast<long>(at));
+    }
+
+    void Trim()
+    {
+        uint64_t bytes = 0;
+        Count(binade_pool_trim(pool_, 0, &bytes));
+    }
+
+    void Count(binade_status status)
+    {
+        failed_count += status != BINADE_OK;
+        EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_DRIVER)
+            << status << ": " << binade_last_error_message();
+    }
+
+    Stream stream_;
+    Pool pool_{Mapped()};
+    std::vector<binade_devptr> blocks_;
+};
+
+TEST_P(MappedFault, OfEveryCallIsSurvived)
+{
+    pool_test::Inventory inventory;
+    int64_t live = pool_test::Live("vmm");
+    unsigned n = 0;
+    uint64_t calls = 0;
+    do {
+        SCOPED_TRACE(std::string(GetParam()) + ", call " + std::to_string(++n));
+        uint64_t before = pool_test::Calls(GetParam());
+        Life life;
+        pool_test::SetFaults(std::string(GetParam()) + ":nth=" +
+                             std::to_string(n) + ":code=CUDA_ERROR_UNKNOWN");
+        life.Run();
+        pool_test::SetFaults("");
+        calls = pool_test::Calls(GetParam()) - before;
+        if (n > calls) {
+            EXPECT_EQ(0u, life.failed_count);
+            EXPECT_LT(0u, life.moves());
+        }
+        life.ExpectHealth();
+    } while (n <= calls && n < kTooMany && !HasFailure());
+    EXPECT_LT(n, kTooMany);
+    EXPECT_GT(n, 1u) << "it was never called";
+    std::printf("%u calls, each failed once\n", n - 1);
+    EXPECT_EQ(live, pool_test::Live("vmm"));
+    inventory.ExpectUnchanged();
+}
+
+// The first call of the end; of the addresses' release too.
+TEST_P(MappedFault, OfTheEndIsTriedAgain)
+{
+    pool_test::Inventory inventory;
+    int64_t live = pool_test::Live("vmm");
+    {
+        Stream stream;
+        Pool pool(Mapped());
+        binade_devptr first = pool.Alloc(8 * kMiB, stream);
+        binade_devptr keeper = pool.Alloc(2 * kMiB, stream);
+        pool.Free(first, stream);
+        pool.Free(pool.Alloc(12 * kMiB, stream), stream);
+        pool.Free(keeper, stream);
+        pool_test::SetFaults(std::string(GetParam()) +
+                             ":nth=1:code=CUDA_ERROR_UNKNOWN");
+        EXPECT_EQ(0u, pool.End().block_count);
+        pool_test::SetFaults("");
+    }
+    EXPECT_EQ(live, pool_test::Live("vmm"));
+    inventory.ExpectUnchanged();
+}
+
+INSTANTIATE_TEST_SUITE_P(Entries, MappedFault,
+                         ::testing::Values("cuMemAddressReserve", "cuMemCreate",
+                                           "cuMemMap", "cuMemSetAccess",
+                                           "cuMemUnmap", "cuMemRelease"),
+                         [](const auto &given) {
+                             return std::string(given.param);
+                         });
+
+// Those without which there is no memory.
+class MappedFaultOfGrowth : public MappedFault
+{
+};
+
+TEST_P(MappedFaultOfGrowth, IsNamedAndLeavesNothing)
+{
+    pool_test::Inventory inventory;
+    int64_t live = pool_test::Live("vmm");
+    Pool pool(Mapped());
+    binade_devptr block = 0;
+    pool_test::SetFaults(Always(GetParam()));
+    EXPECT_EQ(BINADE_E_DRIVER,
+              binade_alloc(pool, 4 * kMiB, BINADE_STREAM_LEGACY, &block));
+    std::string message = binade_last_error_message();
+    pool_test::SetFaults("");
+    EXPECT_NE(std::string::npos, message.find(GetParam())) << message;
+    EXPECT_EQ(0u, block);
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    pool.Free(pool.Alloc(4 * kMiB));
+    pool.End();
+    EXPECT_EQ(live, pool_test::Live("vmm"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Entries, MappedFaultOfGrowth,
+                         ::testing::Values("cuMemAddressReserve", "cuMemCreate",
+                                           "cuMemMap", "cuMemSetAccess"),
+                         [](const auto &given) {
+                             return std::string(given.param);
+                         });
+
+class MappedExhaustion : public ::testing::Test
+{
+};
+
+TEST_F(MappedExhaustion, OfTheDeviceIsCalledThat)
+{
+    pool_test::UseStandin();
+    Pool pool(Mapped());
+    binade_devptr block = 0;
+    pool_test::SetFaults("cuMemCreate:every=1:code=CUDA_ERROR_OUT_OF_MEMORY");
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 4 * kMiB, BINADE_STREAM_LEGACY, &block));
+    pool_test::SetFaults("");
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+    pool.Free(pool.Alloc(4 * kMiB));
+}
+
+} // namespace

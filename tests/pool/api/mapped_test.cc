@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pools of mapped memory (BINADE_POOL_MAPPED): blocks across pieces, pieces that
+// move under work that waits, and all that a pool offers on top.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "binade/scope.h"
+#include "binade/tenant.h"
+#include "tests/checked/captured_graph.h"
+#include "tests/heap/heap_under_test.h"
+#include "tests/pool/inventory.h"
+#include "tests/pool/pool_under_test.h"
+#include "tests/segment/fake_source.h"
+
+namespace
+{
+
+using checked_test::CapturedGraph;
+using heap_test::Heap;
+using pool_test::kKiB;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+class MappedPool : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+};
+
+// No thread keeps a block, so that what is freed is free.
+binade_pool_options Mapped()
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.flags = BINADE_POOL_MAPPED;
+    options.thread_cache_bytes = 0;
+    return options;
+}
+
+// Whether the driver has an event of a context.
+bool IsOldDriver()
+{
+    return std::getenv("BINADE_STANDIN_DRIVER_VERSION") != nullptr;
+}
+
+void Set(binade_devptr address, size_t size_bytes, uint32_t word,
+         binade_stream stream)
+{
+    EXPECT_EQ(
+        CUDA_SUCCESS,
+        (pool_test::Get<CUresult(CUdeviceptr, unsigned, size_t, CUstream)>(
+            "cuMemsetD32Async")(address, word, size_bytes / 4, stream)));
+}
+
+void Copy(binade_devptr to, binade_devptr from, size_t size_bytes,
+          binade_stream stream)
+{
+    EXPECT_EQ(
+        CUDA_SUCCESS,
+        (pool_test::Get<CUresult(CUdeviceptr, CUdeviceptr, size_t, CUstream)>(
+            "cuMemcpyDtoDAsync_v2")(to, from, size_bytes, stream)));
+}
+
+// Waits for nothing, as a stream is held: where there is no event of a context,
+// an allocation that may wait does so for all work before it grows.
+binade_devptr AllocAtOnce(Pool &pool, size_t size_bytes, binade_stream stream)
+{
+    binade_devptr address = 0;
+    EXPECT_EQ(BINADE_OK, binade_try_alloc(pool, size_bytes, stream, &address))
+        << binade_last_error_message();
+    return address;
+}
+
+TEST_F(MappedPool, HasBlocksOfEverySize)
+{
+    Pool pool(Mapped());
+    pool_test::Ranges ranges;
+    std::vector<binade_devptr> blocks;
+    uint32_t word = 1;
+    for (size_t size_bytes = 512; size_bytes <= 256 * kMiB; size_bytes *= 2)
+        for (size_t more_bytes : {size_t{0}, size_bytes / 2 + 512}) {
+            blocks.push_back(pool.Alloc(size_bytes + more_bytes));
+            EXPECT_TRUE(ranges.Add(blocks.back(), size_bytes + more_bytes));
+            pool_test::Fill(blocks.back(), 512, word);
+            pool_test::Fill(blocks.back() + size_bytes + more_bytes - 512, 512,
+                            word++);
+        }
+    word = 1;
+    for (binade_devptr block : blocks)
+        EXPECT_TRUE(pool_test::Holds(block, 512, word++));
+    for (binade_devptr block : blocks)
+        pool.Free(block);
+    EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
+    pool.TrimAll();
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+}
+
+// Four pieces: of 64 MiB three times, and of 8 MiB.
+TEST_F(MappedPool, HasABlockAcrossPieces)
+{
+    Pool pool(Mapped());
+    uint64_t creations = pool_test::Calls("cuMemCreate");
+    binade_devptr block = pool.Alloc(200 * kMiB);
+    EXPECT_EQ(creations + 4, pool_test::Calls("cuMemCreate"));
+    EXPECT_EQ(200 * kMiB, pool.Stats().reserved_bytes_current);
+    pool_test::Fill(block, 200 * kMiB, 7);
+    EXPECT_TRUE(pool_test::Holds(block, 200 * kMiB, 7));
+    pool.Free(block);
+}
+
+TEST_F(MappedPool, JoinsFreePiecesToOneBlock)
+{
+    Pool pool(Mapped());
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < 3; i++)
+        blocks.push_back(pool.Alloc(10 * kMiB));
+    for (binade_devptr block : blocks)
+        pool.Free(block, BINADE_STREAM_DONE);
+    binade_devptr block = pool.Alloc(30 * kMiB);
+    EXPECT_EQ(30 * kMiB, pool.Stats().reserved_bytes_current);
+    pool_test::Fill(block, 30 * kMiB, 9);
+    EXPECT_TRUE(pool_test::Holds(block, 30 * kMiB, 9));
+    pool.Free(block);
+}
+
+TEST_F(MappedPool, GrowsByWhatIsMissing)
+{
+    Pool pool(Mapped());
+    pool.Free(pool.Alloc(10 * kMiB));
+    binade_devptr block = pool.Alloc(14 * kMiB);
+    EXPECT_EQ(14 * kMiB, pool.Stats().reserved_bytes_current);
+    EXPECT_EQ(0u, pool.Stats().mapped_moves);
+    pool.Free(block);
+}
+
+TEST_F(MappedPool, MovesWhatIsDone)
+{
+    Pool pool(Mapped());
+    binade_devptr first = pool.Alloc(8 * kMiB);
+    binade_devptr keeper = pool.Alloc(2 * kMiB);
+    pool.Free(first, BINADE_STREAM_DONE);
+    binade_devptr block = pool.Alloc(12 * kMiB);
+    EXPECT_EQ(keeper + 2 * kMiB, block);
+    binade_stats stats = pool.Stats();
+    EXPECT_EQ(1u, stats.mapped_moves);
+    EXPECT_EQ(8 * kMiB, stats.mapped_moved_bytes);
+    EXPECT_EQ(0u, stats.mapped_left_bytes);
+    EXPECT_EQ(14 * kMiB, stats.reserved_bytes_current);
+    pool.Free(block);
+    pool.Free(keeper);
+}
+
+// Both addresses are of the same memory, and the stream's work is in order.
+TEST_F(MappedPool, MovesUnderWorkThatWaits)
+{
+    Pool pool(Mapped());
+    Stream stream;
+    binade_devptr first = pool.Alloc(8 * kMiB, stream);
+    binade_devptr keeper = pool.Alloc(8 * kMiB, stream);
+    stream.Hold();
+    Set(first, 8 * kMiB, 1, stream);
+    Copy(keeper, first, 8 * kMiB, stream);
+    pool.Free(first, stream);
+    binade_devptr block = AllocAtOnce(pool, 12 * kMiB, stream);
+    Set(block, 12 * kMiB, 2, stream);
+    binade_stats stats = pool.Stats();
+    EXPECT_EQ(IsOldDriver() ? 0u : 1u, stats.mapped_moves);
+    EXPECT_EQ(IsOldDriver() ? 0u : 8 * kMiB, stats.mapped_left_bytes);
+    EXPECT_EQ(IsOldDriver() ? 28 * kMiB : 20 * kMiB,
+              stats.reserved_bytes_current);
+    Heap(pool).ExpectStatsOfMapped(pool);
+    stream.Release();
+    pool_test::Synchronize();
+    EXPECT_TRUE(pool_test::Holds(keeper, 8 * kMiB, 1));
+    EXPECT_TRUE(pool_test::Holds(block, 12 * kMiB, 2));
+    pool.Trim();
+    EXPECT_EQ(0u, pool.Stats().mapped_left_bytes) << "an event has passed";
+    pool.Free(block, BINADE_STREAM_DONE);
+    pool.Free(keeper, BINADE_STREAM_DONE);
+    pool.TrimAll();
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+}
+
+// What one stream freed serves no other before its work is over.
+TEST_F(MappedPool, MovesNothingOfAnotherStream)
+{
+    Pool pool(Mapped());
+    Stream mine, other;
+    binade_devptr first = pool.Alloc(8 * kMiB, other);
+    binade_devptr keeper = pool.Alloc(2 * kMiB, other);
+    other.Hold();
+    Set(first, 8 * kMiB, 1, other);
+    pool.Free(first, other);
+    binade_devptr block = AllocAtOnce(pool, 12 * kMiB, mine);
+    EXPECT_EQ(0u, pool.Stats().mapped_moves);
+    other.Release();
+    pool.Free(block, mine);
+    pool.Free(keeper, other);
+}
+
+TEST_F(MappedPool, MovesNothingOfAStreamThatCaptures)
+{
+    Pool pool(Mapped());
+    Stream stream;
+    binade_devptr first = pool.Alloc(8 * kMiB, stream);
+    binade_devptr keeper = pool.Alloc(2 * kMiB, stream);
+    stream.Hold();
+    Set(first, 8 * kMiB, 1, stream);
+    pool.Free(first, stream);
+    binade_scope scope = 0;
+    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+    CapturedGraph graph(stream);
+    binade_devptr block = AllocAtOnce(pool, 12 * kMiB, stream);
+    EXPECT_EQ(0u, pool.Stats().mapped_moves);
+    Set(block, 4, 1, stream);
+    EXPECT_EQ(1u, graph.End());
+    EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
+    stream.Release();
+    EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+    pool.Free(block);
+    pool.Free(keeper);
+}
+
+// Blocks of 2 to 40 MiB that come and go, of which every second stays.
+void Churn(Pool &pool, binade_stream stream)
+{
+    pool_test::Ranges ranges;
+    std::vector<binade_devptr> kept;
+    for (size_t size_bytes = 2 * kMiB; size_bytes <= 40 * kMiB;
+         size_bytes += 2 * kMiB) {
+        binade_devptr gone = pool.Alloc(size_bytes, stream);
+        binade_devptr stays = pool.Alloc(2 * kMiB, stream);
+        EXPECT_TRUE(ranges.Add(stays, 2 * kMiB));
+        Set(stays, 2 * kMiB, static_cast<uint32_t>(size_bytes), stream);
+        Set(gone, 64 * kKiB, 0, stream);
+        Set(gone + size_bytes - 64 * kKiB, 64 * kKiB, 0, stream);
+        kept.push_back(stays);
+        pool.Free(gone, stream);
+    }
+    pool_test::Synchronize();
+    for (size_t i = 0; i < kept.size(); i++) {
+        EXPECT_TRUE(pool_test::Holds(
+            kept[i], 2 * kMiB, static_cast<uint32_t>((i + 1) * 2 * kMiB)));
+        pool.Free(kept[i], stream);
+    }
+}
+
+TEST_F(MappedPool, LosesNothingByManyMoves)
+{
+    Pool pool(Mapped());
+    Stream stream;
+    Churn(pool, stream);
+    binade_stats stats = pool.Stats();
+    EXPECT_LT(10u, stats.mapped_moves);
+    EXPECT_EQ(stats.segment_current,
+              stats.segment_allocated - stats.segment_freed);
+    // 20 blocks that stay, and the largest of the others.
+    EXPECT_LE(pool.Stats().reserved_bytes_peak, 128 * kMiB);
+    Heap heap(pool);
+    EXPECT_EQ(0u, heap.Count(BINADE_HEAP_LOST));
+    EXPECT_EQ(0u, heap.Count(BINADE_HEAP_USED));
+    heap.ExpectStatsOfMapped(pool);
+}
+
+TEST_F(MappedPool, IsWholeInASnapshotWhileAPlaceIsLeft)
+{
+    Pool pool(Mapped());
+    Stream stream;
+    binade_devptr first = pool.Alloc(8 * kMiB, stream);
+    binade_devptr keeper = pool.Alloc(2 * kMiB, stream);
+    stream.Hold();
+    pool.Free(first, stream);
+    binade_devptr block = AllocAtOnce(pool, 10 * kMiB, stream);
+    Heap heap(pool);
+    EXPECT_EQ(0u, heap.Count(BINADE_HEAP_LOST));
+    EXPECT_EQ(2u, heap.Count(BINADE_HEAP_USED));
+    uint64_t bytes = 0;
+    for (const binade_heap_segment &segment : heap.segments())
+        bytes += segment.size_bytes;
+    EXPECT_EQ(pool.Stats().reserved_bytes_current, bytes);
+    heap.ExpectStatsOfMapped(pool);
+    stream.Release();
+    pool.Free(block);
+    pool.Free(keeper);
+}
+
+TEST_F(MappedPool, ReportsLeaks)
+{
+    Pool pool(Mapped());
+    Stream stream;
+    binade_devptr first = pool.Alloc(8 * kMiB, stream);
+    binade_devptr keeper = pool.Alloc(2 * kMiB, stream);
+    pool.Free(first, stream);
+    binade_devptr block = pool.Alloc(100 * kMiB, stream);
+    binade_leaks leaks = pool.End();
+    EXPECT_EQ(2u, leaks.block_count);
+    EXPECT_EQ(102 * kMiB, leaks.bytes);
+    ASSERT_EQ(2u, leaks.address_count);
+    EXPECT_EQ(keeper + block, leaks.addresses[0] + leaks.addresses[1]);
+}
+
+TEST_F(MappedPool, HasTenants)
+{
+    Pool pool(Mapped());
+    binade_tenant tenant = 0;
+    ASSERT_EQ(BINADE_OK,
+              binade_tenant_create(pool, "one", 100 * kMiB, &tenant));
+    binade_devptr block = 0, none = 0;
+    EXPECT_EQ(BINADE_OK, binade_tenant_alloc(tenant, 80 * kMiB,
+                                             BINADE_STREAM_LEGACY, &block));
+    EXPECT_EQ(
+        BINADE_E_BUDGET,
+        binade_tenant_alloc(tenant, 30 * kMiB, BINADE_STREAM_LEGACY, &none));
+    pool.Free(block);
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+}
+
+// The graph's block was freed while it was captured, and stays where it is.
+TEST_F(MappedPool, KeepsAGraphsMemoryWhilePiecesMove)
+{
+    Pool pool(Mapped());
+    Stream stream, other;
+    binade_scope scope = 0;
+    ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, stream, &scope));
+    CapturedGraph graph(stream);
+    binade_devptr block = pool.Alloc(6 * kMiB, stream);
+    Set(block, 6 * kMiB, 3, stream);
+    EXPECT_EQ(BINADE_OK, binade_free(pool, block, stream));
+    EXPECT_EQ(1u, graph.End());
+    EXPECT_EQ(BINADE_OK, binade_scope_end(scope));
+    for (binade_stream user : {binade_stream(stream), binade_stream(other)}) {
+        Churn(pool, user);
+        EXPECT_LT(10u, pool.Stats().mapped_moves);
+        graph.Launch(stream);
+        pool_test::Synchronize();
+        EXPECT_TRUE(pool_test::Holds(block, 6 * kMiB, 3));
+        pool_test::Fill(block, 6 * kMiB, 0);
+    }
+    EXPECT_EQ(6 * kMiB, Heap(pool).Bytes(BINADE_HEAP_KEPT));
+    EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+    pool.TrimAll();
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+}
+
+TEST_F(MappedPool, MovesAtItsLimit)
+{
+    binade_pool_options options = Mapped();
+    options.limit_bytes = 32 * kMiB;
+    Pool pool(options);
+    std::vector<binade_devptr> blocks;
+    for (int i = 0; i < 8; i++)
+        blocks.push_back(pool.Alloc(4 * kMiB));
+    for (int i = 0; i < 8; i += 2)
+        pool.Free(blocks[i], BINADE_STREAM_DONE);
+    binade_devptr block = 0;
+    EXPECT_EQ(BINADE_OK,
+              binade_try_alloc(pool, 16 * kMiB, BINADE_STREAM_LEGACY, &block))
+        << binade_last_error_message();
+    EXPECT_LE(3u, pool.Stats().mapped_moves);
+    EXPECT_EQ(32 * kMiB, pool.Stats().reserved_bytes_current);
+    pool_test::Fill(block, 16 * kMiB, 4);
+    EXPECT_TRUE(pool_test::Holds(block, 16 * kMiB, 4));
+    binade_devptr none = 0;
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 512, BINADE_STREAM_LEGACY, &none));
+    pool.Free(block);
+    for (int i = 1; i < 8; i += 2)
+        pool.Free(blocks[i]);
+}
+
+TEST_F(MappedPool, IsMadeByTheEnvironmentToo)
+{
+    setenv("BINADE_CONF", "mapped:1", 1);
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.thread_cache_bytes = 0;
+    uint64_t creations = pool_test::Calls("cuMemCreate");
+    Pool pool(options);
+    unsetenv("BINADE_CONF");
+    pool.Free(pool.Alloc(10 * kMiB));
+    EXPECT_LT(creations, pool_test::Calls("cuMemCreate"));
+}
+
+// What is refused leaves nothing behind.
+void ExpectRefused(const binade_pool_options &options, binade_status status,
+                   const char *message)
+{
+    pool_test::Inventory inventory;
+    binade_pool *pool = nullptr;
+    EXPECT_EQ(status, binade_pool_create(&options, &pool));
+    EXPECT_EQ(nullptr, pool);
+    EXPECT_NE(std::string::npos,
+              std::string(binade_last_error_message()).find(message))
+        << binade_last_error_message();
+    inventory.ExpectUnchanged();
+}
+
+TEST_F(MappedPool, HasNoSourceOfItsOwn)
+{
+    segment_test::FakeSource source;
+    binade_source table = source.Table();
+    binade_pool_options options = Mapped();
+    options.source = &table;
+    ExpectRefused(options, BINADE_E_INVALID,
+                  "mapped is 1; accepted is 0 where the pool has a source");
+}
+
+TEST_F(MappedPool, IsNotExportable)
+{
+    binade_pool_options options = Mapped();
+    options.flags |= BINADE_POOL_EXPORTABLE;
+    ExpectRefused(options, BINADE_E_INVALID, "exportable is 1");
+}
+
+TEST_F(MappedPool, HasNoHandlesForOtherProcesses)
+{
+    Pool pool(Mapped());
+    binade_devptr block = pool.Alloc(4 * kMiB);
+    binade_ipc_handle handle;
+    EXPECT_NE(BINADE_OK, binade_ipc_export(pool, block, &handle));
+    pool.Free(block);
+}
+
+TEST_F(MappedPool, IsUnsupportedWhereTheDriverSaysSo)
+{
+    pool_test::SetFaults("cuMemGetAllocationGranularity:nth=1:code="
+                         "CUDA_ERROR_NOT_SUPPORTED");
+    ExpectRefused(Mapped(), BINADE_E_UNSUPPORTED,
+                  "cuMemGetAllocationGranularity");
+    pool_test::SetFaults("");
+}
+
+} // namespace

@@ -1,0 +1,250 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A buddy, the maps of one stream, and segments of mapped memory over them, in
+ * pages of 2 MiB: a page's number is its place among the reserved addresses. At
+ * the end everything must be back at the mapper. For the tests of this folder.
+ */
+#ifndef BINADE_TESTS_SEGMENT_MAPPED_UNDER_TEST_H_
+#define BINADE_TESTS_SEGMENT_MAPPED_UNDER_TEST_H_
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/segment/fake_mapper.h"
+#include "tests/support/buddy_probe.h"
+#include "tests/support/map_probe.h"
+#include "tests/support/segment_probe.h"
+
+namespace segment_test
+{
+
+constexpr uint64_t kPage = PROBE_PAGE_BYTES;
+
+// What was passed and what comes next, where the test says nothing else.
+constexpr uint64_t kPassed = 4;
+constexpr uint64_t kNext = 5;
+
+inline segment_probe_options WithCapacity(uint32_t pages,
+                                          uint64_t limit_pages = 0)
+{
+    segment_probe_options options = {};
+    options.page_capacity = pages;
+    options.limit_bytes = limit_pages * kPage;
+    return options;
+}
+
+class MappedSegments
+{
+  public:
+    explicit MappedSegments(segment_probe_options options = WithCapacity(1
+                                                                         << 14))
+    {
+        EXPECT_EQ(0, buddy_probe_create(options.page_capacity, &buddy));
+        maps = map_probe_create(buddy);
+        EXPECT_NE(nullptr, maps);
+        options.mapper = mapper.Table();
+        options.buddy = buddy;
+        EXPECT_EQ(BINADE_OK, segment_probe_create(&options, &own))
+            << segment_probe_message();
+    }
+
+    ~MappedSegments()
+    {
+        if (own) {
+            EXPECT_EQ(BINADE_OK, End());
+        }
+    }
+
+    MappedSegments(const MappedSegments &) = delete;
+    MappedSegments &operator=(const MappedSegments &) = delete;
+
+    // What is not free is lost, which is no failure.
+    binade_status End()
+    {
+        binade_status status = segment_probe_destroy(own);
+        own = nullptr;
+        map_probe_destroy(maps);
+        buddy_probe_destroy(buddy);
+        EXPECT_EQ("", mapper.Complaint());
+        EXPECT_TRUE(mapper.IsEmpty());
+        return status;
+    }
+
+    // For memory that is done.
+    binade_status Extend(uint64_t pages)
+    {
+        return ExtendBytes(pages * kPage, nullptr, 0, kPassed);
+    }
+
+    // For the stream, whose own memory may move if there is a next epoch.
+    binade_status ExtendOwn(uint64_t pages, uint64_t next = kNext,
+                            uint64_t passed = kPassed)
+    {
+        return ExtendBytes(pages * kPage, maps, next, passed);
+    }
+
+    binade_status ExtendBytes(uint64_t bytes, binadei_maps *of, uint64_t next,
+                              uint64_t passed)
+    {
+        segment_probe_extension extension = {};
+        extension.needed_bytes = bytes;
+        extension.has_view = true;
+        extension.maps = of;
+        extension.next_epoch = next;
+        extension.passed_epoch = passed;
+        return segment_probe_extend(own, buddy, &extension);
+    }
+
+    // Extends, and takes it whole; it must be at this page.
+    void ExtendAndTake(uint32_t page, uint32_t count)
+    {
+        EXPECT_EQ(BINADE_OK, Extend(count)) << segment_probe_message();
+        Take(page, count);
+    }
+
+    // Exactly these pages, out of what is done.
+    void Take(uint32_t page, uint32_t count)
+    {
+        map_probe_view done = {};
+        done.buddy = buddy;
+        EXPECT_TRUE(map_probe_view_claim(&done, Grain(page), Grain(count)))
+            << "page " << page;
+    }
+
+    void TakeOwn(uint32_t page, uint32_t count)
+    {
+        map_probe_view view = {};
+        view.buddy = buddy;
+        view.maps = maps;
+        EXPECT_TRUE(map_probe_view_claim(&view, Grain(page), Grain(count)))
+            << "page " << page;
+    }
+
+    // Done; or the stream's own.
+    void Give(uint32_t page, uint32_t count)
+    {
+        EXPECT_TRUE(
+            buddy_probe_give(buddy, nullptr, Grain(page), Grain(count)));
+    }
+
+    void GiveOwn(uint32_t page, uint32_t count)
+    {
+        EXPECT_EQ(PROBE_GIVEN, map_probe_give(maps, Grain(page), Grain(count)));
+    }
+
+    // The stream's own is done.
+    void Drain()
+    {
+        map_probe_close(maps);
+        map_probe_drain(maps, PROBE_AGEING);
+    }
+
+    // Whole pages from `page` on, up to `count`, that are free there.
+    uint64_t DonePages(uint32_t page, uint32_t count) const
+    {
+        uint64_t pages = 0;
+        while (pages < count && buddy_probe_is_page_free(
+                                    buddy, page + static_cast<uint32_t>(pages)))
+            pages++;
+        return pages;
+    }
+
+    uint64_t OwnPages(uint32_t page, uint32_t count) const
+    {
+        return map_probe_free_from(maps, Grain(page),
+                                   Grain(uint64_t{page} + count)) /
+               PROBE_PAGE_GRAINS;
+    }
+
+    uint64_t Trim(uint64_t keep_pages = 0)
+    {
+        uint64_t bytes = 0;
+        EXPECT_EQ(BINADE_OK,
+                  segment_probe_trim(own, keep_pages * kPage, &bytes));
+        return bytes / kPage;
+    }
+
+    segment_probe_stats Stats()
+    {
+        segment_probe_stats stats;
+        segment_probe_read_stats(own, &stats);
+        return stats;
+    }
+
+    uint64_t ReservedPages() const
+    {
+        return segment_probe_reserved_bytes(own) / kPage;
+    }
+
+    uint64_t Address(uint32_t page)
+    {
+        return mapper.Base() + page * kPage;
+    }
+
+    uint64_t HandleAt(uint32_t page)
+    {
+        return mapper.HandleAt(Address(page));
+    }
+
+    // Sizes of the calls of create, in pages.
+    std::vector<uint64_t> AskedPages()
+    {
+        std::vector<uint64_t> pages;
+        for (uint64_t bytes : mapper.AskedHandles())
+            pages.push_back(bytes / kPage);
+        return pages;
+    }
+
+    // First page and length of what is in one piece.
+    std::vector<std::pair<uint32_t, uint32_t>> Pieces()
+    {
+        std::vector<std::pair<uint32_t, uint32_t>> all;
+        segment_probe_info info;
+        for (uint32_t from = 0; segment_probe_walk(own, from, &info);
+             from = info.first_page + info.page_count) {
+            EXPECT_EQ(Address(info.first_page), info.address);
+            EXPECT_EQ(info.page_count * kPage, info.memory_bytes);
+            all.push_back({info.first_page, info.page_count});
+        }
+        return all;
+    }
+
+    void ExpectSound()
+    {
+        uint64_t at;
+        EXPECT_STREQ(nullptr, segment_probe_check(own));
+        EXPECT_STREQ(nullptr, buddy_probe_check(buddy, &at));
+        EXPECT_STREQ(nullptr, map_probe_check(&maps, 1, &at));
+        EXPECT_EQ("", mapper.Complaint());
+        // A handle counts once, wherever it is mapped.
+        EXPECT_EQ(mapper.HandleBytes(), segment_probe_reserved_bytes(own));
+        uint64_t listed_bytes = 0;
+        for (const auto &piece : Pieces()) {
+            listed_bytes += piece.second * kPage;
+            for (uint32_t i = 0; i < piece.second; i++)
+                EXPECT_NE(0u, HandleAt(piece.first + i)) << piece.first + i;
+        }
+        EXPECT_EQ(mapper.HandleBytes(),
+                  listed_bytes + Stats().unreleased_bytes);
+    }
+
+    static uint64_t Grain(uint64_t page)
+    {
+        return page * PROBE_PAGE_GRAINS;
+    }
+
+    FakeMapper mapper;
+    binadei_buddy *buddy = nullptr;
+    binadei_maps *maps = nullptr;
+    binadei_segments *own = nullptr;
+};
+
+using Pages = std::vector<uint64_t>;
+using PieceList = std::vector<std::pair<uint32_t, uint32_t>>;
+
+} // namespace segment_test
+
+#endif
