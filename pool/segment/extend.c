@@ -214,7 +214,7 @@ static struct place find_place(const struct binadei_segments *segments,
 /* Where a pool has moved this part of what it has since it grew last, it has too
  * little for what the program does, and a little more costs less than to move on.
  */
-static bool is_tight(const struct binadei_segments *segments)
+static bool has_moved_much(const struct binadei_segments *segments)
 {
     return segments->moved_bytes - segments->moved_at_growth >=
            binadei_segments_reserved_bytes(segments) / TIGHT_PART;
@@ -316,7 +316,7 @@ static bool start_moving(struct binadei_segments *segments,
         left->is_mapped = true;
     }
     pthread_mutex_unlock(&segments->lock);
-    BINADEI_STEP("extend.claimed");
+    BINADEI_STEP("locked.mapped.claimed");
     if (!at)
         free(left);
     return at != NULL;
@@ -529,7 +529,7 @@ static bool is_worth_moving(struct binadei_segments *segments,
     uint64_t bytes = movable_bytes(segments, &view, place);
     pthread_mutex_unlock(&segments->lock);
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    return (bytes > reserved / MOVABLE_PART && !is_tight(segments)) ||
+    return (bytes > reserved / MOVABLE_PART && !has_moved_much(segments)) ||
            bytes + (segments->limit_bytes - reserved) <
                (uint64_t)place->pages * BINADEI_PAGE_BYTES;
 }
@@ -605,7 +605,7 @@ static uint32_t growth_step(const struct binadei_segments *segments,
                             uint32_t missing, uint32_t room)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    uint64_t part = is_tight(segments) ? TIGHT_STEP_PART : STEP_PART;
+    uint64_t part = has_moved_much(segments) ? TIGHT_STEP_PART : STEP_PART;
     uint64_t pages = reserved / part / BINADEI_PAGE_BYTES;
     uint64_t left = (segments->limit_bytes - reserved) / BINADEI_PAGE_BYTES;
     if (pages > HANDLE_PAGES_MOST)
@@ -649,7 +649,7 @@ binade_status binadei_extend(struct binadei_segments *segments,
         reserve_addresses(segments, pages_of_grains(needed_grains(extension)));
     if (status != BINADE_OK)
         return status;
-    BINADEI_STEP("extend.begun");
+    BINADEI_STEP("locked.mapped.begun");
     (void)binadei_unmap_left(segments, extension->passed_epoch);
     pthread_mutex_lock(&segments->lock);
     const struct place place = find_place(segments, extension);

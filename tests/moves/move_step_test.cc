@@ -102,7 +102,7 @@ TEST_F(MoveStep, WorkThatIsQueuedBeforeTheClaimKeepsItsAddress)
     Give(Take(1, kStream), kStream);
     std::thread grower([&] {
         (void)stage_enter();
-        freeze_wish wish = {"extend.begun", 1};
+        freeze_wish wish = {"locked.mapped.begun", 1};
         freeze_follow(&wish);
         grown = Take(16, kStream);
         freeze_follow(nullptr);

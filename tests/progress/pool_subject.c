@@ -35,6 +35,7 @@ struct player {
 
 struct game {
     binade_pool *pool;
+    bool is_mapped;
     struct stage stage;
     struct player players[PROGRESS_THREADS];
     binade_devptr roamed[SEGMENTS_ROAMED]; /* the roaming thread's */
@@ -182,6 +183,25 @@ static void use_much(struct game *game)
         game->roamed_count++;
 }
 
+/* Every second of many segments is free, and two in a row are wanted: the pieces
+ * of others move. */
+static void use_two_in_a_row(struct game *game)
+{
+    binade_devptr block;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < game->roamed_count; i++) {
+        if (i % 2)
+            attempt(
+                binade_free(game->pool, game->roamed[i], BINADE_STREAM_DONE));
+        else
+            game->roamed[kept++] = game->roamed[i];
+    }
+    game->roamed_count = kept;
+    if (binade_alloc(game->pool, 2 * SEGMENT_BYTES, BINADE_STREAM_ANY,
+                     &block) == BINADE_OK)
+        attempt(binade_free(game->pool, block, BINADE_STREAM_DONE));
+}
+
 /* More than there can be while others hold some: their caches are asked for. A
  * thread that has lost them begins anew, which takes locks. */
 static void ask_for_all(struct game *game)
@@ -233,7 +253,10 @@ static void roam(void *state, unsigned thread, bool is_locked)
         use_twice(game, player);
         break;
     case 3:
-        use_much(game);
+        if (game->is_mapped && game->roamed_count == SEGMENTS_ROAMED)
+            use_two_in_a_row(game);
+        else
+            use_much(game);
         break;
     case 4:
         /* What gives segments back takes others' caches first: see above. */
@@ -259,7 +282,7 @@ static void roam(void *state, unsigned thread, bool is_locked)
     }
 }
 
-static void *create_game(void)
+static void *create_game_of(uint32_t flags)
 {
     struct game *game = calloc(1, sizeof(*game));
     binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
@@ -268,14 +291,26 @@ static void *create_game(void)
     options.limit_bytes = LIMIT_BYTES;
     options.thread_cache_bytes = MIB / 4;
     options.history_entries = 64;
+    options.flags |= flags;
     if (!game || !stage_open() || !stage_init(&game->stage) ||
         binade_pool_create(&options, &game->pool)) {
         free(game);
         return NULL;
     }
+    game->is_mapped = flags & BINADE_POOL_MAPPED;
     for (unsigned i = 0; i < PROGRESS_THREADS; i++)
         game->players[i].random = random_start(0, i);
     return game;
+}
+
+static void *create_game(void)
+{
+    return create_game_of(0);
+}
+
+static void *create_mapped_game(void)
+{
+    return create_game_of(BINADE_POOL_MAPPED);
 }
 
 /* Meets every stream once, and every way to free. */
@@ -312,4 +347,8 @@ static const char *destroy_game(void *state)
 
 const struct progress_subject pool_subject = {
     create_game, enter, work, roam, leave, destroy_game,
+};
+
+const struct progress_subject mapped_pool_subject = {
+    create_mapped_game, enter, work, roam, leave, destroy_game,
 };

@@ -15,6 +15,8 @@ extern "C" {
 #endif
 
 extern const struct progress_subject pool_subject;
+/* Memory that is mapped, and moves where the roaming thread grows the pool. */
+extern const struct progress_subject mapped_pool_subject;
 
 #ifdef __cplusplus
 }
