@@ -59,19 +59,22 @@ static uint64_t needed_grains(const struct binadei_extension *extension)
 }
 
 /* All of the offset space, so that there is room among places that are still
- * waited for; what is refused is halved, down to the need. */
+ * waited for. What is refused is halved, but not below the need or the limit: the
+ * pool never gets others. */
 static binade_status reserve_addresses(struct binadei_segments *segments,
                                        uint32_t needed)
 {
     const struct binadei_mapper *mapper = segments->mapper;
     uint64_t pages = segments->page_capacity;
+    uint64_t limit = segments->limit_bytes / BINADEI_PAGE_BYTES;
+    uint64_t least = limit < pages && limit > needed ? limit : needed;
     binade_status status;
     if (segments->base)
         return BINADE_OK;
     for (;;) {
         status = mapper->reserve(mapper->context, pages * BINADEI_PAGE_BYTES,
                                  &segments->base);
-        if (status == BINADE_OK || pages / 2 < needed)
+        if (status == BINADE_OK || pages / 2 < least)
             break;
         pages /= 2;
     }

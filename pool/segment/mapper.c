@@ -23,7 +23,7 @@ struct job {
 };
 
 typedef binade_status mapper_work(const struct binadei_driver *driver,
-                             struct job *job);
+                                  struct job *job);
 
 /* In a section of the context. What was done is done, whatever becomes of the
  * thread's own context. */

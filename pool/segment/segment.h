@@ -136,11 +136,11 @@ void binadei_segments_await_growth(struct binadei_segments *segments);
 BINADE_MUST_USE binade_status binadei_segments_grow_to(
     struct binadei_segments *segments, uint64_t total_bytes);
 
-/* Releases wholly free segments that are not pinned or mapped twice, lowest address first, as
- * long as `keep_bytes` stay reserved, and tries again what the source refused
- * to take back before. `out_bytes` gets what the source took back. Any thread,
- * no lock held; blocks in the source. BINADE_OK, or the first thing that the
- * source refused. */
+/* Releases wholly free segments that are not pinned or mapped twice, lowest
+ * address first, as long as `keep_bytes` stay reserved, and tries again what the
+ * source refused to take back before. `out_bytes` gets what the source took back.
+ * Any thread, no lock held; blocks in the source. BINADE_OK, or the first thing
+ * that the source refused. */
 binade_status binadei_segments_trim(struct binadei_segments *segments,
                                     uint64_t keep_bytes, uint64_t *out_bytes);
 

@@ -244,19 +244,17 @@ TEST(Extend, HalvesAHandleThatIsRefused)
     segments.ExpectSound();
 }
 
-// Half of the memory that is wanted is there: it stays, and a smaller run is
-// had of it at once.
-TEST(Extend, KeepsWhatWasMappedBeforeTheMemoryWasExhausted)
+// Or a pool that is out of memory would find it free again and again.
+TEST(Extend, KeepsNothingThatIsTooLittle)
 {
     MappedSegments segments;
     segments.mapper.memory_bytes = 4 * kPage;
     EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(8));
-    EXPECT_EQ(4u, segments.ReservedPages());
+    EXPECT_EQ(0u, segments.ReservedPages());
     EXPECT_EQ(1u, segments.Stats().failed_grow_count);
     segments.ExpectSound();
-    uint64_t calls = segments.mapper.Calls(FakeMapper::kCreate);
     EXPECT_EQ(BINADE_OK, segments.Extend(4));
-    EXPECT_EQ(calls, segments.mapper.Calls(FakeMapper::kCreate));
+    EXPECT_EQ(4u, segments.ReservedPages());
     EXPECT_EQ(4u, segments.Trim());
 }
 
@@ -299,6 +297,16 @@ TEST(Extend, HalvesAddressesThatAreRefused)
     segments.ExtendAndTake(10, 6);
     EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(1));
     segments.ExpectSound();
+}
+
+TEST(Extend, AsksForNoFewerAddressesThanTheLimit)
+{
+    MappedSegments segments(WithCapacity(64, 8));
+    segments.mapper.address_bytes = 4 * kPage;
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(1));
+    EXPECT_EQ((Pages{64 * kPage, 32 * kPage, 16 * kPage, 8 * kPage}),
+              segments.mapper.AskedAddresses());
+    EXPECT_TRUE(segments.mapper.IsEmpty());
 }
 
 TEST(Extend, AsksForNoFewerAddressesThanAreNeeded)
