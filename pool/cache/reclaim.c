@@ -33,19 +33,32 @@
 
 /* While the pool may grow, what streams freed is left to them: closing their
  * epochs takes it from them all, and they would take it back. Unless that is more
- * than this part of the pool: less for mapped memory, whose free pieces serve
- * whoever needs them. */
+ * than half of the pool; or, of mapped memory, whose free pieces serve whoever
+ * needs them, what other streams have is more than an eighth. */
 #define LEFT_PART 2U
 #define MAPPED_LEFT_PART 8U
+
+/* What waits for events and the call may not take before. */
+static uint64_t others_bytes(const struct binadei_call *call)
+{
+    const struct binadei_maps *own = binadei_call_view(call).maps;
+    uint64_t all_bytes = binadei_epochs_bytes(&call->engine->streams);
+    uint64_t own_bytes = (binadei_maps_grains(own, BINADEI_FRESH) +
+                          binadei_maps_grains(own, BINADEI_AGEING)) *
+                         BINADEI_GRAIN_BYTES;
+    return all_bytes > own_bytes ? all_bytes - own_bytes : 0;
+}
 
 static bool is_worth_closing(const struct binadei_call *call)
 {
     const struct binadei_segments *segments = call->engine->segments;
-    unsigned part =
-        binadei_segments_are_mapped(segments) ? MAPPED_LEFT_PART : LEFT_PART;
-    return call->is_pressed ||
-           part * binadei_epochs_bytes(&call->engine->streams) >
-               binadei_segments_reserved_bytes(segments);
+    uint64_t reserved = binadei_segments_reserved_bytes(segments);
+    if (call->is_pressed)
+        return true;
+    return binadei_segments_are_mapped(segments)
+               ? MAPPED_LEFT_PART * others_bytes(call) > reserved
+               : LEFT_PART * binadei_epochs_bytes(&call->engine->streams) >
+                     reserved;
 }
 
 /* Grains that became done. */
