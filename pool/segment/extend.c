@@ -603,6 +603,21 @@ static binade_status create_all(struct binadei_segments *segments, uint32_t at,
     return status;
 }
 
+/* Where a step is that large, growth is in whole handles: a piece or two in one
+ * call of the driver each cost as much as all of it. */
+#define WHOLE_STEP_PAGES 8U
+
+/* One handle for all that is missing, if that is at most a step more. */
+static uint64_t whole_pages(uint64_t step, uint32_t missing)
+{
+    uint64_t whole = handle_pages(missing);
+    if (whole < missing)
+        whole *= 2;
+    if (whole > HANDLE_PAGES_MOST || whole > missing + step)
+        return missing;
+    return step > whole ? handle_pages((uint32_t)step) : whole;
+}
+
 /* What is created at least, if room and limit allow it. */
 static uint32_t growth_step(const struct binadei_segments *segments,
                             uint32_t missing, uint32_t room)
@@ -613,6 +628,8 @@ static uint32_t growth_step(const struct binadei_segments *segments,
     uint64_t left = (segments->limit_bytes - reserved) / BINADEI_PAGE_BYTES;
     if (pages > HANDLE_PAGES_MOST)
         pages = HANDLE_PAGES_MOST;
+    if (pages >= WHOLE_STEP_PAGES)
+        pages = whole_pages(pages, missing);
     if (pages < segments->first_bytes / BINADEI_PAGE_BYTES)
         pages = segments->first_bytes / BINADEI_PAGE_BYTES;
     if (pages > left)
