@@ -8,6 +8,8 @@
 #include "binade/oom.h"
 
 #include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
@@ -152,20 +154,26 @@ binade_status binadei_oom_report(struct binadei_escalation *escalation,
     return message(&escalation->report);
 }
 
+/* Of version 0.1.0. */
+#define REPORT_BYTES_MIN offsetof(binade_oom_report, source_name)
+
 binade_status binade_last_oom(binade_pool *pool, binade_oom_report *out)
 {
     struct binadei_call call;
-    if (!out || out->struct_size < sizeof(*out)) {
+    if (!out || out->struct_size < REPORT_BYTES_MIN) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_last_oom: out is NULL or its struct_size "
                             "below %zu",
-                            sizeof(*out));
+                            REPORT_BYTES_MIN);
     }
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    *out = call.thread_state->oom;
-    out->struct_size = (uint32_t)sizeof(*out);
+    binade_oom_report report = call.thread_state->oom;
+    report.struct_size = out->struct_size < sizeof(report)
+                             ? out->struct_size
+                             : (uint32_t)sizeof(report);
+    memcpy(out, &report, report.struct_size);
     binadei_call_leave(&call);
     return BINADE_OK;
 }

@@ -41,11 +41,23 @@ TEST_F(OomReport, NeedsAPoolAndAPlace)
     report.struct_size = sizeof(report);
     EXPECT_EQ(BINADE_E_INVALID, binade_last_oom(nullptr, &report));
     EXPECT_EQ(BINADE_E_INVALID, binade_last_oom(pool, nullptr));
-    report.struct_size = sizeof(report) - 1;
+    report.struct_size = 759;
     EXPECT_EQ(BINADE_E_INVALID, binade_last_oom(pool, &report));
     report.struct_size = sizeof(report) + 8;
     EXPECT_EQ(BINADE_OK, binade_last_oom(pool, &report));
     EXPECT_EQ(sizeof(report), report.struct_size);
+}
+
+/* As it was in version 0.1.0. */
+TEST_F(OomReport, FillsAnOlderStructAndNothingBehindIt)
+{
+    Pool pool;
+    binade_oom_report report = {};
+    report.struct_size = 760;
+    report.source_name[0] = 'x';
+    EXPECT_EQ(BINADE_OK, binade_last_oom(pool, &report));
+    EXPECT_EQ(760u, report.struct_size);
+    EXPECT_EQ('x', report.source_name[0]);
 }
 
 TEST_F(OomReport, NamesTheSource)
