@@ -325,29 +325,6 @@ static bool start_moving(struct binadei_segments *segments,
     return at != NULL;
 }
 
-/* Listed, known and free, in this order; lock held. */
-static binade_status publish(struct binadei_segments *segments,
-                             struct binadei_segment *segment,
-                             struct binadei_maps *own)
-{
-    const struct binadei_segment_info *info = &segment->info;
-    if (own && !binadei_maps_reserve(own, info->first, info->page_count))
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory for a stream's maps");
-    binade_status status = binadei_segment_list(segments, segment);
-    if (status != BINADE_OK)
-        return status;
-    if (!own) {
-        binadei_buddy_add(segments->buddy, info->first, info->page_count);
-        return BINADE_OK;
-    }
-    binadei_buddy_cover(segments->buddy, info->first, info->page_count);
-    (void)binadei_maps_give(own,
-                            binadei_grain_at(grain_of_page(info->first.index)),
-                            grain_of_page(info->page_count));
-    return BINADE_OK;
-}
-
 /* At a page, and into the pool; after a failure it is where it was. */
 static binade_status put_at(struct binadei_segments *segments,
                             struct binadei_segment *segment, uint32_t page,
@@ -368,7 +345,7 @@ static binade_status put_at(struct binadei_segments *segments,
         bool was_mapped = segment->is_mapped;
         segment->is_mapped = true;
         pthread_mutex_lock(&segments->lock);
-        status = publish(segments, segment, own);
+        status = binadei_segment_publish(segments, segment, own);
         segments->grow_count += status == BINADE_OK && !was_mapped;
         pthread_mutex_unlock(&segments->lock);
         if (status == BINADE_OK)
@@ -386,7 +363,7 @@ static void undo_move(struct binadei_segments *segments,
                       const struct move *move, struct binadei_maps *own)
 {
     pthread_mutex_lock(&segments->lock);
-    (void)publish(segments, move->segment, own);
+    (void)binadei_segment_publish(segments, move->segment, own);
     pthread_mutex_unlock(&segments->lock);
     free(move->left);
 }
@@ -500,15 +477,15 @@ void binadei_segments_unmap_left(struct binadei_segments *segments,
  * the pages that are still missing. */
 static uint32_t move_to(struct binadei_segments *segments,
                         const struct binadei_extension *extension,
+                        const struct binadei_view *view,
                         const struct place *place, uint32_t missing,
                         bool may_exceed)
 {
-    const struct binadei_view view = movable_view(segments, extension);
     struct move move;
     for (unsigned i = 0; i < MOVES_MOST && missing; i++) {
         uint32_t done = place->pages - missing;
         uint32_t at = place->first + done;
-        if (!start_moving(segments, &view, place,
+        if (!start_moving(segments, view, place,
                           may_exceed ? place->room - done : missing, &move))
             break;
         uint32_t pages = move.segment->info.page_count;
@@ -522,14 +499,11 @@ static uint32_t move_to(struct binadei_segments *segments,
 }
 
 static bool is_worth_moving(struct binadei_segments *segments,
-                            const struct binadei_extension *extension,
+                            const struct binadei_view *view,
                             const struct place *place)
 {
-    if (!extension->view)
-        return false;
-    const struct binadei_view view = movable_view(segments, extension);
     pthread_mutex_lock(&segments->lock);
-    uint64_t bytes = movable_bytes(segments, &view, place);
+    uint64_t bytes = movable_bytes(segments, view, place);
     pthread_mutex_unlock(&segments->lock);
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     return (bytes > reserved / MOVABLE_PART && !has_moved_much(segments)) ||
@@ -645,16 +619,28 @@ static bool may_create(const struct binadei_segments *segments, uint32_t pages)
            segments->limit_bytes - binadei_segments_reserved_bytes(segments);
 }
 
+/* Returns the pages that are still missing. */
+static uint32_t move_what_is_free(struct binadei_segments *segments,
+                                  const struct binadei_extension *extension,
+                                  const struct place *place)
+{
+    const struct binadei_view view = movable_view(segments, extension);
+    uint32_t missing = place->pages;
+    if (is_worth_moving(segments, &view, place))
+        missing = move_to(segments, extension, &view, place, missing, false);
+    /* The limit leaves too little: any handle will do that has room. */
+    if (!may_create(segments, missing))
+        missing = move_to(segments, extension, &view, place, missing, true);
+    return missing;
+}
+
 static binade_status fill(struct binadei_segments *segments,
                           const struct binadei_extension *extension,
                           const struct place *place)
 {
-    uint32_t missing = place->pages;
-    if (is_worth_moving(segments, extension, place))
-        missing = move_to(segments, extension, place, missing, false);
-    /* The limit leaves too little: any handle will do that has room. */
-    if (extension->view && !may_create(segments, missing))
-        missing = move_to(segments, extension, place, missing, true);
+    uint32_t missing = extension->view
+                           ? move_what_is_free(segments, extension, place)
+                           : place->pages;
     uint32_t done = place->pages - missing;
     return missing
                ? create_all(segments, place->first + done, missing,

@@ -45,8 +45,8 @@ static enum begun grow_begin(struct binadei_segments *segments,
 {
     enum begun begun = SOMEBODY_ELSE;
     pthread_mutex_lock(&segments->lock);
-    while (segments->is_growing && growth->may_wait)
-        pthread_cond_wait(&segments->grown, &segments->lock);
+    if (growth->may_wait)
+        binadei_await_grower(segments);
     if (!segments->is_growing) {
         segments->is_growing = !grow_is_reached(segments, growth);
         begun = segments->is_growing ? BEGUN : UNNECESSARY;
@@ -55,8 +55,7 @@ static enum begun grow_begin(struct binadei_segments *segments,
     return begun;
 }
 
-/* Lock held. The pages become free last: a thread that takes one finds its
- * address. After a failure nothing has changed. */
+/* Lock held. After a failure nothing has changed. */
 static binade_status grow_publish(struct binadei_segments *segments,
                                   struct binadei_segment *fresh)
 {
@@ -66,11 +65,8 @@ static binade_status grow_publish(struct binadei_segments *segments,
     if (info->page_count > longest)
         info->page_count = longest;
     info->first = binadei_best_gap(segments, info->page_count);
-    binade_status status = binadei_segment_list(segments, fresh);
-    if (status != BINADE_OK)
-        return status;
-    segments->grow_count++;
-    binadei_buddy_add(segments->buddy, info->first, info->page_count);
+    binade_status status = binadei_segment_publish(segments, fresh, NULL);
+    segments->grow_count += status == BINADE_OK;
     return status;
 }
 
@@ -342,8 +338,7 @@ binade_status binadei_segments_extend(struct binadei_segments *segments,
 void binadei_segments_await_growth(struct binadei_segments *segments)
 {
     pthread_mutex_lock(&segments->lock);
-    while (segments->is_growing)
-        pthread_cond_wait(&segments->grown, &segments->lock);
+    binadei_await_grower(segments);
     pthread_mutex_unlock(&segments->lock);
 }
 

@@ -6,11 +6,16 @@
 #include "pool/base/failure.h"
 #include "pool/segment/state.h"
 
+void binadei_await_grower(struct binadei_segments *segments)
+{
+    while (segments->is_growing)
+        pthread_cond_wait(&segments->grown, &segments->lock);
+}
+
 void binadei_grower_begin(struct binadei_segments *segments)
 {
     pthread_mutex_lock(&segments->lock);
-    while (segments->is_growing)
-        pthread_cond_wait(&segments->grown, &segments->lock);
+    binadei_await_grower(segments);
     segments->is_growing = true;
     pthread_mutex_unlock(&segments->lock);
 }
@@ -47,8 +52,8 @@ static binade_status reserve_maps(struct binadei_segments *segments,
                         "no memory for the maps of a segment");
 }
 
-binade_status binadei_segment_list(struct binadei_segments *segments,
-                                   struct binadei_segment *fresh)
+static binade_status list_segment(struct binadei_segments *segments,
+                                  struct binadei_segment *fresh)
 {
     struct binadei_segment_info *info = &fresh->info;
     binade_status status = reserve_maps(segments, info);
@@ -75,4 +80,27 @@ binadei_segment_unlist(struct binadei_segments *segments,
     binadei_lookup_unlink(&segments->lookup, segment->info.first,
                           segment->info.address, segment->info.page_count);
     return segment;
+}
+
+binade_status binadei_segment_publish(struct binadei_segments *segments,
+                                      struct binadei_segment *segment,
+                                      struct binadei_maps *own)
+{
+    const struct binadei_segment_info *info = &segment->info;
+    binadei_grain start =
+        binadei_grain_at((uint64_t)info->first.index * BINADEI_PAGE_GRAINS);
+    if (own && !binadei_maps_reserve(own, info->first, info->page_count))
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for a stream's maps");
+    binade_status status = list_segment(segments, segment);
+    if (status != BINADE_OK)
+        return status;
+    if (!own) {
+        binadei_buddy_add(segments->buddy, info->first, info->page_count);
+        return BINADE_OK;
+    }
+    binadei_buddy_cover(segments->buddy, info->first, info->page_count);
+    (void)binadei_maps_give(own, start,
+                            (uint64_t)info->page_count * BINADEI_PAGE_GRAINS);
+    return BINADE_OK;
 }

@@ -27,7 +27,7 @@ struct binadei_mapper {
                              uint64_t size_bytes);
     binade_status (*create)(void *context, uint64_t size_bytes,
                             uint64_t *out_handle);
-    /* A handle that is mapped nowhere. */
+    /* The memory goes with the last mapping, at once where there is none. */
     binade_status (*destroy)(void *context, uint64_t handle);
     /* Readable and writable afterwards. */
     binade_status (*map)(void *context, binade_devptr address,

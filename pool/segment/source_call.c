@@ -232,17 +232,27 @@ static binade_status call_create(struct binadei_segments *segments,
     return status;
 }
 
+static binade_status make_record(uint64_t size_bytes,
+                                 struct binadei_segment **out)
+{
+    *out = calloc(1, sizeof(**out));
+    if (!*out)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "no memory for the record of a segment");
+    (*out)->info.memory_bytes = size_bytes;
+    return BINADE_OK;
+}
+
 binade_status binadei_source_create(struct binadei_segments *segments,
                                     uint64_t size_bytes,
                                     struct binadei_segment **out)
 {
-    struct binadei_segment *segment = calloc(1, sizeof(*segment));
-    if (!segment)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory for the record of a segment");
-    segment->info.memory_bytes = size_bytes;
+    struct binadei_segment *segment;
+    binade_status status = make_record(size_bytes, &segment);
+    if (status != BINADE_OK)
+        return status;
     segment->info.page_count = (uint32_t)(size_bytes / BINADEI_PAGE_BYTES);
-    binade_status status = call_create(segments, segment);
+    status = call_create(segments, segment);
     if (status == BINADE_OK)
         *out = segment;
     else
@@ -254,12 +264,11 @@ binade_status binadei_source_reserve(struct binadei_segments *segments,
                                      uint64_t size_bytes,
                                      struct binadei_segment **out)
 {
-    struct binadei_segment *segment = calloc(1, sizeof(*segment));
-    if (!segment)
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory for the record of a segment");
-    segment->info.memory_bytes = size_bytes;
-    binade_status status = source_call_reserve(segments, &segment->info);
+    struct binadei_segment *segment;
+    binade_status status = make_record(size_bytes, &segment);
+    if (status != BINADE_OK)
+        return status;
+    status = source_call_reserve(segments, &segment->info);
     if (status != BINADE_OK) {
         free(segment);
         return status;

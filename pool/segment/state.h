@@ -75,6 +75,8 @@ struct binadei_segments {
 
 /* list.c */
 
+/* Until nobody grows; lock held. */
+void binadei_await_grower(struct binadei_segments *segments);
 /* Makes the caller the one thread that grows, or ends that; trims of mapped memory
  * are growers too, as the place of a handle is taken until it is unmapped. No lock
  * held; waits. */
@@ -85,11 +87,14 @@ void binadei_let_others_grow(struct binadei_segments *segments);
 /* Into its place on a list by first page; lock held. */
 void binadei_segment_insert(struct binadei_segment **list,
                             struct binadei_segment *fresh);
-/* Notes in the list and in the look-up a segment that has its place; lock held.
- * BINADE_OK, or BINADE_E_NO_HOST_MEMORY: nothing has changed. */
-BINADE_MUST_USE binade_status binadei_segment_list(
-    struct binadei_segments *segments, struct binadei_segment *fresh);
-/* Undoes it; lock held. */
+/* Notes a segment that has its place in the list and in the look-up, and frees its
+ * pages last: a thread that takes one finds its address. They are done, or in the
+ * fresh map of `own`. Lock held. BINADE_OK, or BINADE_E_NO_HOST_MEMORY: nothing has
+ * changed. */
+binade_status binadei_segment_publish(struct binadei_segments *segments,
+                                      struct binadei_segment *segment,
+                                      struct binadei_maps *own);
+/* Off the list and the look-up, of pages that were claimed; lock held. */
 struct binadei_segment *
 binadei_segment_unlist(struct binadei_segments *segments,
                        struct binadei_segment **at);

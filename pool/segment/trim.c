@@ -57,12 +57,10 @@ static struct binadei_segment *withdraw_next(struct binadei_segments *segments,
 static binade_status relist(struct binadei_segments *segments,
                             struct binadei_segment *segment, binade_status why)
 {
-    const struct binadei_segment_info *info = &segment->info;
     pthread_mutex_lock(&segments->lock);
     segments->trim_count--;
     /* It does not fail: the words are there. */
-    if (binadei_segment_list(segments, segment) == BINADE_OK)
-        binadei_buddy_add(segments->buddy, info->first, info->page_count);
+    (void)binadei_segment_publish(segments, segment, NULL);
     pthread_mutex_unlock(&segments->lock);
     return why;
 }
