@@ -8,23 +8,18 @@
 #include <memory>
 #include <new>
 #include <set>
-#include <tuple>
 #include <unordered_map>
 
+#include "bench/subjects/models/blocks.h"
 #include "bench/subjects/models/model_state.h"
 
 namespace
 {
 
-constexpr uint64_t kMiB = UINT64_C(1) << 20;
-constexpr uint64_t kBlockBytesMin = 512;
-constexpr uint64_t kSmallBytesMax = kMiB;
 constexpr uint64_t kSmallSegmentBytes = 2 * kMiB;
 constexpr uint64_t kLargeSegmentBytes = 20 * kMiB;
 constexpr uint64_t kOwnSegmentBytesMin = 10 * kMiB;
 constexpr uint64_t kSegmentStepBytes = 2 * kMiB;
-// So that no rounding overflows; nobody has as much.
-constexpr uint64_t kSizeBytesMax = UINT64_C(1) << 60;
 
 struct Block {
     uint32_t stream;
@@ -36,26 +31,7 @@ struct Block {
     Block *after;
 };
 
-struct ByFit {
-    bool operator()(const Block *a, const Block *b) const
-    {
-        return std::tie(a->stream, a->size_bytes, a->address) <
-               std::tie(b->stream, b->size_bytes, b->address);
-    }
-};
-
 using FreeBlocks = std::set<Block *, ByFit>;
-
-uint64_t RoundUp(uint64_t bytes, uint64_t step)
-{
-    return (bytes + step - 1) / step * step;
-}
-
-// What is asked for as nothing is a block all the same.
-uint64_t BlockBytes(uint64_t size_bytes)
-{
-    return size_bytes ? RoundUp(size_bytes, kBlockBytesMin) : kBlockBytesMin;
-}
 
 uint64_t SegmentBytes(uint64_t rounded_bytes)
 {
@@ -134,17 +110,7 @@ struct BestFit final : model {
 
     void SplitOff(Block *block, uint64_t size_bytes)
     {
-        Block *rest = new Block{block->stream,
-                                block->is_small,
-                                false,
-                                block->size_bytes - size_bytes,
-                                block->address + size_bytes,
-                                block,
-                                block->after};
-        if (rest->after)
-            rest->after->before = rest;
-        block->after = rest;
-        block->size_bytes = size_bytes;
+        Block *rest = CutOff(block, size_bytes);
         FreeOf(rest).insert(rest);
     }
 
@@ -152,18 +118,7 @@ struct BestFit final : model {
     void Merge(Block *into, Block *gone)
     {
         FreeOf(gone).erase(gone);
-        if (gone == into->before) {
-            into->address = gone->address;
-            into->before = gone->before;
-            if (into->before)
-                into->before->after = into;
-        } else {
-            into->after = gone->after;
-            if (into->after)
-                into->after->before = into;
-        }
-        into->size_bytes += gone->size_bytes;
-        delete gone;
+        TakeIn(into, gone);
     }
 
     uint64_t Alloc(uint64_t size_bytes, uint32_t stream) override

@@ -12,16 +12,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bench/subjects/models/blocks.h"
 #include "bench/subjects/models/model_state.h"
 
 namespace
 {
-
-constexpr uint64_t kMiB = UINT64_C(1) << 20;
-constexpr uint64_t kBlockBytesMin = 512;
-constexpr uint64_t kSmallBytesMax = kMiB;
-// So that no rounding overflows; nobody has as much.
-constexpr uint64_t kSizeBytesMax = UINT64_C(1) << 60;
 
 struct Pool;
 
@@ -37,14 +32,6 @@ struct Block {
     Block *after;
 };
 
-struct ByFit {
-    bool operator()(const Block *a, const Block *b) const
-    {
-        return std::tie(a->stream, a->size_bytes, a->address) <
-               std::tie(b->stream, b->size_bytes, b->address);
-    }
-};
-
 struct ByAddress {
     bool operator()(const Block *a, const Block *b) const
     {
@@ -58,11 +45,6 @@ struct Pool {
     std::set<Block *, ByFit> free;
     std::set<Block *, ByAddress> unmapped;
 };
-
-uint64_t RoundUp(uint64_t bytes, uint64_t step)
-{
-    return (bytes + step - 1) / step * step;
-}
 
 bool IsFree(const Block *block)
 {
@@ -155,18 +137,7 @@ struct Expandable final : model {
         if (!IsFree(gone) || gone->is_mapped != block->is_mapped)
             return;
         Forget(gone);
-        if (gone == block->before) {
-            block->address = gone->address;
-            block->before = gone->before;
-            if (block->before)
-                block->before->after = block;
-        } else {
-            block->after = gone->after;
-            if (block->after)
-                block->after->before = block;
-        }
-        block->size_bytes += gone->size_bytes;
-        delete gone;
+        TakeIn(block, gone);
     }
 
     static void MergeAndRemember(Block *block)
@@ -174,22 +145,6 @@ struct Expandable final : model {
         MergeOne(block, block->before);
         MergeOne(block, block->after);
         Remember(block);
-    }
-
-    // Cuts `block`, which is in no set, and returns what is behind the cut, which
-    // is in none either.
-    static Block *Cut(Block *block, uint64_t size_bytes)
-    {
-        auto *rest = new Block(*block);
-        rest->is_allocated = false;
-        rest->size_bytes -= size_bytes;
-        rest->address += size_bytes;
-        rest->before = block;
-        if (rest->after)
-            rest->after->before = rest;
-        block->after = rest;
-        block->size_bytes = size_bytes;
-        return rest;
     }
 
     Block *FindFree(Block *wish)
@@ -249,7 +204,7 @@ struct Expandable final : model {
         NoteMapped(block->address, bytes);
         Forget(block);
         if (bytes < block->size_bytes)
-            Remember(Cut(block, bytes));
+            Remember(CutOff(block, bytes));
         block->is_mapped = true;
         MergeAndRemember(block);
         return true;
@@ -285,9 +240,9 @@ struct Expandable final : model {
             return;
         Forget(block);
         if (end < block->address + block->size_bytes)
-            Remember(Cut(block, end - block->address));
+            Remember(CutOff(block, end - block->address));
         if (start > block->address) {
-            Block *rest = Cut(block, start - block->address);
+            Block *rest = CutOff(block, start - block->address);
             Remember(block);
             block = rest;
         }
@@ -328,8 +283,7 @@ struct Expandable final : model {
     {
         if (size_bytes > kSizeBytesMax)
             return 0;
-        const uint64_t rounded =
-            size_bytes ? RoundUp(size_bytes, kBlockBytesMin) : kBlockBytesMin;
+        const uint64_t rounded = BlockBytes(size_bytes);
         Pool &pool = rounded <= kSmallBytesMax ? small : large;
         Block wish = {&pool,   stream, true,    false,  0,
                       rounded, 0,      nullptr, nullptr};
@@ -339,7 +293,7 @@ struct Expandable final : model {
         if (!block)
             return 0;
         if (block->size_bytes > rounded)
-            Remember(Cut(block, rounded));
+            Remember(CutOff(block, rounded));
         block->is_allocated = true;
         allocated.emplace(block->address, block);
         handed_bytes += rounded;
