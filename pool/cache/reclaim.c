@@ -111,12 +111,11 @@ binade_status binadei_extend_for(struct binadei_call *call,
     const struct binadei_extension extension = {
         .needed_bytes = needed_bytes,
         .view = &view,
+        .passed_epoch = binadei_epochs_passed(streams),
         /* A graph would go on using the old place. */
         .next_epoch = streams->driver->cuCtxRecordEvent && !call->is_capturing
-                          ? binadei_epochs_next(streams)
-                          : 0,
-        .passed_epoch = binadei_epochs_passed(streams),
-        .epoch_by_now = binadei_epochs_next,
+                          ? binadei_epochs_next
+                          : NULL,
         .streams = streams};
     return binadei_segments_extend(call->engine->segments, &extension);
 }

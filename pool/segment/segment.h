@@ -98,15 +98,12 @@ struct binadei_extension {
     /* Whose free memory the new joins, and which handles may move to it; NULL:
      * none. */
     const struct binadei_view *view;
-    /* An epoch of the contexts that is recorded after all that was queued so far,
-     * and the last one that is over. 0: a handle moves only if all of it is
-     * done. */
-    uint64_t next_epoch;
+    /* The last epoch of the contexts that is over. */
     uint64_t passed_epoch;
-    /* Says what `next_epoch` is by now. It is asked once a handle is out of the
-     * maps: another thread of the stream may have queued work there since the
-     * caller looked, behind the event of that number. NULL: none has. */
-    uint64_t (*epoch_by_now)(const struct binadei_streams *streams);
+    /* Says which epoch is recorded after all that was queued so far. It is asked
+     * once a handle is out of the maps: until then another thread of the stream
+     * may queue work there. NULL: a handle moves only if all of it is done. */
+    uint64_t (*next_epoch)(const struct binadei_streams *streams);
     const struct binadei_streams *streams;
 };
 
@@ -114,7 +111,7 @@ struct binadei_extension {
  * is missing in front of or behind the longest free run is mapped there, handles
  * that are wholly free first. A handle of memory that the view's stream freed
  * moves to more of that stream's memory at once; the place that it leaves is used
- * again after `next_epoch`. Within a slow path; waits neither for the device nor
+ * again after its `next_epoch`. Within a slow path; waits neither for the device nor
  * for another thread: BINADE_E_BUSY where one grows. */
 BINADE_MUST_USE binade_status
 binadei_segments_extend(struct binadei_segments *segments,

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Handles of mapped memory that move (pool/segment/extend.c, trim.c) under work
+ * Handles of mapped memory that move (pool/segment/move.c, trim.c) under work
  * that is queued. One handle or two, of a grain or two; three places, which are
  * addresses that a handle may be mapped at. The stream's maps and what is done
  * are a bit for each grain of a place. The owner is a thread of the stream: it takes what

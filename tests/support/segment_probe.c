@@ -84,6 +84,13 @@ bool segment_probe_can_trim(struct binadei_segments *segments)
     return binadei_segments_can_trim(segments);
 }
 
+/* The extension stands for the streams, which know no epoch here. */
+static uint64_t probe_next_epoch(const struct binadei_streams *streams)
+{
+    const struct segment_probe_extension *extension = (const void *)streams;
+    return extension->next_epoch;
+}
+
 binade_status
 segment_probe_extend(struct binadei_segments *segments,
                      struct binadei_buddy *buddy,
@@ -93,8 +100,9 @@ segment_probe_extend(struct binadei_segments *segments,
     const struct binadei_extension own = {
         .needed_bytes = extension->needed_bytes,
         .view = extension->has_view ? &view : NULL,
-        .next_epoch = extension->next_epoch,
-        .passed_epoch = extension->passed_epoch};
+        .passed_epoch = extension->passed_epoch,
+        .next_epoch = extension->next_epoch ? probe_next_epoch : NULL,
+        .streams = (const struct binadei_streams *)(const void *)extension};
     return binadei_segments_extend(segments, &own);
 }
 

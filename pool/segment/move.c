@@ -1,0 +1,287 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Handles that move. One is claimed whole out of the maps, so that it serves at
+ * one place alone, and mapped at the new one before it is unmapped at the old.
+ * Where a stream's own memory was in it, the old mapping stays until that stream's
+ * work is over, and its pages are in no map: the new ones are the stream's alone,
+ * whose order keeps the two apart (docs/adr/0027-mapped-segments.md).
+ */
+#include <stdlib.h>
+
+#include "pool/base/step.h"
+#include "pool/segment/mapped.h"
+
+/* A call that grows moves no more: each takes the driver about 80 us. */
+#define MOVES_MOST 32U
+
+/* Whether it is no part of the run that grows, and wholly free in the view. */
+static bool is_movable(const struct binadei_segment *segment,
+                       const struct binadei_view *view,
+                       const struct binadei_place *place)
+{
+    uint64_t start = binadei_grain_of_page(segment->info.first.index);
+    uint64_t grains = binadei_grain_of_page(segment->info.page_count);
+    return !segment->pin_count &&
+           (start + grains <= place->run_start || start >= place->run_end) &&
+           binadei_view_free_from(view, binadei_grain_at(start),
+                                  binadei_grain_at(start + grains)) == grains;
+}
+
+struct binadei_view
+binadei_movable_view(struct binadei_segments *segments,
+                     const struct binadei_extension *extension)
+{
+    struct binadei_view view = *extension->view;
+    pthread_mutex_lock(&segments->lock);
+    if (!extension->next_epoch ||
+        segments->left_pages > segments->base_pages / 2)
+        view.maps = NULL;
+    pthread_mutex_unlock(&segments->lock);
+    return view;
+}
+
+uint64_t binadei_movable_bytes(struct binadei_segments *segments,
+                               const struct binadei_view *view,
+                               const struct binadei_place *place)
+{
+    uint64_t bytes = 0;
+    pthread_mutex_lock(&segments->lock);
+    for (const struct binadei_segment *at = segments->listed; at; at = at->next)
+        if (is_movable(at, view, place))
+            bytes += at->info.memory_bytes;
+    pthread_mutex_unlock(&segments->lock);
+    return bytes;
+}
+
+/* The largest of at most `most` pages that may move; lock held. */
+static struct binadei_segment **
+largest_movable(struct binadei_segments *segments,
+                const struct binadei_view *view,
+                const struct binadei_place *place, uint32_t most)
+{
+    struct binadei_segment **found = NULL;
+    for (struct binadei_segment **at = &segments->listed; *at;
+         at = &(*at)->next) {
+        uint32_t pages = (*at)->info.page_count;
+        if (pages <= most && (!found || pages > (*found)->info.page_count) &&
+            is_movable(*at, view, place))
+            found = at;
+    }
+    return found;
+}
+
+/* A handle on its way. */
+struct move {
+    struct binadei_segment *segment;
+    struct binadei_segment *left; /* the place that it leaves */
+    bool is_own;                  /* memory of the view's stream is in it */
+};
+
+/* Out of the maps; lock held. */
+static bool claim_handle(struct binadei_segments *segments,
+                         const struct binadei_view *view,
+                         const struct binadei_segment_info *info, bool *is_own)
+{
+    const struct binadei_view done = {.buddy = segments->buddy};
+    binadei_grain start =
+        binadei_grain_at(binadei_grain_of_page(info->first.index));
+    uint64_t grains = binadei_grain_of_page(info->page_count);
+    *is_own = !binadei_view_claim(&done, start, grains);
+    return !*is_own || (view->maps && binadei_view_claim(view, start, grains));
+}
+
+static bool start_moving(struct binadei_segments *segments,
+                         const struct binadei_view *view,
+                         const struct binadei_place *place, uint32_t most,
+                         struct move *out)
+{
+    struct binadei_segment *left = calloc(1, sizeof(*left));
+    struct binadei_segment **at = NULL;
+    if (!left)
+        return false;
+    pthread_mutex_lock(&segments->lock);
+    at = largest_movable(segments, view, place, most);
+    if (at && !claim_handle(segments, view, &(*at)->info, &out->is_own))
+        at = NULL;
+    if (at) {
+        out->segment = binadei_segment_unlist(segments, at);
+        out->left = left;
+        left->info = out->segment->info;
+        left->is_mapped = true;
+    }
+    pthread_mutex_unlock(&segments->lock);
+    BINADEI_STEP("locked.mapped.claimed");
+    if (!at)
+        free(left);
+    return at != NULL;
+}
+
+binade_status binadei_handle_put(struct binadei_segments *segments,
+                                 struct binadei_segment *segment, uint32_t page,
+                                 struct binadei_maps *own)
+{
+    const struct binadei_mapper *mapper = segments->mapper;
+    struct binadei_segment_info before = segment->info;
+    struct binadei_segment_info *info = &segment->info;
+    info->first = (binadei_page){page};
+    info->address = segments->base + (uint64_t)page * BINADEI_PAGE_BYTES;
+    info->memory = info->address;
+    binade_status status = binadei_lookup_prepare(
+        &segments->lookup, info->address, info->page_count);
+    if (status == BINADE_OK)
+        status = mapper->map(mapper->context, info->address, info->memory_bytes,
+                             segment->handle);
+    if (status == BINADE_OK) {
+        bool was_mapped = segment->is_mapped;
+        segment->is_mapped = true;
+        pthread_mutex_lock(&segments->lock);
+        status = binadei_segment_publish(segments, segment, own);
+        segments->grow_count += status == BINADE_OK && !was_mapped;
+        pthread_mutex_unlock(&segments->lock);
+        if (status == BINADE_OK)
+            return status;
+        segment->is_mapped = was_mapped;
+        /* Nobody has used these addresses. */
+        (void)mapper->unmap(mapper->context, info->address, info->memory_bytes);
+    }
+    *info = before;
+    return status;
+}
+
+/* Back to where it was, where words for it are. */
+static void undo_move(struct binadei_segments *segments,
+                      const struct move *move, struct binadei_maps *own)
+{
+    pthread_mutex_lock(&segments->lock);
+    (void)binadei_segment_publish(segments, move->segment, own);
+    pthread_mutex_unlock(&segments->lock);
+    free(move->left);
+}
+
+static void note_left(struct binadei_segments *segments,
+                      const struct move *move, uint64_t epoch)
+{
+    move->left->of = move->segment;
+    move->left->over_at = epoch;
+    pthread_mutex_lock(&segments->lock);
+    move->segment->left_count++;
+    segments->move_count++;
+    segments->moved_bytes += move->left->info.memory_bytes;
+    segments->left_pages += move->left->info.page_count;
+    binadei_segment_insert(&segments->left, move->left);
+    pthread_mutex_unlock(&segments->lock);
+}
+
+/* Asked after the claim: from then on nobody queues work at the old place. */
+static uint64_t over_at(const struct binadei_extension *extension,
+                        const struct move *move)
+{
+    if (!move->is_own)
+        return 0;
+    return extension->next_epoch(extension->streams);
+}
+
+static binade_status finish_moving(struct binadei_segments *segments,
+                                   const struct binadei_extension *extension,
+                                   const struct move *move, uint32_t page)
+{
+    struct binadei_maps *own = move->is_own ? extension->view->maps : NULL;
+    binade_status status =
+        binadei_handle_put(segments, move->segment, page, own);
+    if (status != BINADE_OK) {
+        undo_move(segments, move, own);
+        return status;
+    }
+    note_left(segments, move, over_at(extension, move));
+    return BINADE_OK;
+}
+
+/* Off the list, for this thread to unmap; lock held. */
+static struct binadei_segment *take_over(struct binadei_segments *segments,
+                                         uint64_t passed_epoch)
+{
+    struct binadei_segment *taken = NULL;
+    for (struct binadei_segment **at = &segments->left; *at;) {
+        struct binadei_segment *left = *at;
+        if (left->over_at > passed_epoch) {
+            at = &left->next;
+            continue;
+        }
+        *at = left->next;
+        left->next = taken;
+        taken = left;
+    }
+    return taken;
+}
+
+/* Back on the list if it is still mapped, or gone; lock held. */
+static void end_left(struct binadei_segments *segments,
+                     struct binadei_segment *left)
+{
+    if (left->is_mapped) {
+        binadei_segment_insert(&segments->left, left);
+        return;
+    }
+    segments->left_pages -= left->info.page_count;
+    left->of->left_count--;
+    free(left);
+}
+
+binade_status binadei_unmap_left(struct binadei_segments *segments,
+                                 uint64_t passed_epoch)
+{
+    const struct binadei_mapper *mapper = segments->mapper;
+    binade_status first = BINADE_OK;
+    pthread_mutex_lock(&segments->lock);
+    struct binadei_segment *taken = take_over(segments, passed_epoch);
+    pthread_mutex_unlock(&segments->lock);
+    for (struct binadei_segment *at = taken; at; at = at->next) {
+        binade_status status = mapper->unmap(mapper->context, at->info.address,
+                                             at->info.memory_bytes);
+        at->is_mapped = !binadei_source_is_gone(status);
+        if (at->is_mapped && first == BINADE_OK)
+            first = status;
+    }
+    pthread_mutex_lock(&segments->lock);
+    while (taken) {
+        struct binadei_segment *left = taken;
+        taken = left->next;
+        end_left(segments, left);
+    }
+    pthread_mutex_unlock(&segments->lock);
+    return first;
+}
+
+void binadei_segments_unmap_left(struct binadei_segments *segments,
+                                 uint64_t passed_epoch)
+{
+    if (!segments->mapper)
+        return;
+    binadei_grower_begin(segments);
+    (void)binadei_unmap_left(segments, passed_epoch);
+    binadei_grower_end(segments);
+}
+
+uint32_t binadei_move_to(struct binadei_segments *segments,
+                         const struct binadei_extension *extension,
+                         const struct binadei_view *view,
+                         const struct binadei_place *place, uint32_t missing,
+                         bool may_exceed)
+{
+    struct move move;
+    for (unsigned i = 0; i < MOVES_MOST && missing; i++) {
+        uint32_t done = place->pages - missing;
+        uint32_t at = place->first + done;
+        if (!start_moving(segments, view, place,
+                          may_exceed ? place->room - done : missing, &move))
+            break;
+        uint32_t pages = move.segment->info.page_count;
+        if (finish_moving(segments, extension, &move, at) != BINADE_OK)
+            break;
+        missing -= pages < missing ? pages : missing;
+    }
+    /* What was done is over. */
+    (void)binadei_unmap_left(segments, extension->passed_epoch);
+    return missing;
+}

@@ -1,0 +1,140 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Where mapped memory goes: behind a free run, in front of one, or between two,
+ * where the fewest pages are missing.
+ */
+#include "pool/segment/mapped.h"
+
+/* Pages that have memory, or may not have any yet. */
+struct taken {
+    uint32_t first;
+    uint32_t end;
+    bool has_memory;
+};
+
+/* Both lists in one order. */
+struct cursor {
+    const struct binadei_segment *listed;
+    const struct binadei_segment *left;
+};
+
+static bool next_taken(struct cursor *cursor, struct taken *out)
+{
+    const struct binadei_segment *next = cursor->listed;
+    out->has_memory =
+        !cursor->left ||
+        (next && next->info.first.index < cursor->left->info.first.index);
+    if (!out->has_memory)
+        next = cursor->left;
+    if (!next)
+        return false;
+    out->first = next->info.first.index;
+    out->end = out->first + next->info.page_count;
+    if (out->has_memory)
+        cursor->listed = next->next;
+    else
+        cursor->left = next->next;
+    return true;
+}
+
+static void keep_better(struct binadei_place *best,
+                        const struct binadei_place *place)
+{
+    if (place->pages && place->pages <= place->room &&
+        (!best->pages || place->pages < best->pages))
+        *best = *place;
+}
+
+/* The pages [at, end) have no memory; on both sides so many grains are free. */
+static void consider(struct binadei_place *best, uint32_t at, uint32_t end,
+                     uint64_t before, uint64_t behind, uint64_t needed)
+{
+    uint64_t start_grain = binadei_grain_of_page(at);
+    uint64_t end_grain = binadei_grain_of_page(end);
+    uint32_t room = end - at;
+    struct binadei_place place = {.first = at,
+                                  .pages =
+                                      binadei_pages_of_grains(needed - before),
+                                  .room = room,
+                                  .run_start = start_grain - before};
+    place.run_end = binadei_grain_of_page(at + place.pages);
+    keep_better(best, &place);
+    place.pages = binadei_pages_of_grains(needed - behind);
+    place.first = end - place.pages;
+    place.room = place.pages <= room ? place.pages : 0;
+    place.run_start = binadei_grain_of_page(place.first);
+    place.run_end = end_grain + behind;
+    keep_better(best, &place);
+    if (before + (end_grain - start_grain) + behind < needed)
+        return;
+    place = (struct binadei_place){.first = at,
+                                   .pages = room,
+                                   .room = room,
+                                   .run_start = start_grain - before,
+                                   .run_end = end_grain + behind};
+    keep_better(best, &place);
+}
+
+/* Up to `most` grains, less one: there may be such a run, for it was not found by
+ * who wants another alignment, or somebody was faster. */
+static uint64_t less_than(uint64_t grains, uint64_t most)
+{
+    return grains < most ? grains : most - 1;
+}
+
+static uint64_t free_before(const struct binadei_extension *extension,
+                            uint32_t page, uint64_t needed)
+{
+    uint64_t end = binadei_grain_of_page(page);
+    if (!extension->view)
+        return 0;
+    return less_than(binadei_view_free_before(
+                         extension->view,
+                         binadei_grain_at(end > needed ? end - needed : 0),
+                         binadei_grain_at(end)),
+                     needed);
+}
+
+static uint64_t free_behind(const struct binadei_segments *segments,
+                            const struct binadei_extension *extension,
+                            uint32_t page, uint64_t needed)
+{
+    uint64_t start = binadei_grain_of_page(page);
+    uint64_t end = binadei_grain_of_page(segments->base_pages);
+    if (!extension->view)
+        return 0;
+    return less_than(
+        binadei_view_free_from(
+            extension->view, binadei_grain_at(start),
+            binadei_grain_at(start + needed < end ? start + needed : end)),
+        needed);
+}
+
+struct binadei_place
+binadei_place_find(const struct binadei_segments *segments,
+                   const struct binadei_extension *extension)
+{
+    struct cursor cursor = {segments->listed, segments->left};
+    struct binadei_place best = {0};
+    struct taken last = {0};
+    struct taken next;
+    uint64_t needed = binadei_needed_grains(extension);
+    bool is_any;
+    do {
+        is_any = next_taken(&cursor, &next);
+        if (!is_any)
+            next = (struct taken){segments->base_pages, 0, false};
+        if (next.first > last.end) {
+            consider(&best, last.end, next.first,
+                     last.has_memory ? free_before(extension, last.end, needed)
+                                     : 0,
+                     next.has_memory
+                         ? free_behind(segments, extension, next.first, needed)
+                         : 0,
+                     needed);
+        }
+        last = next;
+    } while (is_any);
+    return best;
+}
