@@ -93,7 +93,8 @@ bool binadei_reclaim_done(struct binadei_call *call)
 static void ask_for_left(struct binadei_call *call)
 {
     const struct binadei_stream_user user = binadei_call_user(call);
-    uint64_t number = binadei_segments_left_at(call->engine->segments);
+    uint64_t number = binadei_segments_left_at(
+        call->engine->segments, binadei_epochs_passed(&call->engine->streams));
     struct binadei_section section;
     if (!number || binadei_context_enter(call->engine->streams.own_context,
                                          &section) != BINADE_OK)

@@ -11,8 +11,12 @@
 #include "pool/base/step.h"
 #include "pool/segment/mapped.h"
 
-/* Of a new handle. */
-#define HANDLE_PAGES_MOST 32U
+/* Of a new handle: where a growth is that large, an eighth of it. */
+#define HANDLE_PAGES_LEAST 32U
+#define HANDLE_PAGES_MOST 128U
+#define HANDLE_PART 8U
+/* Of a growth whose need is less. */
+#define STEP_PAGES_MOST 128U
 /* Handles move where more than this part of what is reserved could. */
 #define MOVABLE_PART 100U
 /* A pool grows by this part of what is reserved at least; where it is too tight,
@@ -66,18 +70,26 @@ static bool is_worth_moving(struct binadei_segments *segments,
                (uint64_t)place->pages * BINADEI_PAGE_BYTES;
 }
 
-static uint32_t handle_pages(uint32_t pages)
+/* The largest power of two up to `pages`. */
+static uint32_t power_of_two(uint32_t pages)
 {
-    if (pages >= HANDLE_PAGES_MOST)
-        return HANDLE_PAGES_MOST;
     return UINT32_C(1) << (31U - (unsigned)__builtin_clz(pages));
+}
+
+/* Of the handles of a growth by so many pages. */
+static uint32_t largest_handle(uint32_t pages)
+{
+    uint32_t part = pages / HANDLE_PART;
+    if (part > HANDLE_PAGES_MOST)
+        return HANDLE_PAGES_MOST;
+    return part > HANDLE_PAGES_LEAST ? power_of_two(part) : HANDLE_PAGES_LEAST;
 }
 
 /* One new handle of at most `most` pages; what the driver refuses is halved. */
 static binade_status create_one(struct binadei_segments *segments,
                                 uint32_t most, struct binadei_segment **out)
 {
-    uint32_t pages = handle_pages(most);
+    uint32_t pages = power_of_two(most);
     binade_status status;
     for (;; pages /= 2) {
         status = binadei_source_create(
@@ -107,9 +119,11 @@ static binade_status create_all(struct binadei_segments *segments, uint32_t at,
     struct binadei_segment **end = &created;
     uint32_t created_pages = 0;
     binade_status status = BINADE_OK;
+    const uint32_t largest = largest_handle(pages);
     segments->moved_at_growth = segments->moved_bytes;
     while (created_pages < pages && status == BINADE_OK) {
-        status = create_one(segments, pages - created_pages, end);
+        uint32_t rest = pages - created_pages;
+        status = create_one(segments, rest < largest ? rest : largest, end);
         if (status == BINADE_OK) {
             created_pages += (*end)->info.page_count;
             end = &(*end)->next;
@@ -139,12 +153,12 @@ static binade_status create_all(struct binadei_segments *segments, uint32_t at,
 /* One handle for all that is missing, if that is at most a step more. */
 static uint64_t whole_pages(uint64_t step, uint32_t missing)
 {
-    uint64_t whole = handle_pages(missing);
+    uint64_t whole = power_of_two(missing);
     if (whole < missing)
         whole *= 2;
-    if (whole > HANDLE_PAGES_MOST || whole > missing + step)
+    if (whole > STEP_PAGES_MOST || whole > missing + step)
         return missing;
-    return step > whole ? handle_pages((uint32_t)step) : whole;
+    return step > whole ? power_of_two((uint32_t)step) : whole;
 }
 
 /* What is created at least, if room and limit allow it. */
@@ -155,8 +169,8 @@ static uint32_t growth_step(const struct binadei_segments *segments,
     uint64_t part = has_moved_much(segments) ? TIGHT_STEP_PART : STEP_PART;
     uint64_t pages = reserved / part / BINADEI_PAGE_BYTES;
     uint64_t left = (segments->limit_bytes - reserved) / BINADEI_PAGE_BYTES;
-    if (pages > HANDLE_PAGES_MOST)
-        pages = HANDLE_PAGES_MOST;
+    if (pages > STEP_PAGES_MOST)
+        pages = STEP_PAGES_MOST;
     if (pages >= WHOLE_STEP_PAGES)
         pages = whole_pages(pages, missing);
     if (pages < segments->first_bytes / BINADEI_PAGE_BYTES)
@@ -205,6 +219,16 @@ static binade_status fill(struct binadei_segments *segments,
                : BINADE_OK;
 }
 
+static struct binadei_place
+find_place(struct binadei_segments *segments,
+           const struct binadei_extension *extension)
+{
+    pthread_mutex_lock(&segments->lock);
+    const struct binadei_place place = binadei_place_find(segments, extension);
+    pthread_mutex_unlock(&segments->lock);
+    return place;
+}
+
 binade_status binadei_extend(struct binadei_segments *segments,
                              const struct binadei_extension *extension)
 {
@@ -213,10 +237,13 @@ binade_status binadei_extend(struct binadei_segments *segments,
     if (status != BINADE_OK)
         return status;
     BINADEI_STEP("locked.mapped.begun");
-    (void)binadei_unmap_left(segments, extension->passed_epoch);
-    pthread_mutex_lock(&segments->lock);
-    const struct binadei_place place = binadei_place_find(segments, extension);
-    pthread_mutex_unlock(&segments->lock);
+    (void)binadei_unmap_left(segments, extension->passed_epoch,
+                             BINADEI_UNMAPS_MOST);
+    struct binadei_place place = find_place(segments, extension);
+    if (!place.pages) {
+        (void)binadei_unmap_left(segments, extension->passed_epoch, UINT32_MAX);
+        place = find_place(segments, extension);
+    }
     if (!place.pages) {
         return binadei_fail(binadei_source_exhausted(segments),
                             "the pool's addresses have no room for %llu bytes "

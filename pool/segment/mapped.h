@@ -42,6 +42,10 @@ struct binadei_place
 binadei_place_find(const struct binadei_segments *segments,
                    const struct binadei_extension *extension);
 
+/* Places that a step of a growth unmaps: they take no memory, and each takes the
+ * driver 30 us. */
+#define BINADEI_UNMAPS_MOST 8U
+
 /* move.c; by the grower, no lock held. */
 
 /* Puts a handle that is in no map at a page, and into the pool: done memory, or

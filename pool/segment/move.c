@@ -199,10 +199,10 @@ static binade_status finish_moving(struct binadei_segments *segments,
 
 /* Off the list, for this thread to unmap; lock held. */
 static struct binadei_segment *take_over(struct binadei_segments *segments,
-                                         uint64_t passed_epoch)
+                                         uint64_t passed_epoch, uint32_t most)
 {
     struct binadei_segment *taken = NULL;
-    for (struct binadei_segment **at = &segments->left; *at;) {
+    for (struct binadei_segment **at = &segments->left; *at && most;) {
         struct binadei_segment *left = *at;
         if (left->over_at > passed_epoch) {
             at = &left->next;
@@ -211,6 +211,7 @@ static struct binadei_segment *take_over(struct binadei_segments *segments,
         *at = left->next;
         left->next = taken;
         taken = left;
+        most--;
     }
     return taken;
 }
@@ -229,12 +230,12 @@ static void end_left(struct binadei_segments *segments,
 }
 
 binade_status binadei_unmap_left(struct binadei_segments *segments,
-                                 uint64_t passed_epoch)
+                                 uint64_t passed_epoch, uint32_t most)
 {
     const struct binadei_mapper *mapper = segments->mapper;
     binade_status first = BINADE_OK;
     pthread_mutex_lock(&segments->lock);
-    struct binadei_segment *taken = take_over(segments, passed_epoch);
+    struct binadei_segment *taken = take_over(segments, passed_epoch, most);
     pthread_mutex_unlock(&segments->lock);
     for (struct binadei_segment *at = taken; at; at = at->next) {
         binade_status status = mapper->unmap(mapper->context, at->info.address,
@@ -259,7 +260,7 @@ void binadei_segments_unmap_left(struct binadei_segments *segments,
     if (!segments->mapper)
         return;
     binadei_grower_begin(segments);
-    (void)binadei_unmap_left(segments, passed_epoch);
+    (void)binadei_unmap_left(segments, passed_epoch, UINT32_MAX);
     binadei_grower_end(segments);
 }
 
@@ -282,6 +283,7 @@ uint32_t binadei_move_to(struct binadei_segments *segments,
         missing -= pages < missing ? pages : missing;
     }
     /* What was done is over. */
-    (void)binadei_unmap_left(segments, extension->passed_epoch);
+    (void)binadei_unmap_left(segments, extension->passed_epoch,
+                             BINADEI_UNMAPS_MOST);
     return missing;
 }

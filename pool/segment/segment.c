@@ -124,9 +124,10 @@ binadei_segments_create(const struct binadei_segments_options *options,
 /* What the mapper refuses has a second try, as refused segments have. */
 static binade_status unmap_all_left(struct binadei_segments *segments)
 {
-    binade_status status = binadei_unmap_left(segments, UINT64_MAX);
-    return status == BINADE_OK ? status
-                               : binadei_unmap_left(segments, UINT64_MAX);
+    binade_status status = binadei_unmap_left(segments, UINT64_MAX, UINT32_MAX);
+    return status == BINADE_OK
+               ? status
+               : binadei_unmap_left(segments, UINT64_MAX, UINT32_MAX);
 }
 
 static void release_addresses(const struct binadei_segments *segments)
@@ -182,13 +183,14 @@ bool binadei_segments_are_mapped(const struct binadei_segments *segments)
     return segments->mapper != NULL;
 }
 
-uint64_t binadei_segments_left_at(struct binadei_segments *segments)
+uint64_t binadei_segments_left_at(struct binadei_segments *segments,
+                                  uint64_t passed_epoch)
 {
     uint64_t first = 0;
     pthread_mutex_lock(&segments->lock);
     for (const struct binadei_segment *left = segments->left; left;
          left = left->next)
-        if (!first || left->over_at < first)
+        if (left->over_at > passed_epoch && (!first || left->over_at < first))
             first = left->over_at;
     pthread_mutex_unlock(&segments->lock);
     return first;

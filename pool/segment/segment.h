@@ -116,9 +116,10 @@ struct binadei_extension {
 BINADE_MUST_USE binade_status
 binadei_segments_extend(struct binadei_segments *segments,
                         const struct binadei_extension *extension);
-/* The first epoch that some place waits for which a handle left; 0: none does.
- * Any thread; blocks on the lock. */
-uint64_t binadei_segments_left_at(struct binadei_segments *segments);
+/* The first epoch behind `passed_epoch` that some place waits for which a handle
+ * left; 0: none does. Any thread; blocks on the lock. */
+uint64_t binadei_segments_left_at(struct binadei_segments *segments,
+                                  uint64_t passed_epoch);
 /* Unmaps the places that handles left of which the epoch is over: until then the
  * handle's memory cannot go back to the driver. Any thread, no lock held. */
 void binadei_segments_unmap_left(struct binadei_segments *segments,

@@ -99,10 +99,11 @@ struct binadei_segment *
 binadei_segment_unlist(struct binadei_segments *segments,
                        struct binadei_segment **at);
 
-/* extend.c: as binadei_segments_unmap_left(), by the grower. BINADE_OK, or the
- * first refusal: what was refused is a place that is waited for still. */
+/* move.c: as binadei_segments_unmap_left(), of so many places at most; by the
+ * grower. BINADE_OK, or the first refusal: what was refused is a place that is
+ * waited for still. */
 binade_status binadei_unmap_left(struct binadei_segments *segments,
-                                 uint64_t passed_epoch);
+                                 uint64_t passed_epoch, uint32_t most);
 /* extend.c: mapped memory for what is wanted; by the grower, no lock held. What
  * was mapped before a failure stays. */
 BINADE_MUST_USE binade_status

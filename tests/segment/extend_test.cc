@@ -197,12 +197,25 @@ TEST(Extend, GrowsByAHundredAndTwentyEighthAtLeast)
     segments.ExpectSound();
 }
 
-TEST(Extend, GrowsBy64MiBInAStepAtMost)
+// An eighth of it, from 64 to 256 MiB.
+TEST(Extend, HasLargerHandlesForALargerNeed)
 {
-    MappedSegments segments;
-    segments.ExtendAndTake(0, 8192);
+    MappedSegments segments(WithCapacity(1 << 16));
+    segments.ExtendAndTake(0, 511);
+    EXPECT_EQ(32u, segments.AskedPages().front());
+    segments.ExtendAndTake(511, 512);
+    EXPECT_EQ(64u, segments.AskedPages().back());
+    segments.ExtendAndTake(1023, 4096);
+    EXPECT_EQ(128u, segments.AskedPages().back());
+    segments.ExpectSound();
+}
+
+TEST(Extend, GrowsBy256MiBInAStepAtMost)
+{
+    MappedSegments segments(WithCapacity(1 << 16));
+    segments.ExtendAndTake(0, 20480);
     EXPECT_EQ(BINADE_OK, segments.Extend(1));
-    EXPECT_EQ(8224u, segments.ReservedPages());
+    EXPECT_EQ(20608u, segments.ReservedPages());
     EXPECT_EQ(32u, segments.AskedPages().back());
     segments.ExpectSound();
 }

@@ -402,6 +402,38 @@ TEST(Move, ThatCannotBeMappedStaysAndTheRunIsCreated)
     segments.TakeOwn(0, 4);
 }
 
+// The places take no memory, and unmapping all would make one call long.
+TEST(Move, UnmapsAFewPlacesInAGrowth)
+{
+    MappedSegments segments(WithCapacity(1 << 10));
+    for (uint32_t i = 0; i < 40; i++)
+        segments.ExtendAndTake(i, 1);
+    for (uint32_t i = 0; i < 40; i += 2)
+        segments.Give(i, 1);
+    EXPECT_EQ(BINADE_OK, segments.Extend(20));
+    EXPECT_EQ(20u, segments.Stats().move_count);
+    EXPECT_EQ(12 * kPage, segments.Stats().left_bytes);
+    segments.ExpectSound();
+    segment_probe_unmap_left(segments.own, kNext);
+    EXPECT_EQ(0u, segments.Stats().left_bytes);
+    segments.ExpectSound();
+}
+
+// Whatever waits, when there is no other room.
+TEST(Move, UnmapsAllPlacesWhereAddressesAreUsedUp)
+{
+    MappedSegments segments(WithCapacity(60));
+    for (uint32_t i = 0; i < 21; i++)
+        segments.ExtendAndTake(i, 1);
+    segments.Give(0, 20);
+    EXPECT_EQ(BINADE_OK, segments.Extend(30));
+    segments.Take(21, 30);
+    EXPECT_EQ(12 * kPage, segments.Stats().left_bytes);
+    EXPECT_EQ(BINADE_OK, segments.Extend(20)) << segment_probe_message();
+    segments.Take(0, 20);
+    segments.ExpectSound();
+}
+
 TEST(Move, TriesAgainToUnmapAPlace)
 {
     MappedSegments segments;

@@ -108,7 +108,7 @@ segment_probe_extend(struct binadei_segments *segments,
 
 uint64_t segment_probe_left_at(struct binadei_segments *segments)
 {
-    return binadei_segments_left_at(segments);
+    return binadei_segments_left_at(segments, 0);
 }
 
 void segment_probe_unmap_left(struct binadei_segments *segments,
