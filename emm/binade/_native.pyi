@@ -13,7 +13,7 @@ thread. After fork() the child gets Error with status E_FORKED.
 """
 import os
 from types import TracebackType
-from typing import Any, Callable, Final
+from typing import Any, Callable, Final, Iterable
 
 LEGACY: Final[int]  # the legacy default stream; 0 is the same
 PER_THREAD: Final[int]  # the calling thread's default stream
@@ -74,7 +74,8 @@ class Pool:
     """A pool of device memory. Options are those of binade_pool_options, and
     `memory`: "driver" is cuMemAlloc(); "mapped" is mapped piece by piece, or
     Error, E_UNSUPPORTED, where there is none (docs/mapped.md); "auto" is mapped
-    where there is such memory and the pool is not exportable."""
+    where there is such memory and the pool is not exportable. `peers`: devices
+    that may access mapped memory beside the pool's own."""
     device: Final[int]
     is_open: Final[bool]
     memory: Final[str]  # what it became: "driver" or "mapped"
@@ -86,7 +87,11 @@ class Pool:
                  quarantine_bytes: int = ..., wait_ms: int = ...,
                  exportable: bool = False, checked: bool = False,
                  pass_through: bool = False,
-                 memory: str = "driver") -> None: ...
+                 memory: str = "driver",
+                 peers: Iterable[int] = ()) -> None: ...
+    def add_peer(self, device: int) -> None:
+        """One more device that may access all memory of the pool, which is
+        mapped."""
     def alloc(self, nbytes: int, stream: Any = ANY) -> Block: ...
     def allocate(self, nbytes: int, stream: Any = ANY) -> int:
         """An address without an owner, for deallocate()."""

@@ -39,6 +39,39 @@ static int py_pool_memory_from(PyObject *object, void *out)
     return 0;
 }
 
+static int py_pool_peer_from(PyObject *item, uint64_t *peers)
+{
+    uint32_t ordinal = 0;
+    if (!native_u32_from(item, &ordinal))
+        return 0;
+    if (ordinal > 63) {
+        PyErr_Format(PyExc_ValueError,
+                     "peers has %u; accepted are ordinals from 0 to 63",
+                     (unsigned)ordinal);
+        return 0;
+    }
+    *peers |= UINT64_C(1) << ordinal;
+    return 1;
+}
+
+/* Any iterable of ordinals, as a bit for each. */
+static int py_pool_peers_from(PyObject *object, void *out)
+{
+    uint64_t peers = 0;
+    int is_fine = 1;
+    PyObject *items = PyObject_GetIter(object);
+    PyObject *item;
+    if (!items)
+        return 0;
+    while (is_fine && (item = PyIter_Next(items)) != NULL) {
+        is_fine = py_pool_peer_from(item, &peers);
+        Py_DECREF(item);
+    }
+    Py_DECREF(items);
+    *(uint64_t *)out = peers;
+    return is_fine && !PyErr_Occurred();
+}
+
 static int py_pool_parse(PyObject *arguments, PyObject *names,
                          struct wishes *wishes)
 {
@@ -57,11 +90,12 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            "checked",
                            "pass_through",
                            "memory",
+                           "peers",
                            NULL};
     binade_pool_options *options = &wishes->options;
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&pppO&:Pool", keys,
+            arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&pppO&O&:Pool", keys,
             &options->device, native_u64_from, &context, native_u64_from,
             &options->limit_bytes, native_u64_from,
             &options->first_segment_bytes, native_u64_from,
@@ -71,7 +105,8 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
             native_u64_from, &options->watermark_bytes, native_u64_from,
             &options->quarantine_bytes, native_u32_from, &options->wait_ms,
             &wishes->is_exportable, &wishes->is_checked,
-            &wishes->is_passed_through, py_pool_memory_from, &wishes->memory))
+            &wishes->is_passed_through, py_pool_memory_from, &wishes->memory,
+            py_pool_peers_from, &options->peer_devices))
         return -1;
     options->context = (binade_context)(uintptr_t)context;
     options->flags |= wishes->is_exportable ? BINADE_POOL_EXPORTABLE : 0;
@@ -242,6 +277,26 @@ static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
     return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *pool_add_peer(PyObject *self, PyObject *argument)
+{
+    struct native_space *space = (struct native_space *)self;
+    uint32_t device = 0;
+    binade_status status;
+    if (!native_u32_from(argument, &device))
+        return NULL;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_add_peer(pool, device > INT32_MAX ? INT32_MAX
+                                                           : (int32_t)device);
+    Py_END_ALLOW_THREADS;
+    if (status != BINADE_OK)
+        native_raise(native_state_of(self), NULL, status);
+    native_leave(space);
+    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+}
+
 static const char *py_pool_memory_name(PyObject *self)
 {
     return ((struct native_space *)self)->is_mapped ? "mapped" : "driver";
@@ -285,6 +340,9 @@ static PyMethodDef methods[] = {
     {"release_exports", pool_release_exports, METH_O,
      "release_exports(address)\n\nNo process has what was exported open any "
      "more; 0: of all blocks."},
+    {"add_peer", pool_add_peer, METH_O,
+     "add_peer(device)\n\nLets one more device access all memory of the pool, "
+     "which is mapped."},
     {NULL, NULL, 0, NULL},
 };
 

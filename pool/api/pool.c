@@ -170,7 +170,11 @@ static binade_status make_mapper(struct binadei_pool_body *body)
                             "mapped is 1; accepted is 0 where the pool has a "
                             "source of its own");
     body->mapper = binadei_device_mapper_init(&body->own_context);
-    return binadei_device_mapper_probe(&body->own_context);
+    binade_status status = binadei_device_mapper_probe(&body->own_context);
+    return status == BINADE_OK
+               ? binadei_device_mapper_probe_peers(&body->own_context,
+                                                   body->options.peer_devices)
+               : status;
 }
 
 static binade_source source_of(struct binadei_pool_body *body)
@@ -187,6 +191,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
     const struct binadei_segments_options options = {
         .source = &source,
         .mapper = is_mapped(body) ? &body->mapper : NULL,
+        .peers = body->options.peer_devices,
         .page_capacity = CAPACITY_PAGES,
         .limit_bytes = body->limit_bytes,
         .is_limited = body->options.limit_bytes != 0,
@@ -410,6 +415,35 @@ binade_status binadei_arena_pool_create(const binade_pool_options *options,
                                         binade_pool **out)
 {
     return pool_create(options, NULL, true, out);
+}
+
+static binade_status add_peer(struct binadei_pool_body *body, int32_t device)
+{
+    if (device < 0 || device > 63)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_pool_add_peer: device %d; accepted are "
+                            "ordinals from 0 to 63",
+                            device);
+    if (!is_mapped(body) || body->options.flags & BINADE_POOL_PASS_THROUGH)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "peers are of a pool that is mapped and does not "
+                            "pass all through");
+    binade_status status = binadei_device_mapper_probe_peers(
+        &body->own_context, UINT64_C(1) << device);
+    return status == BINADE_OK
+               ? binadei_segments_add_peer(body->segments, device)
+               : status;
+}
+
+binade_status binade_pool_add_peer(binade_pool *pool, int32_t device)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    status = add_peer(pool->body, device);
+    binadei_call_leave(&call);
+    return status;
 }
 
 static void print_leaks(const char *source_name, const binade_leaks *leaks)

@@ -14,7 +14,8 @@
  *     is not above the limit; where threads have no caches there is no bound for
  *     all of them; that bound is not below the bound for one; what is for
  *     checked pools needs one; a pool that is checked, mapped or passes all
- *     through is not exportable; and one that is mapped has no source.
+ *     through is not exportable; one that is mapped has no source; and peers
+ *     are of a pool that is mapped and does not pass all through.
  */
 #include "pool/config/options.h"
 
@@ -53,6 +54,7 @@ struct setting {
     uint32_t flag; /* the bit; 0: the whole field is a number */
     bool takes_zero;
     bool takes_suffix;
+    bool is_ordinals; /* in BINADE_CONF; the field has a bit for each */
 };
 
 #define FIELD(name)                                                            \
@@ -115,6 +117,14 @@ static const struct setting settings[] = {
      .takes_zero = true,
      .accepted = "0 and bytes from 2M to 1024G"},
     {.key = "quarantine", FIELD(quarantine_bytes), CACHE_BYTES},
+    {.key = "peers",
+     FIELD(peer_devices),
+     .maximum = UINT64_MAX,
+     .minimum = 1,
+     .multiple_of = 1,
+     .takes_zero = true,
+     .is_ordinals = true,
+     .accepted = "ordinals from 0 to 63, as 1+3"},
 };
 
 /* A file, and no field of the options. */
@@ -262,6 +272,31 @@ static bool is_record(const struct binadei_conf_entry *entry)
     return binadei_word_is(entry->key, RECORD_KEY);
 }
 
+/* Numbers with a + between, a bit for each. */
+static bool read_ordinals(struct binadei_word word, uint64_t *out)
+{
+    *out = 0;
+    for (size_t at = 0; at <= word.length;) {
+        struct binadei_word part = {word.text + at, 0};
+        uint64_t ordinal;
+        while (at + part.length < word.length && part.text[part.length] != '+')
+            part.length++;
+        if (!binadei_word_number(part, false, &ordinal) || ordinal > 63)
+            return false;
+        *out |= UINT64_C(1) << ordinal;
+        at += part.length + 1;
+    }
+    return true;
+}
+
+static bool read_value(const struct setting *setting, struct binadei_word word,
+                       uint64_t *out)
+{
+    return setting->is_ordinals
+               ? read_ordinals(word, out)
+               : binadei_word_number(word, setting->takes_suffix, out);
+}
+
 static binade_status apply_entry(const struct binadei_conf_entry *entry,
                                  uint32_t *seen, binade_pool_options *options)
 {
@@ -275,7 +310,7 @@ static binade_status apply_entry(const struct binadei_conf_entry *entry,
     if (status != BINADE_OK)
         return status;
     uint64_t value;
-    if (!binadei_word_number(entry->value, setting->takes_suffix, &value) ||
+    if (!read_value(setting, entry->value, &value) ||
         !is_in_range(setting, value))
         return binadei_fail(
             BINADE_E_INVALID, "BINADE_CONF: %s is '%.*s'; accepted are %s",
@@ -348,6 +383,13 @@ static binade_status check_together(const binade_pool_options *options)
     binade_status status = options_check_flags(options->flags);
     if (status != BINADE_OK)
         return status;
+    if (options->peer_devices &&
+        (options->flags & (BINADE_POOL_MAPPED | BINADE_POOL_PASS_THROUGH)) !=
+            BINADE_POOL_MAPPED) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "peers are named; accepted is none where mapped is "
+                            "0 or pass_through is 1");
+    }
     if (options->first_segment_bytes > options->largest_segment_bytes) {
         return binadei_fail(BINADE_E_INVALID,
                             "first_segment is %" PRIu64

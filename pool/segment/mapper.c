@@ -15,11 +15,16 @@
 /* So that a handle of any size can be mapped by the device's largest pages. */
 #define ALIGNMENT_BYTES ((size_t)64 << 20)
 
+/* Ordinals have a bit each. */
+#define PEERS_MOST 64
+
 /* What a call of the driver is told, and what it found. */
 struct job {
     CUdeviceptr address;
     size_t size_bytes;
     CUmemGenericAllocationHandle handle;
+    uint64_t peers;          /* a bit for each ordinal */
+    CUmemAccess_flags right; /* of these */
 };
 
 typedef binade_status mapper_work(const struct binadei_driver *driver,
@@ -82,11 +87,25 @@ static binade_status do_destroy(const struct binadei_driver *driver,
     return BINADEI_CALL(driver, cuMemRelease, (job->handle));
 }
 
+/* Appends a right of each device of the job; returns how many there are. */
+static size_t add_peers(const struct job *job, CUmemAccessDesc *rights,
+                        size_t count)
+{
+    for (uint64_t rest = job->peers; rest; rest &= rest - 1)
+        rights[count++] =
+            (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
+                                           .id = __builtin_ctzll(rest)},
+                              .flags = job->right};
+    return count;
+}
+
 static binade_status do_map(const struct binadei_driver *driver,
                             struct job *job)
 {
-    CUmemAccessDesc access = {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    binade_status status = locate(driver, &access.location);
+    CUmemAccessDesc rights[1 + PEERS_MOST] = {
+        {.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
+    binade_status status = locate(driver, &rights[0].location);
+    size_t count = add_peers(job, rights, 1);
     if (status == BINADE_OK)
         status =
             BINADEI_CALL(driver, cuMemMap,
@@ -94,10 +113,19 @@ static binade_status do_map(const struct binadei_driver *driver,
     if (status != BINADE_OK)
         return status;
     status = BINADEI_CALL(driver, cuMemSetAccess,
-                          (job->address, job->size_bytes, &access, 1));
+                          (job->address, job->size_bytes, rights, count));
     if (status != BINADE_OK)
         (void)driver->cuMemUnmap(job->address, job->size_bytes);
     return status;
+}
+
+static binade_status do_grant(const struct binadei_driver *driver,
+                              struct job *job)
+{
+    CUmemAccessDesc rights[PEERS_MOST];
+    size_t count = add_peers(job, rights, 0);
+    return BINADEI_CALL(driver, cuMemSetAccess,
+                        (job->address, job->size_bytes, rights, count));
 }
 
 static binade_status do_unmap(const struct binadei_driver *driver,
@@ -119,7 +147,8 @@ static binade_status mapper_reserve(void *context, uint64_t size_bytes,
 static binade_status mapper_release(void *context, binade_devptr address,
                                     uint64_t size_bytes)
 {
-    return within(context, do_release, &(struct job){address, size_bytes, 0});
+    return within(context, do_release,
+                  &(struct job){.address = address, .size_bytes = size_bytes});
 }
 
 static binade_status mapper_create(void *context, uint64_t size_bytes,
@@ -134,19 +163,35 @@ static binade_status mapper_create(void *context, uint64_t size_bytes,
 
 static binade_status mapper_destroy(void *context, uint64_t handle)
 {
-    return within(context, do_destroy, &(struct job){0, 0, handle});
+    return within(context, do_destroy, &(struct job){.handle = handle});
 }
 
 static binade_status mapper_map(void *context, binade_devptr address,
-                                uint64_t size_bytes, uint64_t handle)
+                                uint64_t size_bytes, uint64_t handle,
+                                uint64_t peers)
 {
-    return within(context, do_map, &(struct job){address, size_bytes, handle});
+    struct job job = {address, size_bytes, handle, peers,
+                      CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return within(context, do_map, &job);
+}
+
+static binade_status mapper_grant(void *context, binade_devptr address,
+                                  uint64_t size_bytes, int32_t device,
+                                  bool is_granted)
+{
+    struct job job = {.address = address,
+                      .size_bytes = size_bytes,
+                      .peers = UINT64_C(1) << device,
+                      .right = is_granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                          : CU_MEM_ACCESS_FLAGS_PROT_NONE};
+    return within(context, do_grant, &job);
 }
 
 static binade_status mapper_unmap(void *context, binade_devptr address,
                                   uint64_t size_bytes)
 {
-    return within(context, do_unmap, &(struct job){address, size_bytes, 0});
+    return within(context, do_unmap,
+                  &(struct job){.address = address, .size_bytes = size_bytes});
 }
 
 struct binadei_mapper
@@ -158,6 +203,7 @@ binadei_device_mapper_init(struct binadei_context *context)
                                    .create = mapper_create,
                                    .destroy = mapper_destroy,
                                    .map = mapper_map,
+                                   .grant = mapper_grant,
                                    .unmap = mapper_unmap};
 }
 
@@ -209,6 +255,54 @@ binade_status binadei_device_mapper_probe(struct binadei_context *context)
                               "the driver has no mapped memory");
 }
 
+static binade_status check_peer(const struct binadei_driver *driver,
+                                CUdevice own, int32_t ordinal)
+{
+    CUdevice device;
+    int is_able = 0;
+    binade_status status =
+        BINADEI_CALL(driver, cuDeviceGet, (&device, ordinal));
+    if (status == BINADE_OK && device == own)
+        return binadei_fail(BINADE_E_INVALID,
+                            "device %d is the pool's own, and no peer",
+                            ordinal);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuDeviceCanAccessPeer,
+                              (&is_able, device, own));
+    if (status == BINADE_OK && !is_able)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "device %d cannot access the memory of device %d",
+                            ordinal, own);
+    return status;
+}
+
+static binade_status do_probe_peers(const struct binadei_driver *driver,
+                                    struct job *job)
+{
+    CUdevice own;
+    int device_count = 0;
+    binade_status status = BINADEI_CALL(driver, cuCtxGetDevice, (&own));
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuDeviceGetCount, (&device_count));
+    for (uint64_t rest = job->peers; rest && status == BINADE_OK;
+         rest &= rest - 1) {
+        int32_t ordinal = __builtin_ctzll(rest);
+        status = ordinal < device_count
+                     ? check_peer(driver, own, ordinal)
+                     : binadei_fail(BINADE_E_INVALID,
+                                    "there is no device %d; there are %d",
+                                    ordinal, device_count);
+    }
+    return status;
+}
+
+binade_status binadei_device_mapper_probe_peers(struct binadei_context *context,
+                                                uint64_t peers)
+{
+    struct job job = {.peers = peers};
+    return within(context, do_probe_peers, &job);
+}
+
 /* The handle goes once it is mapped; its memory goes with the mapping. */
 static binade_status reserve_mapped(const struct binadei_mapper *mapper,
                                     size_t size_bytes, binade_devptr address)
@@ -217,7 +311,7 @@ static binade_status reserve_mapped(const struct binadei_mapper *mapper,
     binade_status status = mapper->create(mapper->context, size_bytes, &handle);
     if (status != BINADE_OK)
         return status;
-    status = mapper->map(mapper->context, address, size_bytes, handle);
+    status = mapper->map(mapper->context, address, size_bytes, handle, 0);
     binade_status destroyed = mapper->destroy(mapper->context, handle);
     if (status == BINADE_OK && destroyed != BINADE_OK)
         (void)mapper->unmap(mapper->context, address, size_bytes);

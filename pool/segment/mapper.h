@@ -9,6 +9,7 @@
 #ifndef BINADE_POOL_SEGMENT_MAPPER_H_
 #define BINADE_POOL_SEGMENT_MAPPER_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "binade/source.h"
@@ -29,9 +30,14 @@ struct binadei_mapper {
                             uint64_t *out_handle);
     /* The memory goes with the last mapping, at once where there is none. */
     binade_status (*destroy)(void *context, uint64_t handle);
-    /* Readable and writable afterwards. */
+    /* Readable and writable afterwards, for the mapper's device and those whose
+     * ordinals are bits of `peers`. */
     binade_status (*map)(void *context, binade_devptr address,
-                         uint64_t size_bytes, uint64_t handle);
+                         uint64_t size_bytes, uint64_t handle, uint64_t peers);
+    /* The same for one more device, of what is mapped; or no longer. */
+    binade_status (*grant)(void *context, binade_devptr address,
+                           uint64_t size_bytes, int32_t device,
+                           bool is_granted);
     /* Work that used these addresses is over. */
     binade_status (*unmap)(void *context, binade_devptr address,
                            uint64_t size_bytes);
@@ -46,6 +52,12 @@ binadei_device_mapper_init(struct binadei_context *context);
  * memory, or not in pieces of 2 MiB. Or what the driver said. */
 BINADE_MUST_USE binade_status
 binadei_device_mapper_probe(struct binadei_context *context);
+
+/* BINADE_OK where each device whose ordinal is a bit of `peers` can access memory
+ * of the context's; BINADE_E_INVALID: there is none with that ordinal;
+ * BINADE_E_UNSUPPORTED: one cannot. Or what the driver said. */
+BINADE_MUST_USE binade_status binadei_device_mapper_probe_peers(
+    struct binadei_context *context, uint64_t peers);
 
 /* A source that reserves addresses and maps one handle there, for each of its
  * reservations. `mapper` is its context. */

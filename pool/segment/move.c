@@ -131,7 +131,7 @@ binade_status binadei_handle_put(struct binadei_segments *segments,
         &segments->lookup, info->address, info->page_count);
     if (status == BINADE_OK)
         status = mapper->map(mapper->context, info->address, info->memory_bytes,
-                             segment->handle);
+                             segment->handle, segments->peers);
     if (status == BINADE_OK) {
         bool was_mapped = segment->is_mapped;
         segment->is_mapped = true;

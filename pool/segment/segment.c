@@ -80,6 +80,7 @@ static void segment_fill(struct binadei_segments *segments,
            source->struct_size < sizeof(*source) ? source->struct_size
                                                  : sizeof(*source));
     segments->mapper = options->mapper;
+    segments->peers = options->peers;
     segments->buddy = options->buddy;
     segments->maps = options->maps;
     segments->page_capacity = options->page_capacity;

@@ -39,6 +39,7 @@ struct binadei_segments_options {
      * segment is a handle then: neighbours touch, and one that is wholly free may
      * move. The source is only named. */
     const struct binadei_mapper *mapper;
+    uint64_t peers; /* whose devices may access it, by ordinal a bit each */
     /* Empty, of `page_capacity` pages; outlives the segments. */
     struct binadei_buddy *buddy;
     /* Gets its words for each segment, before the segment is added; outlives the
@@ -91,6 +92,12 @@ BINADE_MUST_USE binade_status binadei_segments_try_grow(
 
 /* Whether the memory is mapped piece by piece. Constant. */
 bool binadei_segments_are_mapped(const struct binadei_segments *segments);
+
+/* Lets a device access all that is mapped, and all that will be; 0 to 63, and no
+ * mistake (mapper.h). Any thread, no lock held; waits for a grower, blocks in the
+ * driver. BINADE_OK, or what the driver said: then nothing has changed. */
+BINADE_MUST_USE binade_status
+binadei_segments_add_peer(struct binadei_segments *segments, int32_t device);
 
 /* What a caller knows that wants mapped memory. */
 struct binadei_extension {

@@ -68,6 +68,7 @@ struct binadei_segments {
     /* Where page 0 is, of so many pages; 0: nothing was mapped yet. */
     binade_devptr base;
     uint32_t base_pages;
+    uint64_t peers; /* ordinals of devices that may access it, a bit each */
     uint64_t moved_at_growth; /* `moved_bytes` when it created a handle last */
 
     struct binadei_lookup lookup;

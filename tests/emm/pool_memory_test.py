@@ -139,3 +139,57 @@ def test_devices_without_it(faults, memory, found):
 ])
 def test_what_binade_conf_says_goes_over_it(conf, memory, found):
     assert made(memory, BINADE_CONF=conf) == found
+
+
+PEERS = """
+    import ctypes
+    import os
+    import binade
+
+    class Location(ctypes.Structure):
+        _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+    def devices(address):
+        driver = ctypes.CDLL(os.environ.get("BINADE_DRIVER", "libcuda.so.1"))
+        found = []
+        for ordinal in range(3):
+            flags = ctypes.c_ulonglong()
+            assert driver.cuMemGetAccess(
+                ctypes.byref(flags), ctypes.byref(Location(1, ordinal)),
+                ctypes.c_ulonglong(address)) == 0
+            if flags.value == 3:
+                found.append(ordinal)
+        return found
+
+    with binade.Pool(memory="mapped", peers=[2]) as pool:
+        address = pool.allocate(4096)
+        print(devices(address))
+        pool.add_peer(1)
+        print(devices(address))
+        for peer in (0, 3, 2**31):
+            try:
+                pool.add_peer(peer)
+            except binade.Error as error:
+                print(error.status)
+    for options in ({}, {"memory": "mapped", "pass_through": True}):
+        try:
+            binade.Pool(peers=(1,), **options)
+        except binade.Error as error:
+            print(error.status)
+"""
+
+
+@pytest.mark.skipif(not binade.probe()["is_standin"],
+                    reason="three devices are the stand-in's")
+def test_peers_have_access_too():
+    ended = run_program(PEERS, BINADE_STANDIN_DEVICES="3")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines() == (["[0, 2]", "[0, 1, 2]"]
+                                         + ["E_INVALID"] * 5)
+
+
+@pytest.mark.parametrize("peers, error", [
+    (1, TypeError), (["1"], TypeError), ([64], ValueError), ([-1], OverflowError)])
+def test_what_is_no_peer(peers, error):
+    with pytest.raises(error):
+        binade.Pool(memory="mapped", peers=peers)

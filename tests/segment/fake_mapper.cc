@@ -38,6 +38,7 @@ FakeMapper::FakeMapper()
     functions.create = Create;
     functions.destroy = Destroy;
     functions.map = Map;
+    functions.grant = Grant;
     functions.unmap = Unmap;
     table_ = segment_probe_mapper_create(&functions);
     if (!table_)
@@ -117,6 +118,13 @@ uint64_t FakeMapper::HandleAt(uint64_t address)
     const auto &found = *--behind;
     return address < found.first + found.second.size_bytes ? found.second.handle
                                                            : 0;
+}
+
+uint64_t FakeMapper::PeersAt(uint64_t address)
+{
+    Guard guard(lock_);
+    auto found = mapped_.find(address);
+    return found == mapped_.end() ? 0 : found->second.peers;
 }
 
 unsigned FakeMapper::CountPlaces(uint64_t handle) const
@@ -271,7 +279,8 @@ binade_status FakeMapper::Destroy(void *self, uint64_t handle)
 }
 
 binade_status FakeMapper::Map(void *self, binade_devptr address,
-                              uint64_t size_bytes, uint64_t handle)
+                              uint64_t size_bytes, uint64_t handle,
+                              uint64_t peers)
 {
     FakeMapper *own = Self(self);
     Guard guard(own->lock_);
@@ -287,7 +296,25 @@ binade_status FakeMapper::Map(void *self, binade_devptr address,
     if (own->HasMapping(address, size_bytes))
         return own->Complain("mapped over a mapping: " +
                              Named(address, size_bytes));
-    own->mapped_[address] = {size_bytes, handle};
+    own->mapped_[address] = {size_bytes, handle, peers};
+    return BINADE_OK;
+}
+
+binade_status FakeMapper::Grant(void *self, binade_devptr address,
+                                uint64_t size_bytes, int32_t device,
+                                bool is_granted)
+{
+    FakeMapper *own = Self(self);
+    Guard guard(own->lock_);
+    if (own->Fails(kGrant))
+        return own->failure;
+    auto found = own->mapped_.find(address);
+    if (found == own->mapped_.end() || found->second.size_bytes != size_bytes)
+        return own->Complain("granted what is no whole mapping: " +
+                             Named(address, size_bytes));
+    uint64_t bit = UINT64_C(1) << device;
+    found->second.peers =
+        is_granted ? found->second.peers | bit : found->second.peers & ~bit;
     return BINADE_OK;
 }
 

@@ -23,7 +23,16 @@ namespace segment_test
 class FakeMapper
 {
   public:
-    enum Kind { kReserve, kRelease, kCreate, kDestroy, kMap, kUnmap, kKinds };
+    enum Kind {
+        kReserve,
+        kRelease,
+        kCreate,
+        kDestroy,
+        kMap,
+        kGrant,
+        kUnmap,
+        kKinds
+    };
 
     FakeMapper();
     ~FakeMapper();
@@ -51,6 +60,8 @@ class FakeMapper
     // The handle that is mapped there, or 0; and to how many places.
     uint64_t HandleAt(uint64_t address);
     unsigned PlacesOf(uint64_t handle);
+    // The devices that may access what is mapped there, a bit each.
+    uint64_t PeersAt(uint64_t address);
     bool IsEmpty();
     // "" or all that was done wrong, one line each.
     std::string Complaint();
@@ -75,6 +86,7 @@ class FakeMapper
     struct Mapping {
         uint64_t size_bytes;
         uint64_t handle;
+        uint64_t peers;
     };
 
     static binade_status Reserve(void *self, uint64_t size_bytes,
@@ -85,7 +97,11 @@ class FakeMapper
                                 uint64_t *out_handle);
     static binade_status Destroy(void *self, uint64_t handle);
     static binade_status Map(void *self, binade_devptr address,
-                             uint64_t size_bytes, uint64_t handle);
+                             uint64_t size_bytes, uint64_t handle,
+                             uint64_t peers);
+    static binade_status Grant(void *self, binade_devptr address,
+                               uint64_t size_bytes, int32_t device,
+                               bool is_granted);
     static binade_status Unmap(void *self, binade_devptr address,
                                uint64_t size_bytes);
 

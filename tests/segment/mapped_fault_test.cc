@@ -38,6 +38,8 @@ class Program
         for (int i = 0; i < 80 && !testing::Test::HasFailure(); i++) {
             bool had_failed = segments.mapper.HasFailed();
             Step();
+            if (i % 32 == 31)
+                Count(segment_probe_add_peer(segments.own, i), false);
             if (i % 4 == 3 || segments.mapper.HasFailed() != had_failed)
                 segments.ExpectSound();
         }

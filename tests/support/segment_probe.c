@@ -27,6 +27,7 @@ segment_probe_mapper_create(const struct segment_probe_mapper *functions)
                                       .create = functions->create,
                                       .destroy = functions->destroy,
                                       .map = functions->map,
+                                      .grant = functions->grant,
                                       .unmap = functions->unmap};
     return mapper;
 }
@@ -46,6 +47,7 @@ binade_status segment_probe_create(const struct segment_probe_options *options,
         .source =
             options->mapper && !options->source ? &mapped : options->source,
         .mapper = options->mapper,
+        .peers = options->peers,
         .maps = options->maps,
         .buddy = options->buddy,
         .page_capacity = options->page_capacity,
@@ -104,6 +106,12 @@ segment_probe_extend(struct binadei_segments *segments,
         .next_epoch = extension->next_epoch ? probe_next_epoch : NULL,
         .streams = (const struct binadei_streams *)(const void *)extension};
     return binadei_segments_extend(segments, &own);
+}
+
+binade_status segment_probe_add_peer(struct binadei_segments *segments,
+                                     int32_t device)
+{
+    return binadei_segments_add_peer(segments, device);
 }
 
 uint64_t segment_probe_left_at(struct binadei_segments *segments)

@@ -36,7 +36,10 @@ struct segment_probe_mapper {
                             uint64_t *out_handle);
     binade_status (*destroy)(void *context, uint64_t handle);
     binade_status (*map)(void *context, binade_devptr address,
-                         uint64_t size_bytes, uint64_t handle);
+                         uint64_t size_bytes, uint64_t handle, uint64_t peers);
+    binade_status (*grant)(void *context, binade_devptr address,
+                           uint64_t size_bytes, int32_t device,
+                           bool is_granted);
     binade_status (*unmap)(void *context, binade_devptr address,
                            uint64_t size_bytes);
 };
@@ -45,6 +48,7 @@ struct segment_probe_mapper {
 struct segment_probe_options {
     const binade_source *source;
     struct binadei_mapper *mapper; /* its source then, where that is NULL */
+    uint64_t peers;
     struct binadei_maps *maps;
     struct binadei_buddy *buddy;
     uint32_t page_capacity;
@@ -105,6 +109,8 @@ binade_status
 segment_probe_extend(struct binadei_segments *segments,
                      struct binadei_buddy *buddy,
                      const struct segment_probe_extension *extension);
+binade_status segment_probe_add_peer(struct binadei_segments *segments,
+                                     int32_t device);
 uint64_t segment_probe_left_at(struct binadei_segments *segments);
 void segment_probe_unmap_left(struct binadei_segments *segments,
                               uint64_t passed_epoch);

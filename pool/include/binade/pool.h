@@ -135,6 +135,11 @@ typedef struct binade_pool_options {
      *  longer, the more writes after a free it sees. Default 64 MiB; without
      *  effect in other pools. [quarantine] */
     uint64_t quarantine_bytes;
+    /** Devices that may access the pool's memory as well, of a mapped pool that
+     *  does not pass all through: bit n for the device of ordinal n. Default 0:
+     *  none. (Memory of cuMemAlloc() is reached by contexts that enable peer
+     *  access to the pool's.) [peers: ordinals with a + between, as 1+3] */
+    uint64_t peer_devices;
 } binade_pool_options;
 
 /** Every field at its default. */
@@ -142,7 +147,7 @@ typedef struct binade_pool_options {
     {                                                                          \
         (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
             UINT64_C(2) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0, 0, \
-            UINT64_C(64) << 20                                                 \
+            UINT64_C(64) << 20, 0                                              \
     }
 
 /**
@@ -168,6 +173,32 @@ typedef struct binade_pool_options {
  */
 BINADE_API BINADE_MUST_USE binade_status
 binade_pool_create(const binade_pool_options *options, binade_pool **out);
+
+/**
+ * Lets one more device access all memory of a pool, what it has and what it will
+ * have, as if `peer_devices` had named it: kernels and copies of that device's
+ * contexts can use the pool's addresses.
+ *
+ * @param pool    A pool of mapped memory (BINADE_POOL_MAPPED).
+ * @param device  Ordinal of the device, 0 to 63. One that may access the memory
+ *                already changes nothing.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID      `pool` is NULL or destroyed; there is no such
+ *         device, or it is the pool's own.
+ * @return BINADE_E_UNSUPPORTED  The device cannot access the memory of the pool's
+ *         (cuDeviceCanAccessPeer); the pool's memory is not mapped, or passes all
+ *         through.
+ * @return what the driver said  The device has access to nothing: call again.
+ *
+ * Threads:   any, concurrently. Waits for a thread that grows the pool; calls the
+ *            driver once for each piece, 20 to 50 us.
+ * Streams:   none are waited for. There is no way back: other devices' work may
+ *            use the memory.
+ * Context:   any may be current, and stays so.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_add_peer(binade_pool *pool, int32_t device);
 
 /** What a destroyed pool had not got back. */
 typedef struct binade_leaks {

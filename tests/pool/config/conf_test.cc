@@ -89,9 +89,10 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
     "auto_scope, note_streams, checked, checked_fill, checked_abort, "         \
     "checked_quiet, pass_through, mapped, wait_ms, limit, first_segment, "     \
     "largest_segment, thread_cache, cache, history, watermark, quarantine, "   \
-    "record, expose"
+    "peers, record, expose"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
+#define PEERS "; accepted are ordinals from 0 to 63, as 1+3"
 #define LIMIT "; accepted are 0 and bytes from 2M to 1024G"
 #define WAIT "; accepted are milliseconds from 0 to 4294967295"
 
@@ -138,6 +139,11 @@ TEST(PoolConf, RecordBringsAHistory)
 INSTANTIATE_TEST_SUITE_P(
     Values, BadPoolConf,
     ::testing::Values(
+        BadConf{"peers:64", "peers is '64'" PEERS},
+        BadConf{"peers:1+", "peers is '1+'" PEERS},
+        BadConf{"peers:+1", "peers is '+1'" PEERS},
+        BadConf{"peers:1-3", "peers is '1-3'" PEERS},
+        BadConf{"peers:all", "peers is 'all'" PEERS},
         BadConf{"limit:-1", "limit is '-1'" LIMIT},
         BadConf{"limit:+2M", "limit is '+2M'" LIMIT},
         BadConf{"limit: 2M", "limit is ' 2M'" LIMIT},
