@@ -4,11 +4,7 @@
  * What it takes to move pages of mapped memory, and whether it may be done
  * while work is queued: the questions that elastic memory stands on. --help
  * says what is printed.
- *
- * Kernels read and write, through all caches, since copies and memsets go past
- * some of them; so what it says of aliases needs a GPU.
  */
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,6 +17,7 @@
 #include "bench/base/device.h"
 #include "bench/base/numbers.h"
 #include "bench/base/team.h"
+#include "bench/studies/kernels.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -31,7 +28,7 @@
 #define PLACES 16U
 #define LAUNCHERS_MAX 8U
 #define LAUNCHES_A_SYNC 256U
-#define BLOCK_THREADS 256U
+#define LAUNCHED_WORDS 256U
 
 static const char help[] =
     "usage: moves [--part=P] [--rounds=N] [--driver=D]\n"
@@ -54,40 +51,9 @@ static const char help[] =
     "exit status: 0 all well; 1 a wrong word, or something failed; 2 bad\n"
     "argument\n";
 
-/* Word i of the block is `value` + i. */
-static const char kernels[] =
-    ".version 7.0\n.target sm_80\n.address_size 64\n"
-#define WORD_OF_THREAD                                                         \
-    "ld.param.u64 %a,[block];ld.param.u32 %v,[value];ld.param.u32 %n,[words];" \
-    "mov.u32 %i,%ctaid.x;mov.u32 %w,%ntid.x;mov.u32 %t,%tid.x;"                \
-    "mad.lo.u32 %i,%i,%w,%t;setp.ge.u32 %over,%i,%n;@%over bra END;"           \
-    "mul.wide.u32 %o,%i,4;add.u64 %a,%a,%o;add.u32 %v,%v,%i;"
-#define REGISTERS                                                              \
-    ".reg .pred %over;.reg .b32 %v,%n,%i,%w,%t;.reg .b64 %a,%o,%e;"
-    ".visible .entry fill(.param .u64 block,.param .u32 value,"
-    ".param .u32 words){" REGISTERS WORD_OF_THREAD
-    "st.global.u32 [%a],%v;END:ret;}\n"
-#define CHECK(name, load)                                                      \
-    ".visible .entry " name "(.param .u64 block,.param .u32 value,"            \
-    ".param .u32 words,.param .u64 wrong){" REGISTERS                          \
-    "ld.param.u64 %e,[wrong];" WORD_OF_THREAD load " %w,[%a];"                 \
-    "setp.eq.u32 %over,%w,%v;@%over bra END;mov.u32 %w,1;"                     \
-    "red.global.add.u32 [%e],%w;END:ret;}\n"
-    CHECK("check", "ld.global.ca.u32")
-        CHECK("check_read_only", "ld.global.nc.u32");
-
-typedef void *function;
-
 static struct {
     const struct binadei_driver *driver;
-    CUresult (*load)(void **out_module, const void *image);
-    CUresult (*find)(function *out, void *module, const char *name);
-    CUresult (*launch)(function kernel, unsigned grid_x, unsigned grid_y,
-                       unsigned grid_z, unsigned block_x, unsigned block_y,
-                       unsigned block_z, unsigned shared_bytes, CUstream stream,
-                       void **arguments, void **extra);
-    function fill, check, check_read_only;
-    CUdeviceptr wrong; /* a count that kernels add to */
+    struct kernels kernels;
     uint64_t rounds;
 } study = {.rounds = 10000};
 
@@ -128,55 +94,6 @@ static CUmemGenericAllocationHandle create(size_t bytes)
     CUmemGenericAllocationHandle handle;
     MUST(cuMemCreate, (&handle, bytes, &properties, 0));
     return handle;
-}
-
-static void find_entry(void *library, const char *name, void *out)
-{
-    void *entry = library ? dlsym(library, name) : NULL;
-    if (!entry) {
-        (void)fprintf(stderr, "moves: the driver has no %s\n", name);
-        exit(1);
-    }
-    /* ISO C has no conversion between the two kinds of pointers. */
-    memcpy(out, &entry, sizeof(entry));
-}
-
-/* Kernels are no part of what the pool calls, so the door has none of it. */
-static void load_kernels(void)
-{
-    void *module;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    find_entry(library, "cuModuleLoadData", (void *)&study.load);
-    find_entry(library, "cuModuleGetFunction", (void *)&study.find);
-    find_entry(library, "cuLaunchKernel", (void *)&study.launch);
-    must(study.load(&module, kernels), "cuModuleLoadData");
-    must(study.find(&study.fill, module, "fill"), "fill");
-    must(study.find(&study.check, module, "check"), "check");
-    must(study.find(&study.check_read_only, module, "check_read_only"),
-         "check_read_only");
-    MUST(cuMemAlloc, (&study.wrong, sizeof(uint32_t)));
-}
-
-static void launch(CUstream stream, function kernel, CUdeviceptr block,
-                   uint32_t value, unsigned words)
-{
-    void *arguments[] = {&block, &value, &words, &study.wrong};
-    must(study.launch(kernel, (words + BLOCK_THREADS - 1) / BLOCK_THREADS, 1, 1,
-                      BLOCK_THREADS, 1, 1, 0, stream, arguments, NULL),
-         "cuLaunchKernel");
-}
-
-static void forget_wrong(CUstream stream)
-{
-    MUST(cuMemsetD32Async, (study.wrong, 0, 1, stream));
-}
-
-static uint32_t count_wrong(CUstream stream)
-{
-    uint32_t wrong;
-    MUST(cuMemcpyDtoHAsync, (&wrong, study.wrong, sizeof(wrong), stream));
-    MUST(cuStreamSynchronize, (stream));
-    return wrong;
 }
 
 static double part_of(const double *sorted, size_t count, double part)
@@ -247,23 +164,34 @@ static void measure_aliases(CUstream stream)
     uint32_t value = 0;
     map(one, HANDLE_BYTES, handle);
     map(two, HANDLE_BYTES, handle);
-    forget_wrong(stream);
-    launch(stream, study.fill, one, value, WORDS);
+    kernels_forget_wrong(&study.kernels, stream);
+    kernels_launch(&study.kernels, stream, study.kernels.fill, one, value,
+                   WORDS);
     for (uint64_t i = 0; i < study.rounds; i++) {
         /* Old words are in the caches under both addresses. */
-        launch(stream, study.check, two, value, WORDS);
-        launch(stream, study.check_read_only, two, value, WORDS);
-        launch(stream, study.check, one, value, WORDS);
-        launch(stream, study.fill, one, value += 1000003, WORDS);
-        launch(stream, study.check, two, value, WORDS);
-        launch(stream, study.check_read_only, two, value, WORDS);
-        launch(stream, study.fill, two, value += 7, WORDS);
-        launch(stream, study.check_read_only, one, value, WORDS);
-        launch(stream, study.check, two, value, WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.check, two, value,
+                       WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.check_read_only,
+                       two, value, WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.check, one, value,
+                       WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.fill, one,
+                       value += 1000003, WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.check, two, value,
+                       WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.check_read_only,
+                       two, value, WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.fill, two,
+                       value += 7, WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.check_read_only,
+                       one, value, WORDS);
+        kernels_launch(&study.kernels, stream, study.kernels.check, two, value,
+                       WORDS);
     }
-    uint32_t wrong = count_wrong(stream);
-    launch(stream, study.check, two, value + 1, WORDS);
-    uint32_t planted = count_wrong(stream) - wrong;
+    uint32_t wrong = kernels_count_wrong(&study.kernels, stream);
+    kernels_launch(&study.kernels, stream, study.kernels.check, two, value + 1,
+                   WORDS);
+    uint32_t planted = kernels_count_wrong(&study.kernels, stream) - wrong;
     printf("{\"kind\":\"moves\",\"part\":\"aliases\",\"rounds\":%" PRIu64
            ",\"wrong_words\":%" PRIu32 ",\"planted_words\":%" PRIu32 "}\n",
            study.rounds, wrong, planted);
@@ -298,7 +226,8 @@ static void make_moved(CUstream stream, struct moved *out)
         MUST(cuEventCreate, (&out->left[i], CU_EVENT_DISABLE_TIMING));
     map(out->places, HANDLE_BYTES, out->handle);
     out->is_mapped[0] = true;
-    launch(stream, study.fill, out->places, out->value, WORDS);
+    kernels_launch(&study.kernels, stream, study.kernels.fill, out->places,
+                   out->value, WORDS);
 }
 
 static void leave_place(const struct moved *moved, unsigned place)
@@ -314,20 +243,23 @@ static void leave_place(const struct moved *moved, unsigned place)
 }
 
 /* Returns how long mapping took, in ns. */
-static double move_on(CUstream stream, struct moved *moved, function check)
+static double move_on(CUstream stream, struct moved *moved, kernel check)
 {
     unsigned next = (moved->at + 1) % PLACES;
     CUdeviceptr from = place_of(moved, moved->at);
     CUdeviceptr to = place_of(moved, next);
     if (moved->is_mapped[next])
         leave_place(moved, next);
-    launch(stream, study.fill, from, moved->value += 13, WORDS);
+    kernels_launch(&study.kernels, stream, study.kernels.fill, from,
+                   moved->value += 13, WORDS);
     uint64_t begun_ns = clock_now_ns();
     map(to, HANDLE_BYTES, moved->handle);
     double ns = (double)(clock_now_ns() - begun_ns);
-    launch(stream, check, to, moved->value, WORDS);
-    launch(stream, study.fill, to, moved->value += 5, WORDS);
-    launch(stream, study.check, from, moved->value, WORDS);
+    kernels_launch(&study.kernels, stream, check, to, moved->value, WORDS);
+    kernels_launch(&study.kernels, stream, study.kernels.fill, to,
+                   moved->value += 5, WORDS);
+    kernels_launch(&study.kernels, stream, study.kernels.check, from,
+                   moved->value, WORDS);
     MUST(cuEventRecord, (moved->left[moved->at], stream));
     moved->is_mapped[next] = true;
     moved->at = next;
@@ -339,13 +271,14 @@ static void measure_moving(CUstream stream)
     static struct moved all[HANDLES];
     double *ns = malloc(study.rounds * sizeof(*ns));
     must(ns ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY, "memory");
-    forget_wrong(stream);
+    kernels_forget_wrong(&study.kernels, stream);
     for (unsigned i = 0; i < HANDLES; i++)
         make_moved(stream, &all[i]);
     for (uint64_t i = 0; i < study.rounds; i++)
         ns[i] = move_on(stream, &all[i % HANDLES],
-                        i % 2 ? study.check : study.check_read_only);
-    uint32_t wrong = count_wrong(stream);
+                        i % 2 ? study.kernels.check
+                              : study.kernels.check_read_only);
+    uint32_t wrong = kernels_count_wrong(&study.kernels, stream);
     printf("{\"kind\":\"moves\",\"part\":\"moving\",\"moves\":%" PRIu64
            ",\"wrong_words\":%" PRIu32 ",\"late_unmaps\":%" PRIu64
            ",\"waits\":%" PRIu64,
@@ -392,7 +325,8 @@ static void *run_launcher(void *argument)
     (void)bench_device_attach(0);
     for (uint64_t i = 0; i < study.rounds; i++) {
         uint64_t begun_ns = clock_now_ns();
-        launch(launcher->stream, study.fill, launcher->block, 0, BLOCK_THREADS);
+        kernels_launch(&study.kernels, launcher->stream, study.kernels.fill,
+                       launcher->block, 0, LAUNCHED_WORDS);
         launcher->ns[i] = (double)(clock_now_ns() - begun_ns);
         if (i % LAUNCHES_A_SYNC == LAUNCHES_A_SYNC - 1)
             MUST(cuStreamSynchronize, (launcher->stream));
@@ -403,7 +337,7 @@ static void *run_launcher(void *argument)
 static void launch_of(struct launcher *launchers, unsigned threads)
 {
     for (unsigned i = 0; i < threads; i++)
-        MUST(cuMemAlloc, (&launchers[i].block, BLOCK_THREADS * 4));
+        MUST(cuMemAlloc, (&launchers[i].block, LAUNCHED_WORDS * 4));
     team_run(run_launcher, launchers, sizeof(*launchers), threads);
     for (unsigned i = 0; i < threads; i++)
         MUST(cuMemFree, (launchers[i].block));
@@ -485,7 +419,7 @@ static int run(const struct part *only)
         return 1;
     }
     if (!only || only->has_kernels)
-        load_kernels();
+        kernels_load("moves", study.driver, &study.kernels);
     for (const struct part *part = parts; part->name; part++)
         if (!only || only == part)
             part->measure(bench_device_streams[0]);
