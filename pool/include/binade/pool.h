@@ -197,8 +197,8 @@ binade_pool_create(const binade_pool_options *options, binade_pool **out);
  *            use the memory.
  * Context:   any may be current, and stays so.
  */
-BINADE_API BINADE_MUST_USE binade_status
-binade_pool_add_peer(binade_pool *pool, int32_t device);
+BINADE_API BINADE_MUST_USE binade_status binade_pool_add_peer(binade_pool *pool,
+                                                              int32_t device);
 
 /** What a destroyed pool had not got back. */
 typedef struct binade_leaks {

@@ -28,7 +28,7 @@ expect() {
 
 expect 0 "| 1 MiB to 2 MiB | " "$waste" --driver=standin \
     --json="$results/waste.json"
-expect 0 " 0 failures" python3 tests/bench/check_waste.py "$results/waste.json"
+expect 0 " 0 failures" python3 tests/bench/studies/check_waste.py "$results/waste.json"
 expect 0 "| 4294967296 | 4294967296 | 0.00 % | 4294967296 | 0.00 % |" \
     "$waste" --driver=standin --all
 
