@@ -94,6 +94,28 @@ uint8_t binadei_buddy_class(const struct binadei_buddy *buddy,
                                 memory_order_relaxed);
 }
 
+/* Pages that are free as a whole have none. */
+binadei_grain binadei_buddy_next_class(const struct binadei_buddy *buddy,
+                                       binadei_grain start, binadei_grain end)
+{
+    uint64_t at = start.index;
+    while (at < end.index) {
+        binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
+        uint64_t page_end = (uint64_t)(page.index + 1) * BINADEI_PAGE_GRAINS;
+        uint64_t to = page_end < end.index ? page_end : end.index;
+        bool is_free =
+            binadei_load_relaxed(&binadei_group_of(buddy, page)->free_pages) &
+            binadei_page_bit(page);
+        while (!is_free && at < to) {
+            if (binadei_buddy_class(buddy, binadei_grain_at(at)))
+                return binadei_grain_at(at);
+            at++;
+        }
+        at = to;
+    }
+    return end;
+}
+
 void binadei_buddy_set_class(struct binadei_buddy *buddy, binadei_grain start,
                              uint8_t class_byte)
 {

@@ -108,6 +108,9 @@ uint64_t binadei_buddy_largest_bytes(const struct binadei_buddy *buddy);
  * holder of the interval owns it. */
 uint8_t binadei_buddy_class(const struct binadei_buddy *buddy,
                             binadei_grain start);
+/* The first from `start` on whose byte is not 0, up to `end`, which is none. */
+binadei_grain binadei_buddy_next_class(const struct binadei_buddy *buddy,
+                                       binadei_grain start, binadei_grain end);
 void binadei_buddy_set_class(struct binadei_buddy *buddy, binadei_grain start,
                              uint8_t class_byte);
 /* All metadata bytes, by grain: what a look-up on a hot path reads. */

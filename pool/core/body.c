@@ -39,17 +39,19 @@ static void find_in(const struct binadei_pool_body *body,
                     const struct binadei_segment_info *info,
                     binade_leaks *leaks)
 {
-    const uint64_t end = (uint64_t)info->page_count * BINADEI_PAGE_GRAINS;
-    uint64_t start = (uint64_t)info->first.index * BINADEI_PAGE_GRAINS;
-    for (uint64_t grain = 0; grain < end; grain++) {
-        binade_devptr address = info->address + grain * BINADEI_GRAIN_BYTES;
-        struct binadei_block block;
-        if (!binadei_buddy_class(body->buddy, binadei_grain_at(start + grain)))
-            continue;
-        if (binadei_block_at(body->engine, address, &block) != BINADE_OK)
-            continue;
-        leaks_note(leaks, address, block.grains);
-        grain += block.grains - 1;
+    const uint64_t start = (uint64_t)info->first.index * BINADEI_PAGE_GRAINS;
+    const uint64_t end =
+        start + (uint64_t)info->page_count * BINADEI_PAGE_GRAINS;
+    uint64_t at = start;
+    while ((at = binadei_buddy_next_class(body->buddy, binadei_grain_at(at),
+                                          binadei_grain_at(end))
+                     .index) < end) {
+        binade_devptr address =
+            info->address + (at - start) * BINADEI_GRAIN_BYTES;
+        struct binadei_block block = {.grains = 1};
+        if (binadei_block_at(body->engine, address, &block) == BINADE_OK)
+            leaks_note(leaks, address, block.grains);
+        at += block.grains;
     }
 }
 
