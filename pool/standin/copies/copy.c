@@ -152,6 +152,21 @@ static struct op *enqueue_copy(struct CUstream_st *stream,
     return op;
 }
 
+/* On its stream's device. */
+static bool may_access(const struct copy *copy,
+                       const struct CUstream_st *stream)
+{
+    int device = stream->context->device->ordinal;
+    size_t dst_bytes;
+    size_t src_bytes;
+    return copy_extent(copy->width_bytes, copy->height, copy->dst_pitch_bytes,
+                       &dst_bytes) &&
+           copy_extent(copy->width_bytes, copy->height, copy->src_pitch_bytes,
+                       &src_bytes) &&
+           memory_is_for(copy->dst, dst_bytes, device) &&
+           memory_is_for(copy->src, src_bytes, device);
+}
+
 static CUresult copy_queue(struct CUstream_st *stream,
                            struct copy_request *request)
 {
@@ -191,6 +206,8 @@ CUresult copy_submit(const struct copy_request *request)
         launch_begin(own.stream, own.is_per_thread, &why);
     if (!stream || is_empty)
         return why;
+    if (!own.is_between_peers && !may_access(&own.copy, stream))
+        return CUDA_ERROR_INVALID_VALUE;
     return stream->capture ? capture_copy(stream, &own)
                            : copy_queue(stream, &own);
 }

@@ -21,6 +21,7 @@ struct copy_request {
     CUstream stream;
     bool is_per_thread;
     bool is_sync;
+    bool is_between_peers; /* each side by its own device */
 };
 
 /* Lock held; a caller that must wait does so in here, the lock released. */

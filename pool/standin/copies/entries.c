@@ -9,12 +9,14 @@
 
 struct sides {
     enum copy_side dst, src;
+    bool are_peers;
 };
 
-static const struct sides any = {SIDE_ANY, SIDE_ANY};
-static const struct sides in = {SIDE_DEVICE, SIDE_HOST};
-static const struct sides out = {SIDE_HOST, SIDE_DEVICE};
-static const struct sides device = {SIDE_DEVICE, SIDE_DEVICE};
+static const struct sides any = {SIDE_ANY, SIDE_ANY, false};
+static const struct sides in = {SIDE_DEVICE, SIDE_HOST, false};
+static const struct sides out = {SIDE_HOST, SIDE_DEVICE, false};
+static const struct sides device = {SIDE_DEVICE, SIDE_DEVICE, false};
+static const struct sides peers = {SIDE_DEVICE, SIDE_DEVICE, true};
 
 static CUdeviceptr copies_of_pointer(const void *pointer)
 {
@@ -29,7 +31,8 @@ static struct copy_request request_of(struct sides sides, CUdeviceptr dst,
                                           .width_bytes = size_bytes,
                                           .height = 1},
                                  .dst_side = sides.dst,
-                                 .src_side = sides.src};
+                                 .src_side = sides.src,
+                                 .is_between_peers = sides.are_peers};
 }
 
 static CUresult copies_copy_sync(bool is_per_thread, struct sides sides,
@@ -89,7 +92,7 @@ static CUresult peer_sync(bool is_per_thread, CUdeviceptr dst, CUcontext dst_in,
     CUresult code = check_contexts(dst_in, src_in);
     if (code != CUDA_SUCCESS)
         return code;
-    return copies_copy_sync(is_per_thread, device, dst, src, size_bytes);
+    return copies_copy_sync(is_per_thread, peers, dst, src, size_bytes);
 }
 
 static CUresult peer_async(bool is_per_thread, CUdeviceptr dst,
@@ -99,7 +102,7 @@ static CUresult peer_async(bool is_per_thread, CUdeviceptr dst,
     CUresult code = check_contexts(dst_in, src_in);
     if (code != CUDA_SUCCESS)
         return code;
-    return copies_copy_async(is_per_thread, device, dst, src, size_bytes,
+    return copies_copy_async(is_per_thread, peers, dst, src, size_bytes,
                              stream);
 }
 

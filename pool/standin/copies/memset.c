@@ -99,6 +99,9 @@ static CUresult memset_submit(bool is_per_thread, CUstream handle, bool is_sync,
     struct CUstream_st *stream = launch_begin(handle, is_per_thread, &why);
     if (!stream || is_empty)
         return why;
+    if (!memory_is_for(fill->dst, fill->width * fill->element_bytes,
+                       stream->context->device->ordinal))
+        return CUDA_ERROR_INVALID_VALUE;
     return memset_queue(stream, &work, is_sync);
 }
 

@@ -68,6 +68,21 @@ CUresult memory_resolve(CUdeviceptr address, size_t size_bytes,
     return CUDA_SUCCESS;
 }
 
+bool memory_is_for(CUdeviceptr address, size_t size_bytes, int device)
+{
+    CUdeviceptr end = address + size_bytes;
+    while (address < end) {
+        const struct address_range *range =
+            address_find(&address_live, address);
+        if (!range || range->kind != ADDRESS_MAPPING || !range->device)
+            return true;
+        if (range->access[device] == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+            return false;
+        address = address_end(range);
+    }
+    return true;
+}
+
 bool memory_is_pageable(CUdeviceptr address)
 {
     return !address_find(&address_live, address) &&

@@ -32,6 +32,10 @@ void memory_context_fini(struct CUctx_st *context);
 CUresult memory_resolve(CUdeviceptr address, size_t size_bytes,
                         unsigned char **out);
 
+/* Whether the device may access all of that: VMM memory says for which
+ * devices it is, other memory is for all. */
+bool memory_is_for(CUdeviceptr address, size_t size_bytes, int device);
+
 /* True when the GPU cannot reach `address` by itself: plain host memory, whose
  * asynchronous copies are staged by the caller's thread. */
 bool memory_is_pageable(CUdeviceptr address);

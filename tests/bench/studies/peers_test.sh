@@ -19,6 +19,7 @@ row, = map(json.loads, sys.stdin)
 assert row["bytes"] == 4 << 20
 for key in ("pool_to_1", "pool_to_0", "cuMemAlloc_to_1", "cuMemAlloc_to_0"):
     assert row[key] > 0, key
+assert row["without_access"] == 1
 '
 }
 

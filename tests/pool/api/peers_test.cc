@@ -133,6 +133,37 @@ TEST_F(Peers, FollowPiecesThatMove)
     pool.Free(keeper);
 }
 
+// A set and a copy by device 1's own context, with access and without.
+TEST_F(Peers, UseTheMemoryThemselves)
+{
+    binade_context own = pool_test::Current();
+    CUcontext other = nullptr;
+    ASSERT_EQ(CUDA_SUCCESS, (pool_test::Get<CUresult(CUcontext *, CUdevice)>(
+                                "cuDevicePrimaryCtxRetain")(&other, 1)));
+    Pool pool(Mapped());
+    binade_devptr block = pool.Alloc(100 * kMiB);
+    pool_test::SetCurrent(other);
+    auto set = [&] {
+        return pool_test::Get<CUresult(CUdeviceptr, unsigned, size_t)>(
+            "cuMemsetD32_v2")(block, 7, 100 * kMiB / 4);
+    };
+    auto copy = [&] {
+        return pool_test::Get<CUresult(CUdeviceptr, CUdeviceptr, size_t)>(
+            "cuMemcpyDtoD_v2")(block + 50 * kMiB, block, 8);
+    };
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, set());
+    EXPECT_EQ(CUDA_ERROR_INVALID_VALUE, copy());
+    EXPECT_EQ(BINADE_OK, binade_pool_add_peer(pool, 1)) << Message();
+    EXPECT_EQ(CUDA_SUCCESS, set());
+    EXPECT_EQ(CUDA_SUCCESS, copy());
+    EXPECT_EQ(CUDA_SUCCESS, (pool_test::Get<CUresult()>("cuCtxSynchronize")()));
+    pool_test::SetCurrent(own);
+    EXPECT_TRUE(pool_test::Holds(block, 100 * kMiB, 7));
+    pool.Free(block);
+    EXPECT_EQ(CUDA_SUCCESS, (pool_test::Get<CUresult(CUdevice)>(
+                                "cuDevicePrimaryCtxRelease_v2")(1)));
+}
+
 TEST_F(Peers, ThatAreNoneAreRefused)
 {
     EXPECT_EQ("there is no device 3; there are 3",
