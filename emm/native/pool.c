@@ -92,6 +92,11 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            "memory",
                            "peers",
                            NULL};
+    static const uint32_t flags[] = {
+        [MEMORY_DRIVER] = 0,
+        [MEMORY_MAPPED] = BINADE_POOL_MAPPED,
+        [MEMORY_AUTO] = BINADE_POOL_PREFER_MAPPED,
+    };
     binade_pool_options *options = &wishes->options;
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
@@ -109,26 +114,11 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
             py_pool_peers_from, &options->peer_devices))
         return -1;
     options->context = (binade_context)(uintptr_t)context;
+    options->flags |= flags[wishes->memory];
     options->flags |= wishes->is_exportable ? BINADE_POOL_EXPORTABLE : 0;
     options->flags |= wishes->is_checked ? BINADE_POOL_CHECKED : 0;
     options->flags |= wishes->is_passed_through ? BINADE_POOL_PASS_THROUGH : 0;
     return 0;
-}
-
-/* Exported memory is the driver's, and "auto" is what there is. */
-static binade_status py_pool_create(struct wishes *wishes, binade_pool **out)
-{
-    binade_pool_options *options = &wishes->options;
-    binade_status status;
-    if (wishes->memory == MEMORY_DRIVER ||
-        (wishes->memory == MEMORY_AUTO && wishes->is_exportable))
-        return binade_pool_create(options, out);
-    options->flags |= BINADE_POOL_MAPPED;
-    status = binade_pool_create(options, out);
-    if (status != BINADE_E_UNSUPPORTED || wishes->memory != MEMORY_AUTO)
-        return status;
-    options->flags &= ~BINADE_POOL_MAPPED;
-    return binade_pool_create(options, out);
 }
 
 /* BINADE_CONF may have gone over what was asked for: the pool knows. */
@@ -149,7 +139,7 @@ static binade_status py_pool_ask_memory(binade_pool *pool, bool *out_is_mapped)
 static binade_status py_pool_make(struct wishes *wishes, binade_pool **out,
                                   bool *out_is_mapped)
 {
-    binade_status status = py_pool_create(wishes, out);
+    binade_status status = binade_pool_create(&wishes->options, out);
     if (status != BINADE_OK)
         return status;
     status = py_pool_ask_memory(*out, out_is_mapped);

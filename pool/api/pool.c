@@ -161,16 +161,37 @@ static bool is_mapped(const struct binadei_pool_body *body)
     return (body->options.flags & BINADE_POOL_MAPPED) != 0;
 }
 
+/* What is preferred is mapped from here on, or not: then it lacks nothing that
+ * was asked for. */
+static binade_status settle_preference(struct binadei_pool_body *body)
+{
+    binade_pool_options *options = &body->options;
+    if (is_mapped(body) || !(options->flags & BINADE_POOL_PREFER_MAPPED))
+        return BINADE_OK;
+    binade_status status =
+        options->source || options->flags & BINADE_POOL_EXPORTABLE
+            ? BINADE_E_UNSUPPORTED
+            : binadei_device_mapper_probe(&body->own_context);
+    if (status == BINADE_OK)
+        options->flags |= BINADE_POOL_MAPPED;
+    if (status == BINADE_E_UNSUPPORTED && options->peer_devices)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the pool's memory is not mapped, so that it can "
+                            "have no peers");
+    return status == BINADE_E_UNSUPPORTED ? BINADE_OK : status;
+}
+
 static binade_status make_mapper(struct binadei_pool_body *body)
 {
-    if (!is_mapped(body))
-        return BINADE_OK;
+    binade_status status = settle_preference(body);
+    if (status != BINADE_OK || !is_mapped(body))
+        return status;
     if (body->options.source)
         return binadei_fail(BINADE_E_INVALID,
                             "mapped is 1; accepted is 0 where the pool has a "
                             "source of its own");
     body->mapper = binadei_device_mapper_init(&body->own_context);
-    binade_status status = binadei_device_mapper_probe(&body->own_context);
+    status = binadei_device_mapper_probe(&body->own_context);
     return status == BINADE_OK
                ? binadei_device_mapper_probe_peers(&body->own_context,
                                                    body->options.peer_devices)

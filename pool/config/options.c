@@ -51,7 +51,8 @@ struct setting {
     uint64_t minimum;   /* of what is not 0 */
     uint64_t maximum;
     uint64_t multiple_of;
-    uint32_t flag; /* the bit; 0: the whole field is a number */
+    uint32_t flag;     /* the bit; 0: the whole field is a number */
+    uint32_t goes_too; /* bits that a 0 in BINADE_CONF clears as well */
     bool takes_zero;
     bool takes_suffix;
     bool is_ordinals; /* in BINADE_CONF; the field has a bit for each */
@@ -82,7 +83,10 @@ static const struct setting settings[] = {
     {.key = "checked_abort", FLAG(BINADE_POOL_CHECKED_ABORT)},
     {.key = "checked_quiet", FLAG(BINADE_POOL_CHECKED_QUIET)},
     {.key = "pass_through", FLAG(BINADE_POOL_PASS_THROUGH)},
-    {.key = "mapped", FLAG(BINADE_POOL_MAPPED)},
+    {.key = "mapped",
+     FLAG(BINADE_POOL_MAPPED),
+     .goes_too = BINADE_POOL_PREFER_MAPPED},
+    {.key = "prefer_mapped", FLAG(BINADE_POOL_PREFER_MAPPED)},
     {.key = "wait_ms",
      FIELD(wait_ms),
      .minimum = 1,
@@ -141,7 +145,8 @@ static const uint32_t known_flags =
     BINADE_POOL_REUSE_DEPENDENCIES | BINADE_POOL_REPORT_LEAKS |
     BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE | BINADE_POOL_NOTE_STREAMS |
     BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_FILL | BINADE_POOL_CHECKED_ABORT |
-    BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH | BINADE_POOL_MAPPED;
+    BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH | BINADE_POOL_MAPPED |
+    BINADE_POOL_PREFER_MAPPED;
 
 /* The whole field; for a flag that is all flags. */
 static uint64_t options_field_of(const struct setting *setting,
@@ -165,7 +170,7 @@ static void set_value(const struct setting *setting, uint64_t value,
     if (setting->flag) {
         uint64_t others =
             options_field_of(setting, options) & ~(uint64_t)setting->flag;
-        value = others | (value ? setting->flag : 0);
+        value = value ? others | setting->flag : others & ~setting->goes_too;
     }
     uint32_t narrow = (uint32_t)value;
     if (setting->width_bytes == sizeof(narrow))
@@ -384,8 +389,9 @@ static binade_status check_together(const binade_pool_options *options)
     if (status != BINADE_OK)
         return status;
     if (options->peer_devices &&
-        (options->flags & (BINADE_POOL_MAPPED | BINADE_POOL_PASS_THROUGH)) !=
-            BINADE_POOL_MAPPED) {
+        (options->flags & BINADE_POOL_PASS_THROUGH ||
+         !(options->flags &
+           (BINADE_POOL_MAPPED | BINADE_POOL_PREFER_MAPPED)))) {
         return binadei_fail(BINADE_E_INVALID,
                             "peers are named; accepted is none where mapped is "
                             "0 or pass_through is 1");

@@ -134,7 +134,9 @@ def test_devices_without_it(faults, memory, found):
     ("mapped:1", "driver", "mapped cuMemMap"),
     ("mapped:0", "mapped", "driver cuMemAlloc"),
     ("mapped:0", "auto", "driver cuMemAlloc"),
-    ("exportable:1", "auto", "E_INVALID"),
+    ("prefer_mapped:1", "driver", "mapped cuMemMap"),
+    ("prefer_mapped:0", "auto", "driver cuMemAlloc"),
+    ("exportable:1", "auto", "driver cuMemAlloc"),
     ("exportable:1,mapped:0", "auto", "driver cuMemAlloc"),
 ])
 def test_what_binade_conf_says_goes_over_it(conf, memory, found):

@@ -72,6 +72,11 @@ extern "C" {
  *  register memory may not expect. BINADE_E_UNSUPPORTED where the device has no
  *  such memory. Not with `source` or BINADE_POOL_EXPORTABLE. */
 #define BINADE_POOL_MAPPED (UINT32_C(1) << 13)
+/** BINADE_POOL_MAPPED where the device has such memory and nothing of this pool
+ *  speaks against it: no `source`, and not BINADE_POOL_EXPORTABLE. Otherwise
+ *  memory of cuMemAlloc. binade_heap_summary.source_name and the reports say
+ *  which. */
+#define BINADE_POOL_PREFER_MAPPED (UINT32_C(1) << 14)
 
 /**
  * How a pool is made. Begin with BINADE_POOL_OPTIONS_INIT, so that fields of
@@ -86,7 +91,7 @@ typedef struct binade_pool_options {
     uint32_t struct_size;
     /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
      *  auto_scope, note_streams, checked, checked_fill, checked_abort,
-     *  checked_quiet, pass_through, mapped: 0 or 1] */
+     *  checked_quiet, pass_through, mapped, prefer_mapped: 0 or 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
      *  alive. Ignored where `context` is set. Default 0. */

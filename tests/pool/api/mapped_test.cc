@@ -450,6 +450,66 @@ TEST_F(MappedPool, HasNoHandlesForOtherProcesses)
     pool.Free(block);
 }
 
+bool IsMapped(const binade_pool_options &options)
+{
+    uint64_t creations = pool_test::Calls("cuMemCreate");
+    uint64_t allocations = pool_test::Calls("cuMemAlloc_v2");
+    Pool pool(options);
+    pool.Free(pool.Alloc(4 * kMiB));
+    creations = pool_test::Calls("cuMemCreate") - creations;
+    allocations = pool_test::Calls("cuMemAlloc_v2") - allocations;
+    EXPECT_NE(creations == 0, allocations == 0);
+    return creations != 0;
+}
+
+binade_pool_options Preferred()
+{
+    binade_pool_options options = Mapped();
+    options.flags = BINADE_POOL_PREFER_MAPPED;
+    return options;
+}
+
+TEST_F(MappedPool, IsPreferredWhereThereIsSuchMemory)
+{
+    EXPECT_TRUE(IsMapped(Preferred()));
+    binade_pool_options both = Preferred();
+    both.flags |= BINADE_POOL_MAPPED;
+    EXPECT_TRUE(IsMapped(both));
+    binade_pool_options shared = Preferred();
+    shared.flags |= BINADE_POOL_EXPORTABLE;
+    EXPECT_FALSE(IsMapped(shared));
+    pool_test::SetFaults("cuMemGetAllocationGranularity:every=1:code="
+                         "CUDA_ERROR_NOT_SUPPORTED");
+    EXPECT_FALSE(IsMapped(Preferred()));
+    both.flags = BINADE_POOL_MAPPED;
+    ExpectRefused(both, BINADE_E_UNSUPPORTED, "cuMemGetAllocationGranularity");
+    pool_test::SetFaults("");
+}
+
+TEST_F(MappedPool, IsPreferredToNoSourceOfTheProgram)
+{
+    segment_test::FakeSource source;
+    binade_source table = source.Table();
+    binade_pool_options options = Preferred();
+    options.source = &table;
+    {
+        Pool pool(options);
+        pool.Free(pool.Alloc(4 * kMiB), BINADE_STREAM_DONE);
+    }
+    EXPECT_EQ(1u, source.Asked().size());
+    EXPECT_EQ("", source.Complaint());
+}
+
+// What is not known is not taken for a no.
+TEST_F(MappedPool, ThatIsPreferredIsNoneWhereTheDriverFails)
+{
+    pool_test::SetFaults("cuMemGetAllocationGranularity:nth=1:code="
+                         "CUDA_ERROR_UNKNOWN");
+    ExpectRefused(Preferred(), BINADE_E_DRIVER,
+                  "cuMemGetAllocationGranularity");
+    pool_test::SetFaults("");
+}
+
 TEST_F(MappedPool, IsUnsupportedWhereTheDriverSaysSo)
 {
     pool_test::SetFaults("cuMemGetAllocationGranularity:nth=1:code="

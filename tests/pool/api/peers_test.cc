@@ -204,6 +204,22 @@ TEST_F(Peers, AreOfMappedMemoryAlone)
     }
 }
 
+// A pool that prefers mapped memory and gets none has no peers.
+TEST_F(Peers, AreOfMemoryThatIsPreferred)
+{
+    binade_pool_options options = Mapped(1 << 1);
+    options.flags = BINADE_POOL_PREFER_MAPPED;
+    {
+        Pool pool(options);
+        binade_devptr block = pool.Alloc(2 * kMiB);
+        EXPECT_TRUE(HasAccess(1, block));
+        pool.Free(block);
+    }
+    options.flags |= BINADE_POOL_EXPORTABLE;
+    EXPECT_EQ("the pool's memory is not mapped, so that it can have no peers",
+              RefusedBy(options, BINADE_E_UNSUPPORTED));
+}
+
 // Each call of the driver fails once: then the device has all or nothing, and
 // the next try succeeds.
 TEST_F(Peers, HaveAllOrNothingWhereTheDriverFails)

@@ -61,6 +61,16 @@ TEST(PoolConf, LeavesWhatItDoesNotName)
     EXPECT_EQ(0, std::memcmp(&given, &resolved.options, sizeof(given)));
 }
 
+TEST(PoolConf, MappedIsNoPreferenceEitherWhereItIs0)
+{
+    binade_pool_options given = BINADE_POOL_OPTIONS_INIT;
+    given.flags = BINADE_POOL_PREFER_MAPPED | BINADE_POOL_REPORT_LEAKS;
+    EXPECT_EQ(BINADE_POOL_REPORT_LEAKS,
+              Resolved(&given, "mapped:0").options.flags);
+    EXPECT_EQ(given.flags | BINADE_POOL_MAPPED,
+              Resolved(&given, "mapped:1").options.flags);
+}
+
 struct BadConf {
     const char *text;
     const char *message; // behind "BINADE_CONF: "
@@ -87,8 +97,9 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
     "auto_scope, note_streams, checked, checked_fill, checked_abort, "         \
-    "checked_quiet, pass_through, mapped, wait_ms, limit, first_segment, "     \
-    "largest_segment, thread_cache, cache, history, watermark, quarantine, "   \
+    "checked_quiet, pass_through, mapped, prefer_mapped, wait_ms, limit, "     \
+    "first_segment, largest_segment, thread_cache, cache, history, "           \
+    "watermark, quarantine, "                                                  \
     "peers, record, expose"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
