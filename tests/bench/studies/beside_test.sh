@@ -6,7 +6,7 @@
 set -u
 . tests/gates/expect.sh
 
-beside=bench/studies/beside
+beside=bench/studies/mapped/beside
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
     BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
 

@@ -6,7 +6,7 @@
 set -u
 . tests/gates/expect.sh
 
-moves=bench/studies/moves
+moves=bench/studies/mapped/moves
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
     BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
 

@@ -7,7 +7,7 @@
 set -u
 . tests/gates/expect.sh
 
-peers=bench/studies/peers
+peers=bench/studies/mapped/peers
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
     BINADE_STANDIN_FAULTS BINADE_STANDIN_MEMORY BINADE_CONF
 export BINADE_STANDIN_DEVICES=2

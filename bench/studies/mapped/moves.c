@@ -17,7 +17,7 @@
 #include "bench/base/device.h"
 #include "bench/base/numbers.h"
 #include "bench/base/team.h"
-#include "bench/studies/kernels.h"
+#include "bench/studies/mapped/kernels.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -7,8 +7,8 @@
  * They are no part of what the pool calls, so the door to the driver has none of
  * it.
  */
-#ifndef BINADE_BENCH_STUDIES_KERNELS_H_
-#define BINADE_BENCH_STUDIES_KERNELS_H_
+#ifndef BINADE_BENCH_STUDIES_MAPPED_KERNELS_H_
+#define BINADE_BENCH_STUDIES_MAPPED_KERNELS_H_
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "bench/studies/kernels.h"
+#include "bench/studies/mapped/kernels.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

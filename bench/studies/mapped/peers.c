@@ -14,7 +14,7 @@
 #include "bench/base/command_line.h"
 #include "bench/base/device.h"
 #include "bench/base/numbers.h"
-#include "bench/studies/kernels.h"
+#include "bench/studies/mapped/kernels.h"
 #include "binade/binade.h"
 #include "pool/driver/driver_table.h"
 
