@@ -16,7 +16,8 @@ serves again when the work that was queued on any stream by then is over. As
 long as there are such arrays, or contexts that would make some, their arena
 cannot be closed: binade.Error, E_BUSY. (Small arrays count too, and those that
 a module keeps which was first imported in the with-block.) What empty_pinned()
-made does not keep it open, as no HostBlock does.
+made does not keep it open, as no HostBlock does; but it keeps its bytes when its
+arena is closed.
 
 Contexts. NumPy keeps its handler in a context variable. It holds for the
 thread or the asyncio task that set it and for tasks started from there, and

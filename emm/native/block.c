@@ -3,7 +3,7 @@
  *
  * Life of a Block or HostBlock: memory that is freed with the last reference to
  * it, in C, whichever thread that is. They keep their pool, but not open: what
- * close() took away is dead.
+ * close() took away is dead, unless it is host memory that somebody may look at.
  */
 #include "emm/native/native.h"
 
@@ -22,7 +22,15 @@ bool native_block_is_live(const struct native_block *block)
 {
     /* relaxed: only says whether a free came first. */
     return atomic_load_explicit(&block->is_live, memory_order_relaxed) &&
-           py_block_is_open(block->space);
+           (py_block_is_open(block->space) || block->is_shown);
+}
+
+void native_block_show(struct native_block *block)
+{
+    if (block->is_shown || !block->space->host)
+        return;
+    block->is_shown = true;
+    block->space->shown_count++;
 }
 
 int native_block_check(const struct native_block *block)
@@ -118,6 +126,8 @@ void native_block_dealloc(PyObject *self)
             (void)py_block_give_back(block, BINADE_STREAM_ANY);
         native_error_restore(error);
     }
+    if (block->is_shown && !native_is_over())
+        native_space_unshow(block->space);
     Py_XDECREF(block->tenant); /* which may end it */
     Py_XDECREF((PyObject *)block->space);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);

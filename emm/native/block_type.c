@@ -98,9 +98,10 @@ static PyObject *get_tenant(PyObject *self, void *closure)
 static PyObject *get_array_interface(PyObject *self, void *closure)
 {
     (void)closure;
-    const struct native_block *block = py_block_type_block_of(self);
+    struct native_block *block = py_block_type_block_of(self);
     if (native_block_check(block))
         return NULL;
+    native_block_show(block);
     return Py_BuildValue("{s(n)sss(KO)sOsi}", "shape",
                          (Py_ssize_t)block->nbytes, "typestr", "|u1", "data",
                          (unsigned long long)block->address, Py_False,
@@ -123,6 +124,30 @@ static PyObject *get_device_address(PyObject *self, void *closure)
     return result;
 }
 
+static PyObject *block_show(PyObject *self, PyObject *none)
+{
+    (void)none;
+    if (native_block_check(py_block_type_block_of(self)))
+        return NULL;
+    native_block_show(py_block_type_block_of(self));
+    return block_int(self);
+}
+
+/* bytes(block): without it that would be as many zeros as the address says. */
+static PyObject *block_bytes(PyObject *self, PyObject *none)
+{
+    (void)none;
+    const struct native_block *block = py_block_type_block_of(self);
+    if (native_block_check(block))
+        return NULL;
+    if (block->space->host)
+        return PyBytes_FromStringAndSize(
+            (const char *)(uintptr_t)block->address, (Py_ssize_t)block->nbytes);
+    PyErr_SetString(PyExc_TypeError,
+                    "the bytes are on the device: copy them to the host first");
+    return NULL;
+}
+
 static PyMethodDef methods[] = {
     {"free", NATIVE_METHOD(block_free), METH_VARARGS | METH_KEYWORDS,
      "free(stream=self.stream)\n\nFrees now; again: nothing happens."},
@@ -130,6 +155,10 @@ static PyMethodDef methods[] = {
      "The bytes as a DLPack capsule that keeps the block."},
     {"__dlpack_device__", native_dlpack_device, METH_NOARGS,
      "(type of device, ordinal) of DLPack."},
+    {"__bytes__", block_bytes, METH_NOARGS,
+     "A copy of the bytes of host memory."},
+    {"_show", block_show, METH_NOARGS,
+     "The address, for an object that keeps the block."},
     {"__enter__", block_enter, METH_NOARGS, NULL},
     {"__exit__", block_exit, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
@@ -138,7 +167,9 @@ static PyMethodDef methods[] = {
 static PyGetSetDef properties[] = {
     {"address", py_block_type_get_address, NULL, "Where it begins.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes, as asked for.", NULL},
-    {"is_live", get_is_live, NULL, "False when freed or its pool closed.",
+    {"is_live", get_is_live, NULL,
+     "False when freed, or its pool closed; an arena that is closed keeps "
+     "blocks that arrays have.",
      NULL},
     {"tenant", get_tenant, NULL, "The Tenant that took it, or None.", NULL},
     {"stream", py_block_type_get_stream, py_block_type_set_stream,

@@ -122,6 +122,7 @@ static PyObject *export_block(struct native_block *block)
         .type_lanes = 1,
         .shape = &shape,
     };
+    native_block_show(block);
     return export((PyObject *)block, &tensor);
 }
 

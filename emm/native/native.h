@@ -50,6 +50,11 @@ struct native_space {
      * pool away. Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;
     struct native_space *next; /* in native_state.pools; the GIL */
+    /* Of a HostArena; the GIL. Blocks of which the CPU's address was handed out,
+     * by an interface that keeps them; and the pool of one that was closed while
+     * there were any, which ends with the last of them. */
+    size_t shown_count;
+    binade_pool *left;
 };
 
 /* Memory of a space that it keeps a reference to. */
@@ -61,6 +66,7 @@ struct native_block {
     binade_stream stream;
     /* Edge: none; relaxed: it only says whether a free came first. */
     atomic_bool is_live;
+    bool is_shown; /* counted in the space; the GIL */
 };
 
 /* errors.c */
@@ -114,6 +120,8 @@ binade_status native_space_look(struct native_space *space, uint64_t address);
 int native_space_check_new(struct native_space *space);
 /* Their close() and their end. */
 PyObject *native_space_close(PyObject *self, PyObject *none);
+/* A block that was shown is gone. */
+void native_space_unshow(struct native_space *space);
 void native_space_dealloc(PyObject *self);
 
 /* space_type.c: what pools and arenas have in common, as their base type. */
@@ -140,6 +148,9 @@ PyObject *native_block_new(struct native_space *space, PyObject *tenant,
                            binade_tenant handle, size_t nbytes,
                            binade_stream stream);
 bool native_block_is_live(const struct native_block *block);
+/* Whoever has its address from now on keeps the block, and with it the memory of
+ * an arena, whatever is closed. Of blocks of a Pool it does nothing. */
+void native_block_show(struct native_block *block);
 /* Frees now; again: nothing happens. None, or NULL after an error. */
 PyObject *native_block_free(PyObject *self, binade_stream stream);
 void native_block_dealloc(PyObject *self);

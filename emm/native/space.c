@@ -87,12 +87,40 @@ static binade_status py_space_destroy(struct native_space *space,
     return status;
 }
 
+/* Arrays look at memory of it: that stays until the last of them goes. */
+static PyObject *leave(struct native_space *space, binade_pool *pool)
+{
+    binade_stats stats = {.struct_size = sizeof stats};
+    binade_status status;
+    space->left = pool;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_stats(pool, &stats);
+    Py_END_ALLOW_THREADS;
+    uint64_t live_count = status == BINADE_OK ? stats.allocation_current : 0;
+    return PyLong_FromUnsignedLongLong(
+        live_count > space->shown_count ? live_count - space->shown_count : 0);
+}
+
+void native_space_unshow(struct native_space *space)
+{
+    binade_pool *pool = space->left;
+    if (--space->shown_count || !pool)
+        return;
+    struct native_error error = native_error_keep();
+    space->left = NULL;
+    /* Nobody is told what it says, as when an arena ends by itself. */
+    (void)py_space_destroy(space, pool, NULL);
+    native_error_restore(error);
+}
+
 PyObject *native_space_close(PyObject *self, PyObject *none)
 {
     (void)none;
     bool is_used = false;
     binade_leaks leaks = {.struct_size = sizeof leaks};
     binade_pool *pool = take_away(native_space_of(self), &is_used);
+    if (pool && native_space_of(self)->shown_count)
+        return leave(native_space_of(self), pool);
     if (is_used)
         return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
                                 "it is in use: by a call of another thread, or "

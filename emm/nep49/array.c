@@ -55,10 +55,10 @@ static bool count_bytes(const struct wish *wish, Py_ssize_t *out)
     return true;
 }
 
-/* A block is an integer, too, which is quicker to have than its attribute. */
+/* The block knows from now on that an array looks at it. */
 static void *address_of(PyObject *block)
 {
-    PyObject *number = PyNumber_Index(block);
+    PyObject *number = PyObject_CallMethod(block, "_show", NULL);
     void *address = number ? PyLong_AsVoidPtr(number) : NULL;
     Py_XDECREF(number);
     if (!address && !PyErr_Occurred())

@@ -4,6 +4,8 @@
 import binade
 import pytest
 
+from support import run_program
+
 np = pytest.importorskip("numpy")
 MIB = 1 << 20
 
@@ -20,6 +22,22 @@ def test_numpy_sees_the_bytes_and_keeps_the_block(arena):
     assert array.__array_interface__["data"][0] == address
     del array
     assert arena.stats()["allocation.all.current"] == 0
+
+
+def test_bytes_are_a_copy(arena):
+    block = arena.alloc(5000)
+    np.asarray(block)[:] = 7
+    copy = bytes(block)
+    np.asarray(block)[:] = 8
+    assert copy == b"\7" * 5000
+    block.free()
+    with pytest.raises(ValueError, match="freed"):
+        bytes(block)
+
+
+def test_memory_of_a_device_has_no_bytes_here(pool):
+    with pytest.raises(TypeError, match="on the device"):
+        bytes(pool.alloc(1 << 20))
 
 
 def test_device_address(arena):
@@ -63,6 +81,67 @@ def test_trim_and_close():
         np.asarray(block.__array_interface__)
     with pytest.raises(ValueError):
         block.device_address
+
+
+KEEP = """
+    import binade, numpy as np
+    def views():
+        with binade.HostArena() as arena:
+            one = np.asarray(arena.alloc(1 << 20))
+            block = arena.alloc(1 << 20)
+            two = np.from_dlpack(block)
+            np.asarray(block)[:] = one[:] = 3
+            del block
+            unseen = arena.alloc(1 << 20)
+            assert arena.close() == 1
+            assert not unseen.is_live and one.base.is_live
+        return one, two
+    one, two = views()
+    assert one.sum() == two.sum() == 3 << 20
+    part = one[5:9]
+    del one, two
+    assert part.sum() == 12
+    del part
+    import binade.numpy
+    made = binade.numpy.empty_pinned(1000)
+    binade.numpy.arena().close()
+    made[:] = 2
+    assert made.sum() == 2000
+    again = binade.numpy.empty_pinned(1000)
+    assert made.sum() == 2000
+    freed = binade.HostArena()
+    with freed.alloc(4096) as block:
+        seen = np.asarray(block)
+    freed.close()
+    assert seen.nbytes == 4096 and seen.sum() is not None
+    print("well")
+"""
+
+
+def test_arrays_keep_their_bytes_when_their_arena_is_closed():
+    ended = run_program(KEEP)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "well\n", "")
+
+
+def is_mapped(address):
+    with open("/proc/self/maps", encoding="ascii") as lines:
+        ranges = [[int(end, 16) for end in line.split()[0].split("-")]
+                  for line in lines]
+    return any(first <= address < end for first, end in ranges)
+
+
+def test_what_was_kept_goes_with_the_last_array():
+    arena = binade.HostArena(first_segment_bytes=4 * MIB)
+    arrays = [np.asarray(arena.alloc(1000)) for _ in range(3)]
+    address = arrays[0].base.address
+    assert arena.close() == 0 and not arena.is_open
+    assert arena.close() == 0
+    with pytest.raises(ValueError, match="closed"):
+        arena.alloc(1)
+    del arrays[1:]
+    assert is_mapped(address) and arrays[0].base.is_live
+    del arrays[:]
+    assert not is_mapped(address)
 
 
 def test_capsule_keeps_it_open():
