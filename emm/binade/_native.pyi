@@ -92,6 +92,13 @@ class Pool:
                  pass_through: bool = False,
                  memory: str = "driver",
                  peers: Iterable[int] = ()) -> None: ...
+    def segments(self) -> list[dict[str, Any]]:
+        """The pieces of memory that a transport can register, by address: id,
+        address, nbytes, hold_count, device, is_mapped (binade/segment.h)."""
+    def hold(self, address: int, nbytes: int = 1) -> None:
+        """Keeps all segments of a range from moving and from going back to the
+        driver, until release_hold() was called as often."""
+    def release_hold(self, address: int, nbytes: int = 1) -> None: ...
     def add_peer(self, device: int) -> None:
         """One more device that may access all memory of the pool, which is
         mapped."""

@@ -287,6 +287,86 @@ static PyObject *pool_add_peer(PyObject *self, PyObject *argument)
     return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *py_pool_segment(const binade_segment_info *info)
+{
+    return Py_BuildValue(
+        "{sKsKsKsKsisO}", "id", (unsigned long long)info->id, "address",
+        (unsigned long long)info->address, "nbytes",
+        (unsigned long long)info->size_bytes, "hold_count",
+        (unsigned long long)info->hold_count, "device", (int)info->device,
+        "is_mapped", info->flags & BINADE_SEGMENT_MAPPED ? Py_True : Py_False);
+}
+
+static int py_pool_append(PyObject *list, const binade_segment_info *info)
+{
+    PyObject *made = py_pool_segment(info);
+    int failed = made ? PyList_Append(list, made) : -1;
+    Py_XDECREF(made);
+    return failed;
+}
+
+static PyObject *py_pool_segments_of(PyObject *self, binade_pool *pool)
+{
+    PyObject *list = PyList_New(0);
+    binade_segment_info info = {.struct_size = sizeof info};
+    binade_status status = BINADE_OK;
+    while (list &&
+           (status = binade_segment_find(pool, info.address + info.size_bytes,
+                                         &info)) == BINADE_OK)
+        if (py_pool_append(list, &info))
+            Py_CLEAR(list);
+    if (!list || status == BINADE_E_FOREIGN)
+        return list;
+    Py_DECREF(list);
+    return native_refuse(native_state_of(self), NULL, status);
+}
+
+static PyObject *pool_segments(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = (struct native_space *)self;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    PyObject *list = py_pool_segments_of(self, pool);
+    native_leave(space);
+    return list;
+}
+
+typedef binade_status hold_fn(binade_pool *pool, binade_devptr address,
+                              size_t size_bytes);
+
+static PyObject *py_pool_change_hold(PyObject *self, PyObject *arguments,
+                                     const char *format, hold_fn *change)
+{
+    struct native_space *space = (struct native_space *)self;
+    uint64_t address = 0;
+    uint64_t nbytes = 1;
+    if (!PyArg_ParseTuple(arguments, format, native_u64_from, &address,
+                          native_u64_from, &nbytes))
+        return NULL;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    binade_status status = change(pool, address, nbytes);
+    if (status != BINADE_OK)
+        native_raise(native_state_of(self), NULL, status);
+    native_leave(space);
+    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *pool_hold(PyObject *self, PyObject *arguments)
+{
+    return py_pool_change_hold(self, arguments, "O&|O&:hold",
+                               binade_segment_hold);
+}
+
+static PyObject *pool_release_hold(PyObject *self, PyObject *arguments)
+{
+    return py_pool_change_hold(self, arguments, "O&|O&:release_hold",
+                               binade_segment_release);
+}
+
 static const char *py_pool_memory_name(PyObject *self)
 {
     return ((struct native_space *)self)->is_mapped ? "mapped" : "driver";
@@ -330,6 +410,13 @@ static PyMethodDef methods[] = {
     {"release_exports", pool_release_exports, METH_O,
      "release_exports(address)\n\nNo process has what was exported open any "
      "more; 0: of all blocks."},
+    {"segments", pool_segments, METH_NOARGS,
+     "segments()\n\nThe pieces of memory that can be registered, by address."},
+    {"hold", pool_hold, METH_VARARGS,
+     "hold(address, nbytes=1)\n\nKeeps the segments of a range where they "
+     "are."},
+    {"release_hold", pool_release_hold, METH_VARARGS,
+     "release_hold(address, nbytes=1)\n\nEnds one hold of each."},
     {"add_peer", pool_add_peer, METH_O,
      "add_peer(device)\n\nLets one more device access all memory of the pool, "
      "which is mapped."},

@@ -203,6 +203,22 @@ bool binadei_segments_pin(struct binadei_segments *segments,
 /* `id` is of a segment that is pinned. */
 void binadei_segments_unpin(struct binadei_segments *segments, uint64_t id);
 
+/* The segment with the lowest address whose memory ends behind `address`, and how
+ * often it is held. False: there is none. Any thread; blocks on the lock. */
+bool binadei_segments_find(struct binadei_segments *segments,
+                           binade_devptr address,
+                           struct binadei_segment_info *out,
+                           uint64_t *out_hold_count);
+/* Pins each segment that has a part of the range, and ends one such pin of each.
+ * BINADE_OK; BINADE_E_FOREIGN: a part of the range is in none; BINADE_E_INVALID:
+ * one is not held. Then nothing has changed. Any thread; blocks on the lock. */
+BINADE_MUST_USE binade_status
+binadei_segments_hold_range(struct binadei_segments *segments,
+                            binade_devptr address, uint64_t size_bytes);
+BINADE_MUST_USE binade_status
+binadei_segments_release_range(struct binadei_segments *segments,
+                               binade_devptr address, uint64_t size_bytes);
+
 /* At rest: checks the numbered invariants of docs/internals/invariants.md. NULL,
  * or which one is broken; `out_at` is then the page where. */
 const char *binadei_segments_check(struct binadei_segments *segments,

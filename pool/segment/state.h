@@ -15,7 +15,8 @@
 struct binadei_segment {
     struct binadei_segment *next;
     struct binadei_segment_info info;
-    uint64_t pin_count; /* the lock */
+    uint64_t pin_count;  /* the lock */
+    uint64_t hold_count; /* of these: by a program; the lock */
     /* Of mapped memory. */
     uint64_t handle;
     bool is_mapped;      /* at its address */

@@ -195,3 +195,29 @@ def test_peers_have_access_too():
 def test_what_is_no_peer(peers, error):
     with pytest.raises(error):
         binade.Pool(memory="mapped", peers=peers)
+
+
+@pytest.mark.parametrize("memory", SOURCES)
+def test_segments_are_found_and_held(memory):
+    with binade.Pool(memory=memory, thread_cache_bytes=0) as pool:
+        assert pool.segments() == []
+        block = pool.alloc(100 * MIB)
+        pool.hold(block.address, 100 * MIB)
+        pool.hold(block.address)
+        held = pool.segments()
+        assert sum(part["nbytes"] for part in held) == pool.stats()[
+            "reserved_bytes.all.current"]
+        assert held == sorted(held, key=lambda part: part["address"])
+        assert held[0]["hold_count"] == 2 and held[0]["device"] == 0
+        assert held[0]["is_mapped"] == (memory == "mapped")
+        block.free(binade.DONE)
+        pool.trim()
+        assert pool.segments() == held
+        pool.release_hold(block.address, 100 * MIB)
+        pool.release_hold(block.address)
+        with pytest.raises(binade.Error, match="not held"):
+            pool.release_hold(block.address)
+        pool.trim()
+        assert pool.segments() == []
+        with pytest.raises(binade.Error, match="in no segment"):
+            pool.hold(block.address)

@@ -19,6 +19,7 @@
 #include "binade/probe.h"
 #include "binade/record.h"
 #include "binade/scope.h"
+#include "binade/segment.h"
 #include "binade/source.h"
 #include "binade/stats.h"
 #include "binade/status.h"

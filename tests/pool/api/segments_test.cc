@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Segments as transports see them: found by address, and held where they are.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::kMiB;
+using pool_test::Pool;
+
+class Segments : public ::testing::TestWithParam<uint32_t>
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+
+    binade_pool_options Options() const
+    {
+        binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+        options.flags = GetParam();
+        options.thread_cache_bytes = 0;
+        return options;
+    }
+
+    bool IsMapped() const
+    {
+        return (GetParam() & BINADE_POOL_MAPPED) != 0;
+    }
+};
+
+std::string Message()
+{
+    return binade_last_error_message();
+}
+
+binade_segment_info Find(binade_pool *pool, binade_devptr address)
+{
+    binade_segment_info info = {};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(BINADE_OK, binade_segment_find(pool, address, &info))
+        << Message();
+    return info;
+}
+
+std::vector<binade_segment_info> All(binade_pool *pool)
+{
+    std::vector<binade_segment_info> all;
+    binade_segment_info info = {};
+    info.struct_size = sizeof(info);
+    while (binade_segment_find(
+               pool,
+               all.empty() ? 0 : all.back().address + all.back().size_bytes,
+               &info) == BINADE_OK)
+        all.push_back(info);
+    return all;
+}
+
+TEST_P(Segments, AreListedByAddress)
+{
+    Pool pool(Options());
+    EXPECT_TRUE(All(pool).empty());
+    std::vector<binade_devptr> blocks;
+    for (uint64_t mib : {2, 100, 8, 30})
+        blocks.push_back(pool.Alloc(mib * kMiB));
+    uint64_t bytes = 0;
+    binade_devptr end = 0;
+    for (const binade_segment_info &info : All(pool)) {
+        EXPECT_LE(end, info.address);
+        EXPECT_EQ(0u, info.hold_count);
+        EXPECT_EQ(0, info.device);
+        EXPECT_EQ(IsMapped() ? BINADE_SEGMENT_MAPPED : 0u, info.flags);
+        end = info.address + info.size_bytes;
+        bytes += info.size_bytes;
+    }
+    EXPECT_EQ(pool.Stats().reserved_bytes_current, bytes);
+    for (binade_devptr block : blocks) {
+        binade_segment_info first = Find(pool, block);
+        EXPECT_LE(first.address, block);
+        EXPECT_LT(block, first.address + first.size_bytes);
+        EXPECT_EQ(first.id, Find(pool, block + 1).id);
+        pool.Free(block);
+    }
+}
+
+TEST_P(Segments, ThatAreHeldStay)
+{
+    Pool pool(Options());
+    binade_devptr block = pool.Alloc(100 * kMiB);
+    binade_devptr other = pool.Alloc(100 * kMiB);
+    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block, 100 * kMiB));
+    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block + 5, 1));
+    EXPECT_EQ(2u, Find(pool, block).hold_count);
+    EXPECT_EQ(IsMapped() ? 1u : 2u, Find(pool, block + 99 * kMiB).hold_count);
+    uint64_t id = Find(pool, block).id;
+    pool.Free(block, BINADE_STREAM_DONE);
+    pool.Free(other, BINADE_STREAM_DONE);
+    pool.TrimAll();
+    EXPECT_LE(100 * kMiB, pool.Stats().reserved_bytes_current);
+    EXPECT_GT(200 * kMiB, pool.Stats().reserved_bytes_current);
+    EXPECT_EQ(id, Find(pool, block).id);
+    ASSERT_EQ(BINADE_OK, binade_segment_release(pool, block, 100 * kMiB));
+    pool.TrimAll();
+    EXPECT_EQ(id, Find(pool, block).id) << "it was held twice";
+    ASSERT_EQ(BINADE_OK, binade_segment_release(pool, block + 5, 1));
+    pool.TrimAll();
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+}
+
+TEST_P(Segments, OfOtherAddressesAreRefused)
+{
+    Pool pool(Options());
+    binade_segment_info info = {};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(BINADE_E_FOREIGN, binade_segment_find(pool, 0, &info));
+    binade_devptr block = pool.Alloc(4 * kMiB);
+    EXPECT_EQ(BINADE_E_FOREIGN, binade_segment_find(pool, UINT64_MAX, &info));
+    binade_segment_info first = Find(pool, block);
+    for (auto change : {binade_segment_hold, binade_segment_release}) {
+        EXPECT_EQ(BINADE_E_FOREIGN, change(pool, first.address - 1, 2));
+        EXPECT_EQ(change == binade_segment_hold ? BINADE_E_FOREIGN
+                                                : BINADE_E_INVALID,
+                  change(pool, first.address, first.size_bytes + 1));
+        EXPECT_EQ(BINADE_E_FOREIGN, change(pool, first.address, UINT64_MAX));
+        EXPECT_EQ(BINADE_E_INVALID, change(pool, block, 0));
+        EXPECT_EQ(BINADE_E_INVALID, change(nullptr, block, 1));
+    }
+    EXPECT_EQ(0u, Find(pool, block).hold_count);
+    EXPECT_EQ(BINADE_E_INVALID, binade_segment_release(pool, block, 1));
+    EXPECT_NE(std::string::npos, Message().find("is not held")) << Message();
+    info.struct_size--;
+    EXPECT_EQ(BINADE_E_INVALID, binade_segment_find(pool, block, &info));
+    EXPECT_EQ(BINADE_E_INVALID, binade_segment_find(pool, block, nullptr));
+    EXPECT_EQ(BINADE_E_INVALID, binade_segment_find(nullptr, block, &info));
+    pool.Free(block);
+}
+
+TEST_P(Segments, AreHeldToThePoolsEnd)
+{
+    Pool pool(Options());
+    binade_devptr block = pool.Alloc(4 * kMiB);
+    EXPECT_EQ(BINADE_OK, binade_segment_hold(pool, block, 1));
+    pool.Free(block);
+    EXPECT_EQ(0u, pool.End().block_count);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Segments,
+                         ::testing::Values(0u, BINADE_POOL_MAPPED),
+                         [](const auto &kind) {
+                             return kind.param ? "Mapped" : "Driver";
+                         });
+
+class MappedSegmentsOfAPool : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+};
+
+// What moves has another id at the new address; what is held does not move.
+TEST_F(MappedSegmentsOfAPool, HaveAnotherIdWhereTheyMove)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.flags = BINADE_POOL_MAPPED;
+    options.thread_cache_bytes = 0;
+    Pool pool(options);
+    binade_devptr first = pool.Alloc(8 * kMiB);
+    binade_devptr keeper = pool.Alloc(2 * kMiB);
+    uint64_t id = Find(pool, first).id;
+    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, first, 8 * kMiB));
+    pool.Free(first, BINADE_STREAM_DONE);
+    binade_devptr block = pool.Alloc(12 * kMiB);
+    EXPECT_EQ(0u, pool.Stats().mapped_moves);
+    EXPECT_EQ(id, Find(pool, first).id);
+    EXPECT_EQ(BINADE_OK, binade_segment_release(pool, first, 8 * kMiB));
+    pool.Free(block, BINADE_STREAM_DONE);
+    block = pool.Alloc(24 * kMiB);
+    EXPECT_LT(0u, pool.Stats().mapped_moves);
+    for (const binade_segment_info &info : All(pool))
+        EXPECT_NE(id, info.id);
+    pool.Free(block);
+    pool.Free(keeper);
+}
+
+TEST_F(MappedSegmentsOfAPool, AreNoneWhereAllPassesThrough)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.flags = BINADE_POOL_PASS_THROUGH;
+    Pool pool(options);
+    binade_devptr block = pool.Alloc(4 * kMiB);
+    binade_segment_info info = {};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_find(pool, block, &info));
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_hold(pool, block, 1));
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_release(pool, block, 1));
+    pool.Free(block);
+}
+
+} // namespace
