@@ -103,6 +103,7 @@ binadei_grain binadei_buddy_next_class(const struct binadei_buddy *buddy,
         binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
         uint64_t page_end = (uint64_t)(page.index + 1) * BINADEI_PAGE_GRAINS;
         uint64_t to = page_end < end.index ? page_end : end.index;
+        /* relaxed: exact while nobody takes or gives. */
         bool is_free =
             binadei_load_relaxed(&binadei_group_of(buddy, page)->free_pages) &
             binadei_page_bit(page);

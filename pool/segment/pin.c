@@ -76,9 +76,9 @@ bool binadei_segments_find(struct binadei_segments *segments,
 }
 
 /* Lock held. Whether all of a range is in segments, which are all held. */
-static binade_status check_range(const struct binadei_segments *segments,
-                                 binade_devptr address, uint64_t size_bytes,
-                                 bool are_held)
+static binade_status check_held_range(const struct binadei_segments *segments,
+                                      binade_devptr address,
+                                      uint64_t size_bytes, bool are_held)
 {
     binade_devptr end = address + size_bytes;
     if (end < address)
@@ -100,7 +100,7 @@ static binade_status check_range(const struct binadei_segments *segments,
 }
 
 /* Lock held. */
-static void change_range(struct binadei_segments *segments,
+static void change_holds(struct binadei_segments *segments,
                          binade_devptr address, uint64_t size_bytes,
                          bool is_hold)
 {
@@ -117,9 +117,10 @@ binade_status binadei_segments_hold_range(struct binadei_segments *segments,
                                           uint64_t size_bytes)
 {
     pthread_mutex_lock(&segments->lock);
-    binade_status status = check_range(segments, address, size_bytes, false);
+    binade_status status =
+        check_held_range(segments, address, size_bytes, false);
     if (status == BINADE_OK)
-        change_range(segments, address, size_bytes, true);
+        change_holds(segments, address, size_bytes, true);
     pthread_mutex_unlock(&segments->lock);
     return status;
 }
@@ -129,9 +130,10 @@ binade_status binadei_segments_release_range(struct binadei_segments *segments,
                                              uint64_t size_bytes)
 {
     pthread_mutex_lock(&segments->lock);
-    binade_status status = check_range(segments, address, size_bytes, true);
+    binade_status status =
+        check_held_range(segments, address, size_bytes, true);
     if (status == BINADE_OK)
-        change_range(segments, address, size_bytes, false);
+        change_holds(segments, address, size_bytes, false);
     pthread_mutex_unlock(&segments->lock);
     return status;
 }
