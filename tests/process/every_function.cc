@@ -52,8 +52,10 @@ void AddPools(const Arguments &a, Calls &calls)
 {
     static binade_pool *pool;
     static binade_stats stats;
+    static binade_segment_info segment;
     static binade_oom_report report;
     stats.struct_size = sizeof(stats);
+    segment.struct_size = sizeof(segment);
     report.struct_size = sizeof(report);
     FORKED(binade_pool_create, (nullptr, &pool));
     FORKED(binade_pool_destroy, (a.pool, nullptr));
@@ -61,6 +63,10 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(binade_pool_stats, (a.pool, &stats));
     FORKED(binade_pool_context_lost, (a.pool));
     FORKED(binade_pool_add_context, (a.pool, a.context));
+    FORKED(binade_pool_add_peer, (a.pool, 1));
+    FORKED(binade_segment_find, (a.pool, a.block, &segment));
+    FORKED(binade_segment_hold, (a.pool, a.block, 1));
+    FORKED(binade_segment_release, (a.pool, a.block, 1));
     FORKED(binade_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(binade_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(binade_last_oom, (a.pool, &report));

@@ -65,6 +65,7 @@ struct Arguments {
     binade_pool *out_pool;
     size_t out_bytes;
     binade_stats stats;
+    binade_segment_info segment;
     binade_ipc_handle handle; // of the block
     binade_scope open, ended, out_scope;
     binade_tenant tenant;
@@ -93,6 +94,10 @@ std::vector<std::function<binade_status()>> CallsOn(Arguments &a)
         [&] { return binade_pool_stats(a.pool, &a.stats); },
         [&] { return binade_stream_retire(a.pool, a.stream); },
         [&] { return binade_pool_add_context(a.pool, a.context); },
+        [&] { return binade_pool_add_peer(a.pool, 1); },
+        [&] { return binade_segment_find(a.pool, a.block, &a.segment); },
+        [&] { return binade_segment_hold(a.pool, a.block, 1); },
+        [&] { return binade_segment_release(a.pool, a.block, 1); },
         [&] { return binade_ipc_export(a.pool, a.block, &a.handle); },
         [&] { return binade_ipc_release_exports(a.pool, 0); },
         [&] {
@@ -142,6 +147,7 @@ TEST_F(Fork, IsToldByEveryFunction)
     arguments.event = pool_test::NewEvent();
     arguments.context = pool_test::PrimaryContext();
     arguments.stats.struct_size = sizeof(arguments.stats);
+    arguments.segment.struct_size = sizeof(arguments.segment);
     pool_test::Stream captured;
     ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, captured, &arguments.ended));
     ASSERT_EQ(BINADE_OK, binade_scope_end(arguments.ended));
