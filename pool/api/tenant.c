@@ -63,29 +63,118 @@ static binade_status make_tags(const struct binadei_call *call)
         call->engine, (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES));
 }
 
-binade_status binade_tenant_create(binade_pool *pool, const char *name,
-                                   uint64_t budget_bytes, binade_tenant *out)
+static binade_status enter(binade_pool *pool, const char *name,
+                           uint64_t budget_bytes, binade_private arena,
+                           binade_tenant *out)
 {
     struct binadei_call call;
-    const char *known_as = name ? name : "";
-    binade_status status = check_new(known_as, budget_bytes, out);
-    if (status == BINADE_OK)
-        status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
     status = make_tags(&call);
     if (status == BINADE_OK)
         status =
-            binadei_tenant_enter(pool, known_as, or_none(budget_bytes), out);
+            binadei_tenant_enter(pool, name, or_none(budget_bytes), arena, out);
     binadei_call_leave(&call);
     return status;
+}
+
+#define KNOWN_FLAGS BINADE_TENANT_PAUSABLE
+
+static binade_status make_arena(binade_pool *pool, uint32_t flags,
+                                binade_private *out)
+{
+    const binade_private_options options = {.struct_size = sizeof(options),
+                                            .flags = BINADE_PRIVATE_PAUSABLE};
+    *out = 0;
+    return flags & BINADE_TENANT_PAUSABLE
+               ? binade_private_create_with(pool, &options, out)
+               : BINADE_OK;
+}
+
+binade_status binade_tenant_create_with(binade_pool *pool,
+                                        const binade_tenant_options *options,
+                                        binade_tenant *out)
+{
+    binade_private arena;
+    if (!options || options->struct_size < sizeof(*options) ||
+        options->flags & ~KNOWN_FLAGS)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_tenant_create_with: options are NULL, "
+                            "smaller than %zu bytes, or have unknown flags",
+                            sizeof(*options));
+    const char *name = options->name ? options->name : "";
+    binade_status status = check_new(name, options->budget_bytes, out);
+    if (status == BINADE_OK)
+        status = make_arena(pool, options->flags, &arena);
+    if (status != BINADE_OK)
+        return status;
+    status = enter(pool, name, options->budget_bytes, arena, out);
+    if (status != BINADE_OK && arena)
+        (void)!binade_private_release(arena);
+    return status;
+}
+
+binade_status binade_tenant_create(binade_pool *pool, const char *name,
+                                   uint64_t budget_bytes, binade_tenant *out)
+{
+    const binade_tenant_options options = {.struct_size = sizeof(options),
+                                           .name = name,
+                                           .budget_bytes = budget_bytes};
+    return binade_tenant_create_with(pool, &options, out);
 }
 
 binade_status binade_tenant_destroy(binade_tenant tenant)
 {
     if (binadei_is_forked())
         return binadei_refuse_child();
-    return tenant ? binadei_tenant_leave(tenant) : BINADE_OK;
+    if (!tenant)
+        return BINADE_OK;
+    const struct binadei_tenant *found = binadei_tenant_find(tenant);
+    binade_private arena = found ? found->arena : 0;
+    binade_status status = binadei_tenant_leave(tenant);
+    return status == BINADE_OK && arena ? binade_private_release(arena)
+                                        : status;
+}
+
+/* The arena of a tenant; 0, and why there is none. */
+static binade_status find_arena(binade_tenant tenant, binade_private *out)
+{
+    const struct binadei_tenant *found = binadei_tenant_find(tenant);
+    if (binadei_is_forked())
+        return binadei_refuse_child();
+    if (!found)
+        return no_tenant();
+    *out = found->arena;
+    return found->arena ? BINADE_OK
+                        : binadei_fail(BINADE_E_UNSUPPORTED,
+                                       "the tenant was not made to be paused");
+}
+
+binade_status binade_tenant_private(binade_tenant tenant, binade_private *out)
+{
+    binade_private arena;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_tenant_private: out is NULL");
+    binade_status status = find_arena(tenant, &arena);
+    if (status == BINADE_OK)
+        *out = arena;
+    return status;
+}
+
+binade_status binade_tenant_pause(binade_tenant tenant, uint32_t flags)
+{
+    binade_private arena;
+    binade_status status = find_arena(tenant, &arena);
+    return status == BINADE_OK ? binade_private_pause(arena, flags) : status;
+}
+
+binade_status binade_tenant_resume(binade_tenant tenant)
+{
+    binade_private arena;
+    binade_status status = find_arena(tenant, &arena);
+    return status == BINADE_OK ? binade_private_resume(arena) : status;
 }
 
 static binade_status tenant_refuse(struct binadei_tenant *tenant,
@@ -99,6 +188,18 @@ static binade_status tenant_refuse(struct binadei_tenant *tenant,
         size_bytes, tenant->name,
         (unsigned long long)binadei_account_live_bytes(account),
         (unsigned long long)binadei_account_budget_bytes(account));
+}
+
+/* Blocks of an arena lie at multiples of 512. */
+static binade_status take_of_arena(const struct binadei_tenant *tenant,
+                                   const struct binadei_alloc_args *args,
+                                   binade_stream stream, binade_devptr *out)
+{
+    if (args->alignment_bytes > BINADEI_GRAIN_BYTES || !args->may_wait)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "a tenant that can be paused has no blocks with an "
+                            "alignment above 512, and none without waiting");
+    return binade_private_alloc(tenant->arena, args->size_bytes, stream, out);
 }
 
 /* From the thread's cache, if a size alone is wished for, or as others. */
@@ -149,7 +250,9 @@ static binade_status charge_and_take(struct binadei_tenant *tenant,
     if (!binadei_account_charge(&tenant->account, number, bytes))
         return tenant_refuse(tenant, args->size_bytes);
     charged.tenant = tenant;
-    binade_status status = tenant_take(tenant->pool, &charged, stream, out);
+    binade_status status =
+        tenant->arena ? take_of_arena(tenant, &charged, stream, out)
+                      : tenant_take(tenant->pool, &charged, stream, out);
     if (status != BINADE_OK) {
         binadei_account_release(&tenant->account, number, bytes);
         return status;

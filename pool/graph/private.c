@@ -5,6 +5,9 @@
  */
 #include "binade/private.h"
 
+#include <stddef.h>
+#include <string.h>
+
 #include "pool/base/failure.h"
 #include "pool/config/options.h"
 #include "pool/core/body.h"
@@ -12,22 +15,57 @@
 #include "pool/core/recorded.h"
 #include "pool/graph/privates.h"
 #include "pool/graph/scopes.h"
+#include "pool/segment/segment.h"
 #include "pool/stream/capture_guard.h"
+
+#define KNOWN_FLAGS (BINADE_PRIVATE_FIXED | BINADE_PRIVATE_PAUSABLE)
+
+/* Bytes of the struct's first version, which every later one begins with. */
+#define INFO_BYTES_MIN                                                         \
+    (offsetof(binade_private_info, waiting_bytes) + sizeof(uint64_t))
+
+/* Memory that is not mapped never moves, and never goes. */
+static binade_status make_for(struct binadei_call *call,
+                              const binade_private_options *options,
+                              binade_private *out)
+{
+    const struct binadei_pool_body *body = call->pool->body;
+    bool is_mapped =
+        binadei_segments_are_mapped(body->segments) && !body->ops->has_records;
+    if (options->flags & BINADE_PRIVATE_PAUSABLE && !is_mapped) {
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "only memory of a pool with BINADE_POOL_MAPPED can "
+                            "be paused, and not in a checked pool");
+    }
+    return binadei_private_make(call, options->limit_bytes,
+                                is_mapped ? options->flags : 0, out);
+}
+
+binade_status binade_private_create_with(binade_pool *pool,
+                                         const binade_private_options *options,
+                                         binade_private *out)
+{
+    struct binadei_call call;
+    if (!out || !options || options->struct_size < sizeof(*options) ||
+        options->flags & ~KNOWN_FLAGS ||
+        (options->limit_bytes && options->limit_bytes < BINADEI_PAGE_BYTES))
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_private_create: out is NULL, the limit "
+                            "below 2 MiB, or options are not known");
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    status = make_for(&call, options, out);
+    binadei_call_leave(&call);
+    return status;
+}
 
 binade_status binade_private_create(binade_pool *pool, uint64_t limit_bytes,
                                     binade_private *out)
 {
-    struct binadei_call call;
-    if (!out || (limit_bytes && limit_bytes < BINADEI_PAGE_BYTES))
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_private_create: out is NULL, or the limit "
-                            "below 2 MiB");
-    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
-        return status;
-    status = binadei_private_make(&call, limit_bytes, out);
-    binadei_call_leave(&call);
-    return status;
+    const binade_private_options options = {.struct_size = sizeof(options),
+                                            .limit_bytes = limit_bytes};
+    return binade_private_create_with(pool, &options, out);
 }
 
 static binade_status no_arena(const char *why)
@@ -62,6 +100,21 @@ static binade_status private_call_begin(binade_private arena,
     return no_arena("the number is of no private arena");
 }
 
+/* What has no memory cannot be the pool's: said before the scopes go. */
+static binade_status check_release(const struct binadei_private_ref *ref)
+{
+    binade_status status = binadei_private_enter(ref);
+    if (status != BINADE_OK)
+        return status;
+    bool may_end = binadei_private_may_end(ref->arena);
+    binadei_private_leave(ref->arena);
+    return may_end ? BINADE_OK
+                   : binadei_fail(BINADE_E_BUSY,
+                                  "the private arena is paused and has blocks "
+                                  "in use, or another thread pauses or resumes "
+                                  "it");
+}
+
 static binade_status release_scopes(struct binadei_call *call,
                                     const struct binadei_private_ref *ref)
 {
@@ -82,7 +135,9 @@ binade_status binade_private_release(binade_private arena)
         private_call_begin(arena, BINADE_STREAM_ANY, &call, &ref);
     if (status != BINADE_OK)
         return status;
-    status = release_scopes(&call, &ref);
+    status = check_release(&ref);
+    if (status == BINADE_OK)
+        status = release_scopes(&call, &ref);
     if (status == BINADE_OK)
         status = binadei_private_end(&call, &ref);
     binadei_call_end(&call);
@@ -208,11 +263,11 @@ binade_status binade_private_stats(binade_private arena,
     struct binadei_call call;
     struct binadei_private_ref ref;
     binade_private_info info;
-    if (!out || out->struct_size < sizeof(*out)) {
+    if (!out || out->struct_size < INFO_BYTES_MIN) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_private_stats: out is NULL or its "
                             "struct_size below %zu",
-                            sizeof(*out));
+                            INFO_BYTES_MIN);
     }
     binade_status status =
         private_call_begin(arena, BINADE_STREAM_DONE, &call, &ref);
@@ -220,9 +275,12 @@ binade_status binade_private_stats(binade_private arena,
         return status;
     status = binadei_private_fill(&ref, &info);
     binadei_call_leave(&call);
-    if (status == BINADE_OK)
-        *out = info;
-    return status;
+    if (status != BINADE_OK)
+        return status;
+    if (out->struct_size < info.struct_size)
+        info.struct_size = out->struct_size;
+    memcpy(out, &info, info.struct_size);
+    return BINADE_OK;
 }
 
 static binade_status open_scope(struct binadei_call *call,
@@ -257,6 +315,36 @@ binade_status binade_private_scope_begin(binade_private arena,
     if (status != BINADE_OK)
         return status;
     status = open_scope(&call, &ref, out);
+    binadei_call_end(&call);
+    return status;
+}
+
+binade_status binade_private_pause(binade_private arena, uint32_t flags)
+{
+    struct binadei_call call;
+    struct binadei_private_ref ref;
+    if (flags & ~BINADE_PAUSE_KEEP_CONTENTS)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_private_pause: flags 0x%x are not known",
+                            flags);
+    binade_status status =
+        private_call_begin(arena, BINADE_STREAM_DONE, &call, &ref);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_private_pause(&call, &ref, flags);
+    binadei_call_end(&call);
+    return status;
+}
+
+binade_status binade_private_resume(binade_private arena)
+{
+    struct binadei_call call;
+    struct binadei_private_ref ref;
+    binade_status status =
+        private_call_begin(arena, BINADE_STREAM_DONE, &call, &ref);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_private_resume(&call, &ref);
     binadei_call_end(&call);
     return status;
 }

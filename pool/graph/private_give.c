@@ -11,6 +11,7 @@
 #include "pool/cache/uses.h"
 #include "pool/core/body.h"
 #include "pool/graph/scopes.h"
+#include "pool/tenant/directory.h"
 
 /* --- frees --- */
 
@@ -54,6 +55,20 @@ static binade_status begin_wait(struct binadei_call *call,
     return status;
 }
 
+/* Lock held. A tenant has the block no more. */
+static void end_tag(const struct binadei_call *call,
+                    const struct binadei_block *block)
+{
+    struct binadei_tags *tags = binadei_tags(call->engine);
+    binadei_tag tag = binadei_tag_of(tags, block->start);
+    if (!tag)
+        return;
+    binadei_tag_set(tags, block->start, 0);
+    binadei_account_release(&binadei_tenant_of_tag(tag)->account,
+                            call->thread->number,
+                            block->grains * BINADEI_GRAIN_BYTES);
+}
+
 /* Lock held. */
 static binade_status private_free_give(struct binadei_call *call,
                                        struct binadei_private *arena,
@@ -66,6 +81,7 @@ static binade_status private_free_give(struct binadei_call *call,
     if (!binadei_buddy_end_class(call->engine->streams.buddy, start))
         return binadei_fail(BINADE_E_INVALID,
                             "the block at 0x%llx was freed before", address);
+    end_tag(call, freed->block);
     arena->live_count--;
     arena->live_bytes -= grains * BINADEI_GRAIN_BYTES;
     if (freed->is_done)
@@ -132,10 +148,17 @@ static uint32_t remove_pages(struct binadei_call *call,
                              binadei_page *out_first)
 {
     struct binadei_half *half = &arena->halves[side];
-    uint32_t page_count = half->done && binadei_private_may_lend(arena, side)
-                              ? binadei_half_longest(half)
-                              : 0;
-    if (!page_count || !binadei_half_remove(half, page_count, out_first))
+    uint32_t page_count = 0;
+    if (!half->done || !binadei_private_may_lend(arena, side))
+        return 0;
+    if (binadei_private_has_pieces(arena)) {
+        page_count = binadei_private_remove_piece(arena, side, out_first);
+    } else {
+        page_count = binadei_half_longest(half);
+        if (page_count && !binadei_half_remove(half, page_count, out_first))
+            return 0;
+    }
+    if (!page_count)
         return 0;
     binadei_private_set_marks(call->pool->body->privates, *out_first,
                               page_count, 0);
@@ -150,7 +173,7 @@ static binade_status shrink_half(struct binadei_call *call,
     uint32_t page_count;
     do {
         binadei_page first;
-        binade_status status = binadei_private_enter(ref);
+        binade_status status = binadei_private_enter_running(ref);
         if (status != BINADE_OK)
             return status;
         page_count = remove_pages(call, ref->arena, side, &first);
@@ -166,8 +189,16 @@ binade_status binadei_private_shrink(struct binadei_call *call,
                                      const struct binadei_private_ref *ref,
                                      uint64_t *out_bytes)
 {
-    binade_status status = BINADE_OK;
+    struct binadei_kept kept;
     *out_bytes = 0;
+    binade_status status = binadei_private_enter_running(ref);
+    if (status != BINADE_OK)
+        return status;
+    /* No thread pauses it, so nobody needs what is left of the last time. */
+    kept = ref->arena->kept;
+    ref->arena->kept = (struct binadei_kept){0};
+    binadei_private_leave(ref->arena);
+    binadei_kept_end(&kept);
     if (!binadei_is_lost(call->pool))
         (void)binadei_private_poll(call, ref->arena, false);
     for (unsigned i = 0; i < BINADEI_PRIVATE_SIDES && status == BINADE_OK; i++)
@@ -271,36 +302,67 @@ static void disown(const struct binadei_privates *privates,
     }
 }
 
-/* Lock held. */
-static void private_free_end(struct binadei_call *call,
-                             struct binadei_private *arena)
+/* Lock held. Its free memory and its blocks are the pool's. */
+static void give_all(struct binadei_call *call, struct binadei_private *arena)
 {
     const struct binadei_privates *privates = call->pool->body->privates;
-    uint32_t page_count = arena->is_account ? 0 : count_pages(privates, arena);
+    uint32_t page_count = count_pages(privates, arena);
     for (unsigned i = 0; i < BINADEI_PRIVATE_SIDES; i++)
         pass_pages(call, arena, i, false, to_any);
-    if (!arena->is_account) {
-        disown(privates, arena);
-        recount(call, arena, page_count);
+    disown(privates, arena);
+    recount(call, arena, page_count);
+    binadei_private_free_pieces(arena);
+}
+
+/* Lock held. Returns the handles that have no memory: nobody's from now on. */
+static struct binadei_private_piece *
+private_free_end(struct binadei_call *call, struct binadei_private *arena)
+{
+    struct binadei_private_piece *away = NULL;
+    if (arena->phase == BINADEI_PRIVATE_PAUSED) {
+        disown(call->pool->body->privates, arena);
+        away = arena->pieces;
+        arena->pieces = NULL;
+    } else if (!arena->is_account) {
+        give_all(call, arena);
     }
     arena->number = 0;
     binadei_private_free_halves(arena);
+    return away;
+}
+
+static binade_status check_end(const struct binadei_private *arena)
+{
+    if (arena->graph_count)
+        return binadei_fail(BINADE_E_BUSY,
+                            "a capture scope of the private arena is open, or "
+                            "being released");
+    return binadei_private_may_end(arena)
+               ? BINADE_OK
+               : binadei_fail(BINADE_E_BUSY,
+                              "the private arena is paused and has blocks in "
+                              "use, or another thread pauses or resumes it");
 }
 
 binade_status binadei_private_end(struct binadei_call *call,
                                   const struct binadei_private_ref *ref)
 {
+    struct binadei_private_piece *away = NULL;
+    struct binadei_kept kept = {0};
     binade_status status = binadei_private_enter(ref);
     if (status != BINADE_OK)
         return status;
-    bool is_busy = ref->arena->graph_count != 0;
-    if (!is_busy)
-        private_free_end(call, ref->arena);
+    status = check_end(ref->arena);
+    if (status == BINADE_OK) {
+        away = private_free_end(call, ref->arena);
+        kept = ref->arena->kept;
+        ref->arena->kept = (struct binadei_kept){0};
+    }
     binadei_private_leave(ref->arena);
-    if (is_busy)
-        return binadei_fail(BINADE_E_BUSY,
-                            "a capture scope of the private arena is open, or "
-                            "being released");
+    if (status != BINADE_OK)
+        return status;
+    binadei_private_drop_pieces(call, away);
+    binadei_kept_end(&kept);
     binadei_scope_unname(ref->number);
     return BINADE_OK;
 }
@@ -310,7 +372,7 @@ binade_status binadei_private_end(struct binadei_call *call,
 binade_status binadei_private_begin_scope(struct binadei_call *call,
                                           const struct binadei_private_ref *ref)
 {
-    binade_status status = binadei_private_enter(ref);
+    binade_status status = binadei_private_enter_running(ref);
     if (status != BINADE_OK)
         return status;
     ref->arena->open_count++;

@@ -68,7 +68,7 @@ static binade_devptr take_here(const struct want *want)
 /* A step that may have found a block: then `out` is not 0. */
 static binade_status private_look(const struct want *want, binade_devptr *out)
 {
-    binade_status status = binadei_private_enter(want->ref);
+    binade_status status = binadei_private_enter_running(want->ref);
     if (status != BINADE_OK)
         return status;
     *out = take_here(want);
@@ -83,8 +83,13 @@ static bool private_add(const struct want *want, binadei_page first,
                         uint32_t page_count)
 {
     struct binadei_private *arena = want->ref->arena;
-    if (!binadei_half_add(&arena->halves[want->side], first, page_count))
+    if (binadei_private_has_pieces(arena) &&
+        !binadei_private_note_piece(arena, want->side, first, page_count))
         return false;
+    if (!binadei_half_add(&arena->halves[want->side], first, page_count)) {
+        binadei_private_forget_piece(arena, first);
+        return false;
+    }
     binadei_private_set_marks(want->call->pool->body->privates, first,
                               page_count,
                               binadei_private_mark_of(arena, want->side));
@@ -100,7 +105,9 @@ static binade_devptr borrow(const struct want *want)
     unsigned other = BINADEI_PRIVATE_SIDES - 1 - want->side;
     uint32_t page_count = private_pages_of(want);
     binadei_page first;
-    if (!binadei_private_may_lend(arena, other) ||
+    /* A handle is all of one half: it goes as it came. */
+    if (binadei_private_has_pieces(arena) ||
+        !binadei_private_may_lend(arena, other) ||
         !binadei_half_remove(&arena->halves[other], page_count, &first))
         return 0;
     if (private_add(want, first, page_count))
@@ -148,7 +155,7 @@ static bool take_new(const struct want *want, binadei_page first,
                      binade_status *out_status)
 {
     struct binadei_private *arena = want->ref->arena;
-    *out_status = binadei_private_enter(want->ref);
+    *out_status = binadei_private_enter_running(want->ref);
     if (*out_status != BINADE_OK)
         return false;
     bool is_added = private_add(want, first, page_count);
@@ -164,22 +171,17 @@ static bool take_new(const struct want *want, binadei_page first,
     return is_added;
 }
 
-static binade_status private_grow(const struct want *want, binade_devptr *out)
+/* Of the pool, by so many pages, which the arena has room for; they are taken off
+ * it again where that fails. */
+static binade_status private_grow_by(const struct want *want,
+                                     uint32_t page_count, binade_devptr *out)
 {
     struct binadei_private *arena = want->ref->arena;
-    uint32_t page_count = private_pages_of(want);
-    uint64_t bytes = page_count * (uint64_t)BINADEI_PAGE_BYTES;
     binadei_page first;
-    binade_status status = binadei_private_enter(want->ref);
-    if (status != BINADE_OK)
-        return status;
-    *out = borrow(want);
-    if (!*out)
-        status = binadei_private_reserve(arena, bytes);
-    binadei_private_leave(arena);
-    if (*out || status != BINADE_OK)
-        return status;
-    status = private_escalate(want, page_count, &first);
+    binade_status status = binadei_private_has_pieces(arena)
+                               ? binadei_private_hold(want->call, page_count,
+                                                      want->may_wait, &first)
+                               : private_escalate(want, page_count, &first);
     BINADEI_STEP("private.escalated");
     if (status == BINADE_OK) {
         if (!take_new(want, first, page_count, out, &status))
@@ -187,10 +189,52 @@ static binade_status private_grow(const struct want *want, binade_devptr *out)
         return status;
     }
     if (binadei_private_enter(want->ref) == BINADE_OK) {
-        arena->reserved_bytes -= bytes;
+        arena->reserved_bytes -= page_count * (uint64_t)BINADEI_PAGE_BYTES;
         binadei_private_leave(arena);
     }
     return status;
+}
+
+/* By that many, or if the arena may not have them by no more than `least`. Lock
+ * held. */
+static binade_status private_reserve_step(struct binadei_private *arena,
+                                          uint32_t least, uint32_t *page_count)
+{
+    if (*page_count > least &&
+        binadei_private_reserve(
+            arena, *page_count * (uint64_t)BINADEI_PAGE_BYTES) == BINADE_OK)
+        return BINADE_OK;
+    *page_count = least;
+    return binadei_private_reserve(arena, least * (uint64_t)BINADEI_PAGE_BYTES);
+}
+
+static binade_status private_grow_once(const struct want *want, bool is_step,
+                                       uint32_t *page_count, binade_devptr *out)
+{
+    struct binadei_private *arena = want->ref->arena;
+    uint32_t least = private_pages_of(want);
+    binade_status status = binadei_private_enter_running(want->ref);
+    if (status != BINADE_OK)
+        return status;
+    *page_count = is_step ? binadei_private_step(arena, least) : least;
+    *out = borrow(want);
+    if (!*out)
+        status = private_reserve_step(arena, least, page_count);
+    binadei_private_leave(arena);
+    if (*out || status != BINADE_OK)
+        return status;
+    return private_grow_by(want, *page_count, out);
+}
+
+static bool private_is_short(binade_status status);
+
+static binade_status private_grow(const struct want *want, binade_devptr *out)
+{
+    uint32_t page_count = 0;
+    binade_status status = private_grow_once(want, true, &page_count, out);
+    return private_is_short(status) && page_count > private_pages_of(want)
+               ? private_grow_once(want, false, &page_count, out)
+               : status;
 }
 
 /* --- taking --- */
@@ -320,7 +364,7 @@ binade_status binadei_private_take_at(struct binadei_call *call,
     if (!binadei_grain_of(call->engine->lookup, address, &start))
         return binadei_fail(BINADE_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);
-    binade_status status = binadei_private_enter(ref);
+    binade_status status = binadei_private_enter_running(ref);
     if (status != BINADE_OK)
         return status;
     status = private_claim(&want, start);

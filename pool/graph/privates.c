@@ -61,6 +61,8 @@ void binadei_privates_fini(struct binadei_privates *privates)
         if (arena->number)
             binadei_scope_unname(arena->number);
         binadei_private_free_halves(arena);
+        binadei_private_free_pieces(arena);
+        binadei_kept_end(&arena->kept);
         pthread_mutex_destroy(&arena->lock);
         free(arena);
     }
@@ -135,8 +137,11 @@ static binade_status make_halves(struct binadei_private *arena)
 
 /* Lock held. */
 static void privates_begin(struct binadei_private *arena, binade_private number,
-                           uint64_t limit_bytes)
+                           uint64_t limit_bytes, uint32_t flags)
 {
+    arena->flags = flags;
+    arena->phase = BINADEI_PRIVATE_RUNNING;
+    arena->kept = (struct binadei_kept){0};
     arena->reserved_bytes = arena->reserved_peak_bytes = 0;
     arena->live_count = arena->live_bytes = arena->live_peak_bytes = 0;
     arena->page_end = 0;
@@ -148,7 +153,8 @@ static void privates_begin(struct binadei_private *arena, binade_private number,
 
 /* Lock of all held. */
 static binade_status privates_make(struct binadei_call *call,
-                                   uint64_t limit_bytes, binade_private *out)
+                                   uint64_t limit_bytes, uint32_t flags,
+                                   binade_private *out)
 {
     struct binadei_privates *privates = call->pool->body->privates;
     binade_status status = BINADE_OK;
@@ -166,7 +172,7 @@ static binade_status privates_make(struct binadei_call *call,
     if (!is_account)
         status = make_halves(arena);
     if (status == BINADE_OK)
-        privates_begin(arena, number, limit_bytes);
+        privates_begin(arena, number, limit_bytes, flags);
     pthread_mutex_unlock(&arena->lock);
     if (status == BINADE_OK)
         *out = number;
@@ -176,11 +182,12 @@ static binade_status privates_make(struct binadei_call *call,
 }
 
 binade_status binadei_private_make(struct binadei_call *call,
-                                   uint64_t limit_bytes, binade_private *out)
+                                   uint64_t limit_bytes, uint32_t flags,
+                                   binade_private *out)
 {
     struct binadei_privates *privates = call->pool->body->privates;
     pthread_mutex_lock(&privates->lock);
-    binade_status status = privates_make(call, limit_bytes, out);
+    binade_status status = privates_make(call, limit_bytes, flags, out);
     pthread_mutex_unlock(&privates->lock);
     return status;
 }
@@ -221,6 +228,17 @@ binade_status binadei_private_enter(const struct binadei_private_ref *ref)
         return BINADE_OK;
     pthread_mutex_unlock(&ref->arena->lock);
     return refuse_gone();
+}
+
+binade_status
+binadei_private_enter_running(const struct binadei_private_ref *ref)
+{
+    binade_status status = binadei_private_enter(ref);
+    if (status != BINADE_OK || ref->arena->phase == BINADEI_PRIVATE_RUNNING)
+        return status;
+    pthread_mutex_unlock(&ref->arena->lock);
+    return binadei_fail(BINADE_E_BUSY,
+                        "the private arena is paused: resume it first");
 }
 
 void binadei_private_leave(struct binadei_private *arena)
@@ -320,7 +338,7 @@ uint32_t binadei_private_note_of(const struct binadei_call *call)
 
 /* --- events --- */
 
-static bool privates_is_over(struct binadei_call *call,
+bool binadei_private_is_over(struct binadei_call *call,
                              const struct binadei_wait *wait, bool may_wait)
 {
     struct binadei_section section;
@@ -346,7 +364,7 @@ static bool poll_half(struct binadei_call *call, struct binadei_private *arena,
     const struct binadei_wait wait = {arena->number ? half->number : 0};
     uint64_t closings = half->closings;
     pthread_mutex_unlock(&arena->lock);
-    if (!wait.number || !privates_is_over(call, &wait, may_wait))
+    if (!wait.number || !binadei_private_is_over(call, &wait, may_wait))
         return false;
     BINADEI_STEP("private.over");
     pthread_mutex_lock(&arena->lock);
@@ -384,7 +402,17 @@ binade_status binadei_private_fill(const struct binadei_private_ref *ref,
         .live_count = arena->live_count,
         .live_bytes = arena->live_bytes,
         .live_peak_bytes = arena->live_peak_bytes,
+        .flags = arena->flags,
+        .is_paused = arena->phase == BINADEI_PRIVATE_PAUSED,
     };
+    if (out->is_paused) {
+        out->paused_bytes = arena->reserved_bytes;
+        out->reserved_bytes = 0;
+        for (const struct binadei_private_piece *at = arena->pieces; at;
+             at = at->next)
+            if (at->is_kept)
+                out->kept_bytes += at->page_count * BINADEI_PAGE_BYTES;
+    }
     for (unsigned i = 0; i < BINADEI_PRIVATE_SIDES; i++)
         out->waiting_bytes += binadei_half_waiting_grains(&arena->halves[i]) *
                               BINADEI_GRAIN_BYTES;

@@ -16,7 +16,9 @@
 
 #include "binade/private.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/uses.h"
 #include "pool/config/options.h"
+#include "pool/graph/kept.h"
 #include "pool/graph/private_half.h"
 
 #define BINADEI_PRIVATES_MAX 4096U
@@ -26,6 +28,24 @@ enum binadei_private_side {
     BINADEI_PRIVATE_PLAIN,
     BINADEI_PRIVATE_GRAPHS,
     BINADEI_PRIVATE_SIDES
+};
+
+/* Where an arena is whose memory can go. */
+enum binadei_private_phase {
+    BINADEI_PRIVATE_RUNNING,
+    BINADEI_PRIVATE_PAUSING, /* a thread is at it, as with the last */
+    BINADEI_PRIVATE_PAUSED,
+    BINADEI_PRIVATE_RESUMING
+};
+
+/* One handle of an arena whose memory is handles of its own. */
+struct binadei_private_piece {
+    struct binadei_private_piece *next;
+    binadei_page first;
+    uint32_t page_count;
+    unsigned side;
+    bool is_kept;     /* its contents are with the host, while it is paused */
+    uint64_t kept_at; /* there: bytes */
 };
 
 /* A place for an arena. It is there to the pool's end, and used again. */
@@ -47,6 +67,11 @@ struct binadei_private {
     uint32_t open_count;  /* scopes that are open */
     uint32_t graph_count; /* scopes that were not released */
     uint32_t page_end;    /* its pages are below this one */
+    uint32_t flags;       /* BINADE_PRIVATE_ bits */
+    enum binadei_private_phase phase;
+    struct binadei_private_piece *pieces; /* if it has handles of its own */
+    /* Not under the lock, but of the thread that pauses, resumes or ends it. */
+    struct binadei_kept kept;
     struct binadei_half halves[BINADEI_PRIVATE_SIDES];
 };
 
@@ -72,6 +97,7 @@ void binadei_privates_fini(struct binadei_privates *privates);
 /* BINADE_OK, BINADE_E_TOO_LARGE (so many arenas), BINADE_E_NO_HOST_MEMORY. */
 BINADE_MUST_USE binade_status binadei_private_make(struct binadei_call *call,
                                                    uint64_t limit_bytes,
+                                                   uint32_t flags,
                                                    binade_private *out);
 /* NULL: there is none with this number. It may end at any time; what follows
  * takes the number with it, and returns BINADE_E_INVALID then. */
@@ -117,7 +143,14 @@ BINADE_MUST_USE binade_status binadei_private_shrink(
     uint64_t *out_bytes);
 BINADE_MUST_USE binade_status binadei_private_fill(
     const struct binadei_private_ref *ref, binade_private_info *out);
-/* BINADE_OK, BINADE_E_INVALID, or BINADE_E_BUSY (there are scopes). */
+/* private_pause.c: as binade_private_pause() and binade_private_resume(). */
+BINADE_MUST_USE binade_status
+binadei_private_pause(struct binadei_call *call,
+                      const struct binadei_private_ref *ref, uint32_t flags);
+BINADE_MUST_USE binade_status binadei_private_resume(
+    struct binadei_call *call, const struct binadei_private_ref *ref);
+/* BINADE_OK, BINADE_E_INVALID, or BINADE_E_BUSY (there are scopes, another thread
+ * pauses or resumes it, or it is paused and has blocks). */
 BINADE_MUST_USE binade_status binadei_private_end(
     struct binadei_call *call, const struct binadei_private_ref *ref);
 
@@ -130,6 +163,9 @@ binade_status binadei_private_no_memory(void);
 /* With the lock held after BINADE_OK; BINADE_E_INVALID: the arena is gone. */
 BINADE_MUST_USE binade_status
 binadei_private_enter(const struct binadei_private_ref *ref);
+/* The same; BINADE_E_BUSY: it is paused. */
+BINADE_MUST_USE binade_status
+binadei_private_enter_running(const struct binadei_private_ref *ref);
 void binadei_private_leave(struct binadei_private *arena);
 /* The arena's place; NULL: there is none so far. */
 struct binadei_private *
@@ -152,6 +188,47 @@ void binadei_private_give_pages(struct binadei_call *call, binadei_page first,
                                 uint32_t page_count);
 void binadei_private_count_return(struct binadei_call *call,
                                   uint32_t page_count);
+/* Whether what the number stands for is over; of an old driver only if it may
+ * wait for all work. */
+bool binadei_private_is_over(struct binadei_call *call,
+                             const struct binadei_wait *wait, bool may_wait);
+
+/* private_held.c: arenas whose memory is handles of their own. */
+static inline bool
+binadei_private_has_pieces(const struct binadei_private *arena)
+{
+    return arena->flags != 0;
+}
+/* Lock held. Whether it can be ended: it is not paused with blocks in use, and no
+ * thread pauses or resumes it. */
+bool binadei_private_may_end(const struct binadei_private *arena);
+/* What a growth by so many pages is by, if that is to be had. Lock held. */
+uint32_t binadei_private_step(const struct binadei_private *arena,
+                              uint32_t page_count);
+/* A handle of so many pages, which are counted as blocks in use. Not within a
+ * lock. As binadei_segments_hold(), once what is free was given back. */
+BINADE_MUST_USE binade_status binadei_private_hold(struct binadei_call *call,
+                                                   uint32_t page_count,
+                                                   bool may_wait,
+                                                   binadei_page *out);
+/* Lock held: notes it. False: no memory. */
+bool binadei_private_note_piece(struct binadei_private *arena, unsigned side,
+                                binadei_page first, uint32_t page_count);
+/* Lock held: the reverse, if it has handles of its own. */
+void binadei_private_forget_piece(struct binadei_private *arena,
+                                  binadei_page first);
+/* Lock held: a handle of a half that is wholly free and done leaves the half. Its
+ * pages; 0: there is none. */
+uint32_t binadei_private_remove_piece(struct binadei_private *arena,
+                                      unsigned side, binadei_page *out_first);
+void binadei_private_free_pieces(struct binadei_private *arena);
+/* Outside of the slow path, which goes on afterwards; pieces are as they were
+ * found under the lock. */
+void binadei_private_drop_pieces(struct binadei_call *call,
+                                 struct binadei_private_piece *pieces);
+/* Gives what the pool has free back to the driver: true where that was
+ * something. `is_first`: threads' caches are asked. */
+bool binadei_private_make_room(struct binadei_call *call, bool is_first);
 /* Lock held. Whether pages that are done on one side may leave it. */
 bool binadei_private_may_lend(const struct binadei_private *arena,
                               unsigned side);

@@ -125,6 +125,7 @@ static const char *check_all(const struct binadei_segments *segments,
 {
     uint64_t pages = 0;
     uint64_t bytes = 0;
+    uint64_t empty_bytes = 0;
     const struct binadei_segment *segment = segments->listed;
     for (; segment; segment = segment->next) {
         *out_at = segment->info.first;
@@ -134,8 +135,13 @@ static const char *check_all(const struct binadei_segments *segments,
         if (broken)
             return broken;
         pages += segment->info.page_count;
-        bytes += segment->info.memory_bytes;
+        if (segment->is_empty)
+            empty_bytes += segment->info.memory_bytes;
+        else
+            bytes += segment->info.memory_bytes;
     }
+    if (empty_bytes != segments->empty_bytes)
+        return "S5: segments without memory are not counted";
     const char *broken = check_counts(segments, pages, bytes);
     return broken ? broken : check_left(segments, out_at);
 }

@@ -28,8 +28,8 @@
 /* All of the offset space, so that there is room among places that are still
  * waited for. What is refused is halved, but not below the need or the limit: the
  * pool never gets others. */
-static binade_status reserve_addresses(struct binadei_segments *segments,
-                                       uint32_t needed)
+binade_status binadei_reserve_addresses(struct binadei_segments *segments,
+                                        uint32_t needed)
 {
     const struct binadei_mapper *mapper = segments->mapper;
     uint64_t pages = segments->page_capacity;
@@ -232,7 +232,7 @@ find_place(struct binadei_segments *segments,
 binade_status binadei_extend(struct binadei_segments *segments,
                              const struct binadei_extension *extension)
 {
-    binade_status status = reserve_addresses(
+    binade_status status = binadei_reserve_addresses(
         segments, binadei_pages_of_grains(binadei_needed_grains(extension)));
     if (status != BINADE_OK)
         return status;

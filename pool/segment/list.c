@@ -76,7 +76,12 @@ binadei_segment_unlist(struct binadei_segments *segments,
 {
     struct binadei_segment *segment = *at;
     *at = segment->next;
-    segments->listed_bytes -= segment->info.memory_bytes;
+    if (segment->is_empty)
+        segments->empty_bytes -= segment->info.memory_bytes;
+    else
+        segments->listed_bytes -= segment->info.memory_bytes;
+    /* All its pages were the pool's, or are nobody's. */
+    segment->is_held = false;
     binadei_lookup_unlink(&segments->lookup, segment->info.first,
                           segment->info.address, segment->info.page_count);
     return segment;
@@ -95,6 +100,10 @@ binade_status binadei_segment_publish(struct binadei_segments *segments,
     binade_status status = list_segment(segments, segment);
     if (status != BINADE_OK)
         return status;
+    if (segment->is_held) {
+        binadei_buddy_cover(segments->buddy, info->first, info->page_count);
+        return BINADE_OK;
+    }
     if (!own) {
         binadei_buddy_add(segments->buddy, info->first, info->page_count);
         return BINADE_OK;

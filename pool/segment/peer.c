@@ -22,13 +22,15 @@ static binade_status grant_all(const struct binadei_segments *segments,
     binade_status status = BINADE_OK;
     const struct binadei_segment *at = segments->listed;
     for (; at && status == BINADE_OK; at = at->next)
-        status = grant(segments, at, device, true);
+        if (at->is_mapped)
+            status = grant(segments, at, device, true);
     if (status == BINADE_OK)
         return status;
     /* Also of the one that failed: what it got is not known. */
     for (const struct binadei_segment *granted = segments->listed;
          granted != at; granted = granted->next)
-        (void)grant(segments, granted, device, false);
+        if (granted->is_mapped)
+            (void)grant(segments, granted, device, false);
     return status;
 }
 

@@ -23,7 +23,7 @@ bool binadei_segments_pin(struct binadei_segments *segments,
 {
     pthread_mutex_lock(&segments->lock);
     struct binadei_segment *segment = segments->listed;
-    while (segment && !pin_has(segment, address))
+    while (segment && (!pin_has(segment, address) || segment->is_away))
         segment = segment->next;
     if (segment) {
         segment->pin_count++;

@@ -219,6 +219,7 @@ void binadei_segments_stats(struct binadei_segments *segments,
         .move_count = segments->move_count,
         .moved_bytes = segments->moved_bytes,
         .left_bytes = segments->left_pages * BINADEI_PAGE_BYTES,
+        .empty_bytes = segments->empty_bytes,
     };
     /* What the source is being asked for is not there yet, and may be refused:
      * a peak never goes down. */

@@ -134,6 +134,41 @@ void binadei_segments_unmap_left(struct binadei_segments *segments,
 /* Waits until nobody grows. No lock held, outside of slow paths. */
 void binadei_segments_await_growth(struct binadei_segments *segments);
 
+/* --- mapped memory that a holder has, by whole handles (held.c) --- */
+
+/* One new handle of so many pages, at a place where no other that is held touches
+ * it. Its pages are in no map, so it neither moves nor goes, until the holder gives
+ * all of them to the pool, where it is one like any other from then on.
+ * Outside of slow paths, no lock held; waits for a grower if it may, or says
+ * BINADE_E_BUSY, and blocks in the driver. BINADE_OK, or as binadei_segments_grow():
+ * nothing has changed. */
+BINADE_MUST_USE binade_status
+binadei_segments_hold(struct binadei_segments *segments, uint32_t page_count,
+                      uint64_t passed_epoch, bool may_wait, binadei_page *out);
+
+/* Handles that are held, by their first pages. */
+struct binadei_handles {
+    const binadei_page *firsts;
+    uint32_t count;
+};
+
+/* The memory of all of them goes back to the driver, and their places stay: work
+ * that used it is over. As above, and waits for a grower. BINADE_OK,
+ * BINADE_E_BUSY (one is pinned), BINADE_E_NO_HOST_MEMORY, or what the driver said:
+ * then all are as they were, or, if the driver refused that too (`out_are_away`),
+ * away with the memory that they had, for binadei_segments_refill(). */
+binade_status binadei_segments_vacate(struct binadei_segments *segments,
+                                      const struct binadei_handles *held,
+                                      bool *out_are_away);
+/* They have memory again, with unknown contents where it had gone. As above; or
+ * as binadei_segments_grow(): they are away still. */
+BINADE_MUST_USE binade_status binadei_segments_refill(
+    struct binadei_segments *segments, const struct binadei_handles *held);
+/* They are gone, with what they still have. They are away, and no page of them is
+ * in use. As above; what the driver does not take back is tried again by trims. */
+void binadei_segments_drop(struct binadei_segments *segments,
+                           const struct binadei_handles *held);
+
 /* Adds segments until `total_bytes` are reserved, used or not, in pieces of the
  * largest size and a last one that is no larger than it must be; the doubling
  * goes on where it was. Any thread, no lock held; as binadei_segments_grow().
@@ -171,7 +206,8 @@ struct binadei_segments_stats {
     uint64_t trim_count; /* segments ever withdrawn */
     uint64_t move_count; /* handles that ever went to another place */
     uint64_t moved_bytes;
-    uint64_t left_bytes; /* places that they left, and may not be used yet */
+    uint64_t left_bytes;  /* places that they left, and may not be used yet */
+    uint64_t empty_bytes; /* held, and without memory for now */
     uint32_t segment_count;
 };
 

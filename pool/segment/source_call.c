@@ -108,6 +108,10 @@ binade_status binadei_source_release(struct binadei_segments *segments,
                                      struct binadei_segment *segment)
 {
     const struct binadei_segment_info *info = &segment->info;
+    if (segment->is_empty) {
+        free(segment);
+        return BINADE_OK;
+    }
     binade_status status = call_release(segments, segment);
     if (binadei_source_is_gone(status)) {
         count_released(segments, info->memory_bytes);
@@ -230,6 +234,12 @@ static binade_status call_create(struct binadei_segments *segments,
     if (status != BINADE_OK)
         count_released(segments, size_bytes);
     return status;
+}
+
+binade_status binadei_source_refill(struct binadei_segments *segments,
+                                    struct binadei_segment *segment)
+{
+    return call_create(segments, segment);
 }
 
 static binade_status make_record(uint64_t size_bytes,

@@ -20,6 +20,11 @@ struct binadei_segment {
     /* Of mapped memory. */
     uint64_t handle;
     bool is_mapped;      /* at its address */
+    bool is_held;        /* a holder has its pages, which are in no map */
+    bool is_away;        /* by its holder's wish nothing is mapped there, and
+                          * nobody may pin it; written under the lock */
+    bool is_empty;       /* there is no handle, and no byte counts as reserved;
+                          * the lock */
     uint32_t left_count; /* places that it left and is mapped at still; the lock
                           */
     /* Of such a place: what left it, and the epoch of the contexts after which
@@ -62,6 +67,7 @@ struct binadei_segments {
     uint64_t move_count;
     uint64_t moved_bytes;
     uint64_t left_pages;
+    uint64_t empty_bytes; /* of segments without a handle */
     bool is_growing;
 
     /* The grower's, which set is_growing. */
@@ -91,7 +97,7 @@ void binadei_segment_insert(struct binadei_segment **list,
                             struct binadei_segment *fresh);
 /* Notes a segment that has its place in the list and in the look-up, and frees its
  * pages last: a thread that takes one finds its address. They are done, or in the
- * fresh map of `own`. Lock held. BINADE_OK, or BINADE_E_NO_HOST_MEMORY: nothing has
+ * fresh map of `own`, or the holder's. Lock held. BINADE_OK, or BINADE_E_NO_HOST_MEMORY: nothing has
  * changed. */
 binade_status binadei_segment_publish(struct binadei_segments *segments,
                                       struct binadei_segment *segment,
@@ -106,6 +112,10 @@ binadei_segment_unlist(struct binadei_segments *segments,
  * waited for still. */
 binade_status binadei_unmap_left(struct binadei_segments *segments,
                                  uint64_t passed_epoch, uint32_t most);
+/* extend.c: before mapped memory is put anywhere; addresses for so many pages in a
+ * row at least. */
+BINADE_MUST_USE binade_status
+binadei_reserve_addresses(struct binadei_segments *segments, uint32_t needed);
 /* extend.c: mapped memory for what is wanted; by the grower, no lock held. What
  * was mapped before a failure stays. */
 BINADE_MUST_USE binade_status
@@ -157,6 +167,9 @@ binade_status binadei_source_release_refused(struct binadei_segments *segments,
 BINADE_MUST_USE binade_status
 binadei_source_create(struct binadei_segments *segments, uint64_t size_bytes,
                       struct binadei_segment **out);
+/* A handle for a segment that has none, within the limit; the same. */
+BINADE_MUST_USE binade_status binadei_source_refill(
+    struct binadei_segments *segments, struct binadei_segment *segment);
 /* What an exhausted limit or offset space is called for this source. */
 binade_status binadei_source_exhausted(const struct binadei_segments *segments);
 

@@ -72,13 +72,15 @@ static void give_place(struct binadei_tenant *tenant)
 }
 
 binade_status binadei_tenant_enter(binade_pool *pool, const char *name,
-                                   uint64_t budget_bytes, binade_tenant *out)
+                                   uint64_t budget_bytes, binade_private arena,
+                                   binade_tenant *out)
 {
     binade_status status;
     pthread_mutex_lock(&lock);
     struct binadei_tenant *tenant = take_place(&status);
     if (tenant) {
         tenant->pool = pool;
+        tenant->arena = arena;
         memset(tenant->name, 0, sizeof(tenant->name));
         memcpy(tenant->name, name, strlen(name));
         binadei_account_init(&tenant->account, budget_bytes);

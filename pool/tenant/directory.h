@@ -8,6 +8,7 @@
 #ifndef BINADE_POOL_TENANT_DIRECTORY_H_
 #define BINADE_POOL_TENANT_DIRECTORY_H_
 
+#include "binade/private.h"
 #include "binade/status.h"
 #include "binade/stream.h"
 #include "binade/tenant.h"
@@ -22,6 +23,8 @@ struct binadei_tenant {
     binade_pool *pool;
     binadei_tag tag;
     char name[BINADE_TENANT_NAME_BYTES];
+    /* Where its blocks come from; 0: the pool. */
+    binade_private arena;
     /* The directory's lock. */
     uint64_t generation;
     struct binadei_tenant *next_free;
@@ -33,6 +36,7 @@ struct binadei_tenant {
 BINADE_MUST_USE binade_status binadei_tenant_enter(binade_pool *pool,
                                                    const char *name,
                                                    uint64_t budget_bytes,
+                                                   binade_private arena,
                                                    binade_tenant *out);
 /* NULL: there is none of that handle. Wait-free. */
 struct binadei_tenant *binadei_tenant_find(binade_tenant handle);

@@ -82,6 +82,9 @@ _METRICS = {
     "mapped.left_bytes": (
         "mapped_left_bytes", {},
         "Addresses that they left and that wait for the device's work."),
+    "mapped.paused_bytes": (
+        "mapped_paused_bytes", {},
+        "Addresses of arenas that are paused, without memory."),
 } | {f"ladder.{step}": ("ladder_steps_total", {"step": step}, _STEP)
      for step in ("finished_batches", "grow", "own_cache", "orphans",
                   "idle_threads", "trim", "hand_over", "callbacks", "wait",

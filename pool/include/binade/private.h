@@ -56,7 +56,32 @@ typedef struct binade_private_info {
     uint64_t live_peak_bytes;
     /** Freed, and served to a stream of its own at most before work is over. */
     uint64_t waiting_bytes;
+    /** BINADE_PRIVATE_ bits that matter in its pool; and 1 while it is paused. */
+    uint32_t flags;
+    uint32_t is_paused;
+    /** While it is paused, what it had of the pool; `reserved_bytes` is 0 then.
+     *  Of these, the bytes whose contents are in the host's memory. */
+    uint64_t paused_bytes;
+    uint64_t kept_bytes;
 } binade_private_info;
+
+/** Its memory never moves, each piece that it takes of the pool is one handle, and
+ *  a block is within one: for what is registered with a device or a library by its
+ *  address. Where the pool is not mapped all memory is so, and the bit does
+ *  nothing. */
+#define BINADE_PRIVATE_FIXED (UINT32_C(1) << 0)
+/** It can be paused; it is fixed too, but for that. */
+#define BINADE_PRIVATE_PAUSABLE (UINT32_C(1) << 1)
+
+/** For binade_private_create_with(). */
+typedef struct binade_private_options {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** BINADE_PRIVATE_ bits. */
+    uint32_t flags;
+    /** As for binade_private_create(). */
+    uint64_t limit_bytes;
+} binade_private_options;
 
 /**
  * Makes an arena. It takes memory of the pool when it needs some.
@@ -81,6 +106,97 @@ BINADE_API BINADE_MUST_USE binade_status binade_private_create(
     binade_pool *pool, uint64_t limit_bytes, binade_private *out);
 
 /**
+ * Makes an arena that is fixed or can be paused. Both take memory by whole handles
+ * of the driver, of an eighth of what the arena has and 256 MiB at most, or of what
+ * an allocation needs; what is free in an arena returns to the pool by whole
+ * handles, too. Memory of captures and other memory share none.
+ *
+ * @param pool     The pool.
+ * @param options  What is wanted.
+ * @param out      [out] As for binade_private_create().
+ *
+ * @return BINADE_OK
+ * @return as binade_private_create()
+ * @return BINADE_E_INVALID      also when `options` is NULL, its `struct_size` too
+ *         small, or a flag not known.
+ * @return BINADE_E_UNSUPPORTED  BINADE_PRIVATE_PAUSABLE in a pool that is not
+ *         mapped, is checked, or passes all through.
+ *
+ * Ownership, Threads, Streams, Context: as for binade_private_create().
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_private_create_with(
+    binade_pool *pool, const binade_private_options *options,
+    binade_private *out);
+
+/** Contents are copied to pinned memory of the host, and come back. Without it
+ *  they are undefined after a pause. */
+#define BINADE_PAUSE_KEEP_CONTENTS (UINT32_C(1) << 0)
+
+/**
+ * Gives the device memory of an arena back to the driver, and keeps its addresses.
+ * Until binade_private_resume() others may have that memory within the pool's
+ * limit; blocks can be freed, but nothing can be allocated, claimed, trimmed or
+ * captured in the arena. Its scopes stay.
+ *
+ * To be called when all work that uses the arena is queued, and none will be
+ * before it is resumed, launches of its graphs included. The host's memory stays
+ * with the arena for the next pause, until binade_private_trim() or its release.
+ *
+ * @param arena  The arena, made with BINADE_PRIVATE_PAUSABLE.
+ * @param flags  BINADE_PAUSE_ bits.
+ *
+ * @return BINADE_OK             The memory is the driver's.
+ * @return BINADE_E_INVALID      `arena` is 0, was released, or its pool is gone; a
+ *         flag is not known.
+ * @return BINADE_E_UNSUPPORTED  It was not made to be paused.
+ * @return BINADE_E_BUSY         It is paused already, or another thread pauses or
+ *         resumes it; memory of it is pinned, so that others may use it; or work
+ *         of the pool's contexts, or a capture, is not over after the pool's
+ *         `wait_ms`, of which 200 ms are the least.
+ * @return BINADE_E_CAPTURING    A scope of it is open.
+ * @return BINADE_E_NO_PINNED_MEMORY, BINADE_E_NO_HOST_MEMORY
+ * @return what the driver said. After each failure the arena runs as before, with
+ *         its contents; only where the driver refuses to map again what it has
+ *         just unmapped the arena is paused, its memory is still taken, and
+ *         resuming it brings the contents back.
+ *
+ * Ownership: the arena and its blocks stay the caller's.
+ * Threads:   any. Waits for the device, for copies, and for growers of the pool;
+ *            other arenas and the pool go on.
+ * Streams:   waits for all work that the pool's contexts have now. Copies are on
+ *            a stream of their own.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_private_pause(binade_private arena, uint32_t flags);
+
+/**
+ * Gives an arena that is paused memory again, at the same addresses, and its
+ * contents if they were kept. Graphs that were captured on it can be launched
+ * again. The memory counts within the pool's limit: what is free elsewhere is
+ * given back first.
+ *
+ * @param arena  The arena.
+ *
+ * @return BINADE_OK         It runs.
+ * @return BINADE_E_INVALID  `arena` is 0, was released, or its pool is gone; or it
+ *         is not paused.
+ * @return BINADE_E_BUSY     Another thread pauses or resumes it.
+ * @return BINADE_E_NO_DEVICE_MEMORY  Others have the memory.
+ * @return BINADE_E_NO_HOST_MEMORY
+ * @return what the driver said. After each failure it is paused as before, and can
+ *         be resumed later.
+ *
+ * Ownership: the arena and its blocks stay the caller's.
+ * Threads:   any. Waits for copies, for growers of the pool, and where memory is
+ *            short as binade_alloc().
+ * Streams:   the contents are there when the call returns.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_private_resume(binade_private arena);
+
+/**
  * Releases an arena and its scopes. To be called when no graph that was captured
  * in it will be launched any more; launches that are queued need not be over.
  * What is free in it is the pool's from then on, as if freed with
@@ -93,7 +209,8 @@ BINADE_API BINADE_MUST_USE binade_status binade_private_create(
  * @return BINADE_E_INVALID  `arena` is 0, was released before, or its pool is
  *         gone.
  * @return BINADE_E_BUSY     A scope of it is open, or another thread releases
- *         one right now: the arena is still there.
+ *         one right now; it is paused and has blocks in use, or another thread
+ *         pauses or resumes it: the arena is still there.
  * @return as binade_scope_release(): the arena is still there.
  *
  * Ownership: ends.
@@ -119,6 +236,7 @@ binade_private_release(binade_private arena);
  * @return BINADE_E_INVALID    also when `arena` is 0, was released, or its pool
  *         is gone.
  * @return BINADE_E_TOO_LARGE  also when it is more than the arena's limit.
+ * @return BINADE_E_BUSY       also when the arena is paused.
  * @return BINADE_E_BUDGET     The arena's limit is reached, and waiting for what
  *         was freed in it did not help.
  * @return BINADE_E_CAPTURING  `stream` captures, in no scope of this arena.
@@ -153,7 +271,8 @@ binade_private_alloc(binade_private arena, size_t size_bytes,
  *         `size_bytes` is 0, or `address` no multiple of 512.
  * @return BINADE_E_FOREIGN  The bytes are not the arena's, or not all of the
  *         same half: captures' or others' (docs/scopes.md).
- * @return BINADE_E_BUSY     A part of them is in use. Nothing changed.
+ * @return BINADE_E_BUSY     A part of them is in use, or the arena is paused.
+ *         Nothing changed.
  * @return BINADE_E_UNSUPPORTED  The pool is checked, or passes all through.
  * @return BINADE_E_NO_HOST_MEMORY
  *
@@ -168,7 +287,9 @@ binade_private_claim(binade_private arena, binade_devptr address,
 
 /**
  * Gives pages of 2 MiB that are wholly free, and on which nothing is pending,
- * back to the pool: of captures' memory only when no scope of the arena is left.
+ * back to the pool: of captures' memory only when no scope of the arena is left, and
+ * of an arena with flags only whole handles. Host memory that a pause has left goes
+ * too.
  *
  * @param arena      The arena.
  * @param out_bytes  [out] NULL, or the bytes that the pool got. Written only when
@@ -176,6 +297,7 @@ binade_private_claim(binade_private arena, binade_devptr address,
  *
  * @return BINADE_OK
  * @return BINADE_E_INVALID  `arena` is 0, was released, or its pool is gone.
+ * @return BINADE_E_BUSY     It is paused.
  *
  * Ownership: the arena stays the caller's.
  * Threads:   any, concurrently. Takes the arena's lock.
@@ -219,6 +341,7 @@ binade_private_stats(binade_private arena, binade_private_info *out);
  * @return as binade_scope_begin()
  * @return BINADE_E_INVALID  also when `arena` is 0, was released, or its pool is
  *         gone.
+ * @return BINADE_E_BUSY     also when the arena is paused.
  *
  * Ownership: the caller's: it is ended, and then released; the arena's release
  *            releases it too.

@@ -134,6 +134,8 @@ typedef struct binade_stats {
     uint64_t mapped_moves;
     uint64_t mapped_moved_bytes;
     uint64_t mapped_left_bytes;
+    /** Addresses of private arenas that are paused, which have no memory. */
+    uint64_t mapped_paused_bytes;
 } binade_stats;
 
 /**

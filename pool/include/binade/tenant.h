@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "binade/pool.h"
+#include "binade/private.h"
 #include "binade/status.h"
 #include "binade/stream.h"
 #include "binade/types.h"
@@ -59,6 +60,94 @@ BINADE_API BINADE_MUST_USE binade_status
 binade_tenant_create(binade_pool *pool, const char *name, uint64_t budget_bytes,
                      binade_tenant *out);
 
+/** The tenant can be paused. Its blocks come from an arena of its own. */
+#define BINADE_TENANT_PAUSABLE (UINT32_C(1) << 0)
+
+/** For binade_tenant_create_with(). */
+typedef struct binade_tenant_options {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** BINADE_TENANT_ bits. */
+    uint32_t flags;
+    /** As for binade_tenant_create(). */
+    const char *name;
+    uint64_t budget_bytes;
+} binade_tenant_options;
+
+/**
+ * Makes a tenant, perhaps one that can be paused. The blocks of such a one serve it
+ * alone, by a private arena (binade/private.h) that ends with it: its allocations
+ * take the arena's lock, BINADE_TENANT_PAUSABLE has neither alignments above 512
+ * nor binade_tenant_try_alloc() (BINADE_E_UNSUPPORTED), and a stream that captures
+ * does so in a scope of that arena.
+ *
+ * @param pool     The pool.
+ * @param options  What is wanted.
+ * @param out      [out] As for binade_tenant_create().
+ *
+ * @return BINADE_OK
+ * @return as binade_tenant_create()
+ * @return BINADE_E_INVALID      also when `options` is NULL, its `struct_size` too
+ *         small, or a flag not known.
+ * @return BINADE_E_UNSUPPORTED  BINADE_TENANT_PAUSABLE in a pool that is not
+ *         mapped, is checked, or passes all through.
+ *
+ * Ownership, Threads, Streams, Context: as for binade_tenant_create().
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_tenant_create_with(
+    binade_pool *pool, const binade_tenant_options *options,
+    binade_tenant *out);
+
+/**
+ * Tells the arena of a tenant that can be paused, for its capture scopes and for
+ * what it has: binade_private_scope_begin(), binade_private_stats().
+ *
+ * @param tenant  The tenant.
+ * @param out     [out] The arena. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID      There is no such tenant, or `out` is NULL.
+ * @return BINADE_E_UNSUPPORTED  It cannot be paused.
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: the tenant's: it is not to be released.
+ * Threads:   any. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_tenant_private(binade_tenant tenant, binade_private *out);
+
+/**
+ * Gives a tenant's device memory back to the driver and keeps its addresses, as
+ * binade_private_pause().
+ *
+ * @param tenant  The tenant.
+ * @param flags   BINADE_PAUSE_ bits.
+ *
+ * @return as binade_private_pause()
+ * @return BINADE_E_INVALID      also when there is no such tenant.
+ * @return BINADE_E_UNSUPPORTED  It cannot be paused.
+ *
+ * Ownership, Threads, Streams, Context: as for binade_private_pause().
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_tenant_pause(binade_tenant tenant, uint32_t flags);
+
+/**
+ * Gives a tenant that is paused its memory again, as binade_private_resume().
+ *
+ * @param tenant  The tenant.
+ *
+ * @return as binade_private_resume()
+ * @return BINADE_E_INVALID      also when there is no such tenant.
+ * @return BINADE_E_UNSUPPORTED  It cannot be paused.
+ *
+ * Ownership, Threads, Streams, Context: as for binade_private_resume().
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_tenant_resume(binade_tenant tenant);
+
 /**
  * Ends a tenant that has no live blocks.
  *
@@ -69,6 +158,8 @@ binade_tenant_create(binade_pool *pool, const char *name, uint64_t budget_bytes,
  * @return BINADE_E_BUSY     It has live blocks: nothing has changed. A block
  *         that was freed while it was exported is live until its exports are
  *         released.
+ * @return as binade_private_release() of the arena of one that can be paused: the
+ *         tenant is gone all the same, and the arena is the caller's to release.
  * @return BINADE_E_FORKED
  *
  * Ownership: ends.

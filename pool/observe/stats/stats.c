@@ -85,6 +85,7 @@ static void stats_fill_segments(binade_stats *stats,
     stats->mapped_moves = segments.move_count;
     stats->mapped_moved_bytes = segments.moved_bytes;
     stats->mapped_left_bytes = segments.left_bytes;
+    stats->mapped_paused_bytes = segments.empty_bytes;
     stats->free_bytes =
         binadei_buddy_free_grains(body->buddy) * BINADEI_GRAIN_BYTES;
     stats->longest_run_bytes =

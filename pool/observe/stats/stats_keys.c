@@ -61,7 +61,8 @@
     KEY(cache_bound_halvings, "cache_bound_halvings")                          \
     KEY(mapped_moves, "mapped.moves")                                          \
     KEY(mapped_moved_bytes, "mapped.moved_bytes")                              \
-    KEY(mapped_left_bytes, "mapped.left_bytes")
+    KEY(mapped_left_bytes, "mapped.left_bytes")                                \
+    KEY(mapped_paused_bytes, "mapped.paused_bytes")
 
 struct entry {
     const char *key;

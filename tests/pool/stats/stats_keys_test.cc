@@ -101,6 +101,7 @@ Numbers NumbersOfCaches(const binade_stats &stats)
         {"mapped.moves", stats.mapped_moves},
         {"mapped.moved_bytes", stats.mapped_moved_bytes},
         {"mapped.left_bytes", stats.mapped_left_bytes},
+        {"mapped.paused_bytes", stats.mapped_paused_bytes},
     };
 }
 

@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Arenas that are fixed, and pause and resume: what they have and where, what is
+// refused, and that contents and graphs are there again afterwards.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "binade/private.h"
+#include "binade/scope.h"
+#include "binade/tenant.h"
+#include "tests/checked/captured_graph.h"
+#include "tests/pool/inventory.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using checked_test::CapturedGraph;
+using pool_test::kMiB;
+using pool_test::Pool;
+using pool_test::Stream;
+
+constexpr uint32_t kKeep = BINADE_PAUSE_KEEP_CONTENTS;
+
+binade_pool_options Mapped(uint64_t limit_bytes = 0)
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.flags = BINADE_POOL_MAPPED;
+    options.thread_cache_bytes = 0;
+    options.limit_bytes = limit_bytes;
+    options.wait_ms = 0;
+    return options;
+}
+
+class Arena
+{
+  public:
+    explicit Arena(binade_pool *pool, uint32_t flags = BINADE_PRIVATE_PAUSABLE)
+    {
+        binade_private_options options = {};
+        options.struct_size = sizeof options;
+        options.flags = flags;
+        EXPECT_EQ(BINADE_OK, binade_private_create_with(pool, &options, &own_))
+            << binade_last_error_message();
+    }
+    ~Arena()
+    {
+        if (own_) {
+            EXPECT_EQ(BINADE_OK, Release()) << binade_last_error_message();
+        }
+    }
+    Arena(const Arena &) = delete;
+    Arena &operator=(const Arena &) = delete;
+    operator binade_private() const
+    {
+        return own_;
+    }
+
+    binade_status Release()
+    {
+        binade_status status = binade_private_release(own_);
+        if (status == BINADE_OK)
+            own_ = 0;
+        return status;
+    }
+    // To the pool's end.
+    void Forget()
+    {
+        own_ = 0;
+    }
+    binade_devptr Alloc(size_t size_bytes,
+                        binade_stream stream = BINADE_STREAM_DONE)
+    {
+        binade_devptr block = 0;
+        EXPECT_EQ(BINADE_OK,
+                  binade_private_alloc(own_, size_bytes, stream, &block))
+            << binade_last_error_message();
+        return block;
+    }
+    void Pause(uint32_t flags = 0)
+    {
+        EXPECT_EQ(BINADE_OK, binade_private_pause(own_, flags))
+            << binade_last_error_message();
+    }
+    void Resume()
+    {
+        EXPECT_EQ(BINADE_OK, binade_private_resume(own_))
+            << binade_last_error_message();
+    }
+    binade_private_info Info() const
+    {
+        binade_private_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_EQ(BINADE_OK, binade_private_stats(own_, &info));
+        return info;
+    }
+
+  private:
+    binade_private own_ = 0;
+};
+
+class Pause : public ::testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+};
+
+bool HasMessage(const char *part)
+{
+    return std::string(binade_last_error_message()).find(part) !=
+           std::string::npos;
+}
+
+TEST_F(Pause, ContentsAreThereAgainAfterManyCycles)
+{
+    Pool pool(Mapped());
+    Arena arena(pool);
+    binade_devptr small = arena.Alloc(4096);
+    binade_devptr large = arena.Alloc(kMiB);
+    pool_test::Fill(small, 4096, 7);
+    pool_test::Fill(large, kMiB, 9);
+    uint64_t reserved = pool.Stats().reserved_bytes_current;
+    for (int i = 0; i < 1000; i++) {
+        arena.Pause(kKeep);
+        ASSERT_EQ(0u, pool.Stats().reserved_bytes_current);
+        ASSERT_EQ(reserved, pool.Stats().mapped_paused_bytes);
+        arena.Resume();
+        ASSERT_EQ(reserved, pool.Stats().reserved_bytes_current);
+    }
+    EXPECT_TRUE(pool_test::Holds(small, 4096, 7));
+    EXPECT_TRUE(pool_test::Holds(large, kMiB, 9));
+    pool.Free(small);
+    pool.Free(large);
+}
+
+TEST_F(Pause, SaysWhatItHas)
+{
+    Pool pool(Mapped());
+    Arena arena(pool);
+    binade_devptr block = arena.Alloc(4 * kMiB);
+    EXPECT_EQ(4 * kMiB, arena.Info().reserved_bytes);
+    EXPECT_EQ(0u, arena.Info().is_paused);
+    arena.Pause(kKeep);
+    EXPECT_EQ(1u, arena.Info().is_paused);
+    EXPECT_EQ(0u, arena.Info().reserved_bytes);
+    EXPECT_EQ(4 * kMiB, arena.Info().paused_bytes);
+    EXPECT_EQ(4 * kMiB, arena.Info().kept_bytes);
+    EXPECT_EQ(4 * kMiB, arena.Info().live_bytes);
+    EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
+    arena.Resume();
+    EXPECT_EQ(0u, arena.Info().is_paused);
+    EXPECT_EQ(0u, arena.Info().paused_bytes);
+    EXPECT_EQ(4 * kMiB, pool.Stats().allocated_bytes_current);
+    pool.Free(block);
+}
+
+TEST_F(Pause, OthersHaveTheMemoryMeanwhile)
+{
+    Pool pool(Mapped(16 * kMiB));
+    Arena arena(pool);
+    binade_devptr block = arena.Alloc(12 * kMiB);
+    binade_devptr other = 0;
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY,
+              binade_alloc(pool, 12 * kMiB, BINADE_STREAM_DONE, &other));
+    arena.Pause();
+    other = pool.Alloc(12 * kMiB);
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, binade_private_resume(arena));
+    EXPECT_EQ(1u, arena.Info().is_paused);
+    pool.Free(other, BINADE_STREAM_DONE);
+    arena.Resume();
+    pool_test::Fill(block, 12 * kMiB, 3);
+    EXPECT_TRUE(pool_test::Holds(block, 12 * kMiB, 3));
+    pool.Free(block);
+}
+
+TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
+{
+    Pool pool(Mapped());
+    Stream stream;
+    Arena arena(pool);
+    binade_devptr kept = arena.Alloc(2 * kMiB);
+    binade_devptr freed = arena.Alloc(2 * kMiB);
+    binade_devptr out = 1;
+    binade_scope scope = 1;
+    pool_test::Fill(kept, 2 * kMiB, 5);
+    arena.Pause(kKeep);
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_private_alloc(arena, 512, BINADE_STREAM_DONE, &out));
+    EXPECT_TRUE(HasMessage("paused"));
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_private_claim(arena, freed, 512, BINADE_STREAM_DONE));
+    EXPECT_EQ(BINADE_E_BUSY, binade_private_trim(arena, nullptr));
+    EXPECT_EQ(BINADE_E_BUSY, binade_private_scope_begin(arena, stream, &scope));
+    EXPECT_EQ(BINADE_E_BUSY, binade_private_pause(arena, 0));
+    EXPECT_EQ(BINADE_E_BUSY, binade_private_release(arena));
+    EXPECT_EQ(1u, out);
+    EXPECT_EQ(1u, scope);
+    pool.Free(freed);
+    EXPECT_EQ(2 * kMiB, arena.Info().live_bytes);
+    arena.Resume();
+    EXPECT_EQ(BINADE_E_INVALID, binade_private_resume(arena));
+    EXPECT_TRUE(HasMessage("not paused"));
+    EXPECT_TRUE(pool_test::Holds(kept, 2 * kMiB, 5));
+    EXPECT_EQ(BINADE_OK,
+              binade_private_claim(arena, freed, 2 * kMiB, BINADE_STREAM_DONE));
+    EXPECT_EQ(BINADE_E_INVALID, binade_private_pause(arena, 2));
+    pool.Free(kept);
+    pool.Free(freed);
+}
+
+TEST_F(Pause, OnlyWhatWasMadeForItPauses)
+{
+    Pool pool(Mapped());
+    Pool plain;
+    Arena fixed(pool, BINADE_PRIVATE_FIXED);
+    Arena trivially(plain, BINADE_PRIVATE_FIXED);
+    binade_private_options options = {};
+    binade_private out = 1;
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_private_pause(fixed, 0));
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_private_pause(trivially, 0));
+    options.struct_size = sizeof options;
+    options.flags = BINADE_PRIVATE_PAUSABLE;
+    EXPECT_EQ(BINADE_E_UNSUPPORTED,
+              binade_private_create_with(plain, &options, &out));
+    options.flags = 4;
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_private_create_with(pool, &options, &out));
+    options.flags = 0;
+    options.struct_size = 4;
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_private_create_with(pool, &options, &out));
+    EXPECT_EQ(BINADE_E_INVALID,
+              binade_private_create_with(pool, nullptr, &out));
+    EXPECT_EQ(BINADE_E_INVALID, binade_private_pause(1, 0));
+    EXPECT_EQ(BINADE_E_INVALID, binade_private_resume(1));
+    EXPECT_EQ(1u, out);
+}
+
+TEST_F(Pause, FixedMemoryIsOneMappingForEachBlockAndStays)
+{
+    Pool pool(Mapped());
+    Arena arena(pool, BINADE_PRIVATE_FIXED);
+    std::vector<binade_devptr> blocks;
+    for (size_t size : {6 * kMiB, 2 * kMiB, 10 * kMiB}) {
+        binade_devptr block = arena.Alloc(size);
+        binade_devptr base = 0;
+        size_t bytes = 0;
+        EXPECT_EQ(
+            CUDA_SUCCESS,
+            (pool_test::Get<CUresult(CUdeviceptr *, size_t *, CUdeviceptr)>(
+                "cuMemGetAddressRange_v2")(&base, &bytes, block)));
+        EXPECT_LE(base, block);
+        EXPECT_GE(base + bytes, block + size);
+        blocks.push_back(block);
+    }
+    for (binade_devptr block : blocks)
+        pool.Free(block);
+    pool_test::Synchronize();
+    // Free in the arena, so neither a trim nor a move of the pool takes it.
+    uint64_t reserved = pool.Stats().reserved_bytes_current;
+    pool.TrimAll();
+    EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
+    uint64_t bytes = 0;
+    EXPECT_EQ(BINADE_OK, binade_private_trim(arena, &bytes));
+    EXPECT_EQ(reserved, bytes);
+    pool.TrimAll();
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+}
+
+TEST_F(Pause, MemoryThatIsReleasedIsThePools)
+{
+    Pool pool(Mapped());
+    Arena arena(pool);
+    binade_devptr block = arena.Alloc(2 * kMiB);
+    binade_devptr more = arena.Alloc(4 * kMiB);
+    pool.Free(more);
+    EXPECT_EQ(BINADE_OK, arena.Release());
+    EXPECT_EQ(2 * kMiB, pool.Stats().allocated_bytes_current);
+    pool.Free(block);
+    pool_test::Synchronize();
+    for (int i = 0; i < 4; i++)
+        pool.TrimAll();
+    EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+}
+
+TEST_F(Pause, WhatIsPausedCanGoWhenItHasNoBlocks)
+{
+    Pool pool(Mapped());
+    Arena arena(pool);
+    binade_devptr block = arena.Alloc(2 * kMiB);
+    arena.Pause(kKeep);
+    EXPECT_EQ(BINADE_E_BUSY, arena.Release());
+    pool.Free(block);
+    EXPECT_EQ(BINADE_OK, arena.Release());
+    EXPECT_EQ(0u, pool.Stats().mapped_paused_bytes);
+    EXPECT_EQ(0u, pool.Stats().segment_current);
+    EXPECT_EQ(0u, pool.Stats().allocated_bytes_current);
+    pool.Free(pool.Alloc(8 * kMiB));
+}
+
+TEST_F(Pause, APoolEndsWithWhatIsPaused)
+{
+    pool_test::Inventory inventory;
+    int64_t handles = pool_test::Live("vmm");
+    {
+        Pool pool(Mapped());
+        Arena arena(pool);
+        (void)arena.Alloc(2 * kMiB);
+        arena.Pause(kKeep);
+        arena.Forget();
+        EXPECT_EQ(1u, pool.End().block_count);
+    }
+    EXPECT_EQ(handles, pool_test::Live("vmm"));
+    inventory.ExpectUnchanged();
+}
+
+TEST_F(Pause, AGraphReplaysOnWhatIsBack)
+{
+    Pool pool(Mapped());
+    Stream stream;
+    Arena arena(pool);
+    binade_devptr source = arena.Alloc(2 * kMiB);
+    binade_devptr target = arena.Alloc(2 * kMiB);
+    binade_scope scope = 0;
+    pool_test::Fill(source, 2 * kMiB, 11);
+    ASSERT_EQ(BINADE_OK, binade_private_scope_begin(arena, stream, &scope));
+    CapturedGraph graph(stream);
+    binade_devptr inner = arena.Alloc(2 * kMiB, stream);
+    checked_test::Set(inner, 0x17, 2 * kMiB, stream);
+    checked_test::Set(target, 0x5a, 2 * kMiB, stream);
+    EXPECT_EQ(BINADE_E_CAPTURING, binade_private_pause(arena, 0));
+    graph.End();
+    ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
+    for (uint32_t i = 0; i < 50; i++) {
+        pool_test::Fill(target, 2 * kMiB, i);
+        arena.Pause(kKeep);
+        arena.Resume();
+        ASSERT_TRUE(pool_test::Holds(target, 2 * kMiB, i));
+        graph.Launch(stream);
+        pool_test::Synchronize();
+        ASSERT_TRUE(pool_test::Holds(target, 2 * kMiB, 0x5a5a5a5a));
+        ASSERT_TRUE(pool_test::Holds(inner, 2 * kMiB, 0x17171717));
+        ASSERT_TRUE(pool_test::Holds(source, 2 * kMiB, 11));
+    }
+    EXPECT_EQ(BINADE_OK, binade_scope_release(scope));
+    pool.Free(inner);
+    pool.Free(source);
+    pool.Free(target);
+}
+
+TEST_F(Pause, TenantsPauseByTheirArenas)
+{
+    Pool pool(Mapped());
+    binade_tenant_options options = {};
+    binade_tenant tenant = 0;
+    binade_tenant plain = 0;
+    binade_private arena = 0;
+    binade_devptr block = 0;
+    binade_devptr out = 0;
+    options.struct_size = sizeof options;
+    options.flags = BINADE_TENANT_PAUSABLE;
+    options.name = "a";
+    options.budget_bytes = 8 * kMiB;
+    ASSERT_EQ(BINADE_OK, binade_tenant_create_with(pool, &options, &tenant));
+    ASSERT_EQ(BINADE_OK, binade_tenant_create(pool, "b", 0, &plain));
+    ASSERT_EQ(BINADE_OK, binade_tenant_alloc(tenant, 4 * kMiB,
+                                             BINADE_STREAM_DONE, &block));
+    EXPECT_EQ(BINADE_E_BUDGET,
+              binade_tenant_alloc(tenant, 5 * kMiB, BINADE_STREAM_DONE, &out));
+    EXPECT_EQ(BINADE_E_UNSUPPORTED,
+              binade_tenant_try_alloc(tenant, 512, BINADE_STREAM_DONE, &out));
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_tenant_pause(plain, 0));
+    EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_tenant_private(plain, &arena));
+    pool_test::Fill(block, 4 * kMiB, 2);
+    EXPECT_EQ(BINADE_OK, binade_tenant_pause(tenant, kKeep));
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_tenant_alloc(tenant, 512, BINADE_STREAM_DONE, &out));
+    EXPECT_EQ(BINADE_OK,
+              binade_tenant_alloc(plain, 512, BINADE_STREAM_DONE, &out));
+    pool.Free(out);
+    EXPECT_EQ(BINADE_E_BUSY, binade_tenant_destroy(tenant));
+    EXPECT_EQ(BINADE_OK, binade_tenant_resume(tenant));
+    EXPECT_TRUE(pool_test::Holds(block, 4 * kMiB, 2));
+    EXPECT_EQ(BINADE_OK, binade_tenant_private(tenant, &arena));
+    EXPECT_EQ(BINADE_OK, binade_private_pause(arena, 0));
+    pool.Free(block);
+    binade_tenant_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_EQ(BINADE_OK, binade_tenant_stats(tenant, &info));
+    EXPECT_EQ(0u, info.live_bytes);
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(plain));
+    EXPECT_EQ(0u, pool.Stats().mapped_paused_bytes);
+}
+
+TEST_F(Pause, ThreadsThatPauseAtOnceTakeTurnsWhileOthersAllocate)
+{
+    Pool pool(Mapped());
+    Arena arena(pool);
+    Arena other(pool);
+    binade_devptr block = arena.Alloc(2 * kMiB);
+    pool_test::Fill(block, 2 * kMiB, 21);
+    std::atomic<unsigned> paused{0};
+    std::atomic<bool> is_over{false};
+    auto cycle = [&] {
+        for (int i = 0; i < 100; i++) {
+            binade_status status = binade_private_pause(arena, kKeep);
+            EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_BUSY)
+                << binade_last_error_message();
+            paused += status == BINADE_OK;
+            status = binade_private_resume(arena);
+            EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_BUSY ||
+                        status == BINADE_E_INVALID)
+                << binade_last_error_message();
+        }
+    };
+    auto work = [&] {
+        while (!is_over) {
+            pool.Free(other.Alloc(2 * kMiB), BINADE_STREAM_DONE);
+            pool.Free(pool.Alloc(2 * kMiB), BINADE_STREAM_DONE);
+            binade_devptr mine = 0;
+            if (binade_private_alloc(arena, 512, BINADE_STREAM_DONE, &mine) ==
+                BINADE_OK)
+                pool.Free(mine, BINADE_STREAM_DONE);
+        }
+    };
+    std::thread worker(work);
+    std::thread first(cycle);
+    std::thread second(cycle);
+    first.join();
+    second.join();
+    is_over = true;
+    worker.join();
+    EXPECT_LE(1u, paused);
+    EXPECT_EQ(0u, arena.Info().is_paused);
+    EXPECT_TRUE(pool_test::Holds(block, 2 * kMiB, 21));
+    pool.Free(block);
+}
+
+// Each call of the driver fails once, at every place of a life.
+class PauseFault : public ::testing::TestWithParam<const char *>
+{
+  protected:
+    void SetUp() override
+    {
+        pool_test::UseStandin();
+    }
+};
+
+// Whatever was refused is asked again without faults, and nothing is lost.
+void PauseAndResume(Arena &arena, unsigned *failed_count)
+{
+    binade_status status = binade_private_pause(arena, kKeep);
+    *failed_count += status != BINADE_OK;
+    if (!arena.Info().is_paused)
+        return;
+    status = binade_private_resume(arena);
+    *failed_count += status != BINADE_OK;
+    if (status != BINADE_OK) {
+        EXPECT_EQ(1u, arena.Info().is_paused);
+    }
+}
+
+TEST_P(PauseFault, LosesNothing)
+{
+    pool_test::Inventory inventory;
+    int64_t live = pool_test::Live("vmm");
+    unsigned n = 0;
+    unsigned failed_in_all = 0;
+    uint64_t calls = 0;
+    do {
+        SCOPED_TRACE(std::string(GetParam()) + ", call " + std::to_string(++n));
+        Pool pool(Mapped());
+        Arena arena(pool);
+        unsigned failed_count = 0;
+        binade_devptr first = arena.Alloc(4 * kMiB);
+        binade_devptr second = arena.Alloc(2 * kMiB);
+        binade_devptr third = arena.Alloc(8 * kMiB);
+        pool_test::Fill(first, 4 * kMiB, 1);
+        pool_test::Fill(second, 2 * kMiB, 2);
+        pool_test::Fill(third, 8 * kMiB, 3);
+        uint64_t reserved = pool.Stats().reserved_bytes_current;
+        uint64_t before = pool_test::Calls(GetParam());
+        pool_test::SetFaults(std::string(GetParam()) + ":nth=" +
+                             std::to_string(n) + ":code=CUDA_ERROR_UNKNOWN");
+        PauseAndResume(arena, &failed_count);
+        pool_test::SetFaults("");
+        calls = pool_test::Calls(GetParam()) - before;
+        failed_in_all += failed_count;
+        if (arena.Info().is_paused)
+            arena.Resume();
+        pool.TrimAll(); // what the driver did not take back
+        EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
+        EXPECT_TRUE(pool_test::Holds(first, 4 * kMiB, 1));
+        EXPECT_TRUE(pool_test::Holds(second, 2 * kMiB, 2));
+        EXPECT_TRUE(pool_test::Holds(third, 8 * kMiB, 3));
+        arena.Pause(kKeep);
+        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
+        arena.Resume();
+        EXPECT_TRUE(pool_test::Holds(third, 8 * kMiB, 3));
+        pool.Free(first);
+        pool.Free(second);
+        pool.Free(third);
+    } while (n <= calls && n < 1000 && !HasFailure());
+    EXPECT_GT(n, 1u) << "it was never called";
+    std::printf("%u calls, each failed once; %u were noticed\n", n - 1,
+                failed_in_all);
+    EXPECT_EQ(live, pool_test::Live("vmm"));
+    inventory.ExpectUnchanged();
+}
+
+// All calls of a kind fail from one on: the way back fails, too.
+TEST_P(PauseFault, LosesNothingWhereTheWayBackFailsToo)
+{
+    for (unsigned n = 1; n <= 12; n++) {
+        SCOPED_TRACE(std::string(GetParam()) + ", from call " +
+                     std::to_string(n));
+        Pool pool(Mapped());
+        Arena arena(pool);
+        unsigned failed_count = 0;
+        binade_devptr first = arena.Alloc(4 * kMiB);
+        binade_devptr second = arena.Alloc(2 * kMiB);
+        pool_test::Fill(first, 4 * kMiB, 1);
+        pool_test::Fill(second, 2 * kMiB, 2);
+        std::string plan;
+        for (unsigned i = n; i < n + 20; i++)
+            plan += std::string(i == n ? "" : ",") + GetParam() +
+                    ":nth=" + std::to_string(i) + ":code=CUDA_ERROR_UNKNOWN";
+        pool_test::SetFaults(plan);
+        PauseAndResume(arena, &failed_count);
+        pool_test::SetFaults("");
+        if (arena.Info().is_paused)
+            arena.Resume();
+        EXPECT_TRUE(pool_test::Holds(first, 4 * kMiB, 1));
+        EXPECT_TRUE(pool_test::Holds(second, 2 * kMiB, 2));
+        pool.Free(first);
+        pool.Free(second);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Entries, PauseFault,
+    ::testing::Values("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap",
+                      "cuMemRelease", "cuMemHostAlloc", "cuStreamCreate",
+                      "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2",
+                      "cuStreamSynchronize", "cuCtxRecordEvent"),
+    [](const auto &given) { return std::string(given.param); });
+
+} // namespace
