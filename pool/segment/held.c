@@ -100,19 +100,19 @@ binade_status binadei_segments_hold(struct binadei_segments *segments,
 
 /* --- away, and back --- */
 
-/* Those of a call, and a spare record of each: for memory that has lost its place
+/* Those of a call, and a ghost record of each: for memory that has lost its place
  * and that the driver does not take back. */
 struct held_work {
     struct binadei_segment **all;
-    struct binadei_segment **spares;
+    struct binadei_segment **ghosts;
     uint32_t count;
 };
 
 static void held_work_end(struct held_work *work)
 {
-    for (uint32_t i = 0; work->spares && i < work->count; i++)
-        free(work->spares[i]);
-    free(work->spares);
+    for (uint32_t i = 0; work->ghosts && i < work->count; i++)
+        free(work->ghosts[i]);
+    free(work->ghosts);
     free(work->all);
 }
 
@@ -134,11 +134,11 @@ static binade_status held_work_begin(struct binadei_segments *segments,
     size_t count = held->count ? held->count : 1;
     *out = (struct held_work){
         .all = calloc(count, sizeof(struct binadei_segment *)),
-        .spares = calloc(count, sizeof(struct binadei_segment *)),
+        .ghosts = calloc(count, sizeof(struct binadei_segment *)),
         .count = held->count};
-    bool is_made = out->all && out->spares;
+    bool is_made = out->all && out->ghosts;
     for (uint32_t i = 0; i < held->count && is_made; i++)
-        is_made = (out->spares[i] = calloc(1, sizeof(struct binadei_segment)));
+        is_made = (out->ghosts[i] = calloc(1, sizeof(struct binadei_segment)));
     if (!is_made) {
         held_work_end(out);
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
@@ -191,16 +191,16 @@ static void held_empty(struct binadei_segments *segments,
                        const struct held_work *work, uint32_t i)
 {
     struct binadei_segment *segment = work->all[i];
-    struct binadei_segment *spare = work->spares[i];
+    struct binadei_segment *ghost = work->ghosts[i];
     uint64_t bytes = segment->info.memory_bytes;
-    work->spares[i] = NULL;
-    *spare = *segment;
+    work->ghosts[i] = NULL;
+    *ghost = *segment;
     pthread_mutex_lock(&segments->lock);
     segment->is_empty = true;
     segments->listed_bytes -= bytes;
     segments->empty_bytes += bytes;
     pthread_mutex_unlock(&segments->lock);
-    (void)binadei_source_release(segments, spare);
+    (void)binadei_source_release(segments, ghost);
 }
 
 static binade_status held_vacate(struct binadei_segments *segments,

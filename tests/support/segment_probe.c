@@ -125,6 +125,39 @@ void segment_probe_unmap_left(struct binadei_segments *segments,
     binadei_segments_unmap_left(segments, passed_epoch);
 }
 
+binade_status segment_probe_hold(struct binadei_segments *segments,
+                                 uint32_t page_count, uint32_t *out_first)
+{
+    binadei_page first = {0};
+    binade_status status =
+        binadei_segments_hold(segments, page_count, UINT64_MAX, true, &first);
+    *out_first = first.index;
+    return status;
+}
+
+binade_status segment_probe_vacate(struct binadei_segments *segments,
+                                   uint32_t first, bool *out_is_away)
+{
+    const binadei_page page = {first};
+    const struct binadei_handles held = {&page, 1};
+    return binadei_segments_vacate(segments, &held, out_is_away);
+}
+
+binade_status segment_probe_refill(struct binadei_segments *segments,
+                                   uint32_t first)
+{
+    const binadei_page page = {first};
+    const struct binadei_handles held = {&page, 1};
+    return binadei_segments_refill(segments, &held);
+}
+
+void segment_probe_drop(struct binadei_segments *segments, uint32_t first)
+{
+    const binadei_page page = {first};
+    const struct binadei_handles held = {&page, 1};
+    binadei_segments_drop(segments, &held);
+}
+
 bool segment_probe_pin(struct binadei_segments *segments, uint64_t address,
                        uint64_t *out_id)
 {

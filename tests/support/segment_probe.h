@@ -114,6 +114,14 @@ binade_status segment_probe_add_peer(struct binadei_segments *segments,
 uint64_t segment_probe_left_at(struct binadei_segments *segments);
 void segment_probe_unmap_left(struct binadei_segments *segments,
                               uint64_t passed_epoch);
+/* Handles that are held, by first pages; passes every epoch. */
+binade_status segment_probe_hold(struct binadei_segments *segments,
+                                 uint32_t page_count, uint32_t *out_first);
+binade_status segment_probe_vacate(struct binadei_segments *segments,
+                                   uint32_t first, bool *out_is_away);
+binade_status segment_probe_refill(struct binadei_segments *segments,
+                                   uint32_t first);
+void segment_probe_drop(struct binadei_segments *segments, uint32_t first);
 /* False: no segment is there. */
 bool segment_probe_pin(struct binadei_segments *segments, uint64_t address,
                        uint64_t *out_id);
