@@ -111,8 +111,7 @@ TEST(SegmentHeld, CanEndWhileItIsAway)
 
 TEST(SegmentHeld, LeavesNothingWhereACallFails)
 {
-    for (auto kind :
-         {FakeMapper::kReserve, FakeMapper::kCreate, FakeMapper::kMap}) {
+    for (auto kind : {FakeMapper::kCreate, FakeMapper::kMap}) {
         MappedSegments segments;
         uint32_t first = 0;
         segments.mapper.Fail(kind, 1);
