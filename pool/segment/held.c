@@ -240,8 +240,8 @@ binade_status binadei_segments_vacate(struct binadei_segments *segments,
         status = held_set_away(segments, &work)
                      ? held_vacate(segments, &work, out_are_away)
                      : binadei_fail(BINADE_E_BUSY,
-                                    "the memory is pinned: it was exported or "
-                                    "registered, and may not go");
+                                    "the memory is held: it was exported, or "
+                                    "registered by binade_segment_hold()");
         held_work_end(&work);
     }
     binadei_grower_end(segments);
@@ -262,6 +262,8 @@ static binade_status held_fill_one(struct binadei_segments *segments,
     pthread_mutex_lock(&segments->lock);
     uint64_t reserved_bytes = binadei_segments_reserved_bytes(segments);
     segment->is_empty = false;
+    /* Other memory: what was registered of it is stale. */
+    segment->info.id = segments->next_id++;
     segments->empty_bytes -= segment->info.memory_bytes;
     segments->listed_bytes += segment->info.memory_bytes;
     if (reserved_bytes > segments->peak_bytes)

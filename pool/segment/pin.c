@@ -90,6 +90,10 @@ static binade_status check_held_range(const struct binadei_segments *segments,
         if (!segment || segment->info.memory > at)
             return binadei_fail(BINADE_E_FOREIGN,
                                 "0x%llx is in no segment of the pool", at);
+        if (!are_held && segment->is_away)
+            return binadei_fail(BINADE_E_BUSY,
+                                "the segment at 0x%llx is paused",
+                                segment->info.memory);
         if (are_held && !segment->hold_count)
             return binadei_fail(BINADE_E_INVALID,
                                 "the segment at 0x%llx is not held",

@@ -12,6 +12,7 @@
 
 #include "binade/private.h"
 #include "binade/scope.h"
+#include "binade/segment.h"
 #include "binade/tenant.h"
 #include "tests/checked/captured_graph.h"
 #include "tests/pool/inventory.h"
@@ -33,7 +34,7 @@ binade_pool_options Mapped(uint64_t limit_bytes = 0)
     options.flags = BINADE_POOL_MAPPED;
     options.thread_cache_bytes = 0;
     options.limit_bytes = limit_bytes;
-    options.wait_ms = 0;
+    options.wait_ms = 60000; // machines of tests are slow
     return options;
 }
 
@@ -214,6 +215,29 @@ TEST_F(Pause, WhatIsPausedRefusesAndTakesFrees)
     EXPECT_EQ(BINADE_E_INVALID, binade_private_pause(arena, 2));
     pool.Free(kept);
     pool.Free(freed);
+}
+
+TEST_F(Pause, WhatIsHeldStaysAndWhatIsPausedIsNotHeld)
+{
+    Pool pool(Mapped());
+    Arena arena(pool);
+    binade_devptr block = arena.Alloc(2 * kMiB);
+    binade_segment_info before = {};
+    binade_segment_info after = {};
+    before.struct_size = after.struct_size = sizeof before;
+    ASSERT_EQ(BINADE_OK, binade_segment_find(pool, block, &before));
+    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block, 2 * kMiB));
+    EXPECT_EQ(BINADE_E_BUSY, binade_private_pause(arena, kKeep));
+    EXPECT_TRUE(HasMessage("held"));
+    EXPECT_EQ(0u, arena.Info().is_paused);
+    ASSERT_EQ(BINADE_OK, binade_segment_release(pool, block, 2 * kMiB));
+    arena.Pause();
+    EXPECT_EQ(BINADE_E_BUSY, binade_segment_hold(pool, block, 2 * kMiB));
+    arena.Resume();
+    ASSERT_EQ(BINADE_OK, binade_segment_find(pool, block, &after));
+    EXPECT_NE(before.id, after.id) << "what was registered is stale";
+    EXPECT_EQ(before.address, after.address);
+    pool.Free(block);
 }
 
 TEST_F(Pause, OnlyWhatWasMadeForItPauses)

@@ -150,7 +150,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_private_create_with(
  *         flag is not known.
  * @return BINADE_E_UNSUPPORTED  It was not made to be paused.
  * @return BINADE_E_BUSY         It is paused already, or another thread pauses or
- *         resumes it; memory of it is pinned, so that others may use it; or work
+ *         resumes it; memory of it is held by binade_segment_hold(); or work
  *         of the pool's contexts, or a capture, is not over after the pool's
  *         `wait_ms`, of which 200 ms are the least.
  * @return BINADE_E_CAPTURING    A scope of it is open.

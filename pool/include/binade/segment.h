@@ -89,6 +89,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_segment_find(
  * @return BINADE_E_INVALID  `pool` is NULL or destroyed, or `size_bytes` 0.
  * @return BINADE_E_FOREIGN  A part of the range is in no segment: nothing is
  *         held.
+ * @return BINADE_E_BUSY     A part of it is in a private arena that is paused.
  * @return BINADE_E_UNSUPPORTED  The pool passes all through.
  *
  * Ownership: of a hold: the caller's. The pool's end ends it: that waits for
