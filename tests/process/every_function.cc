@@ -92,6 +92,9 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
     static binade_devptr out;
     static binade_tenant tenant;
     static binade_tenant_info info;
+    static binade_tenant_options options;
+    static binade_private arena;
+    options.struct_size = sizeof options;
     static binade_scope scope;
     info.struct_size = sizeof(info);
     FORKED(binade_tenant_create, (a.pool, "", 0, &tenant));
@@ -100,6 +103,10 @@ void AddTenantsAndScopes(const Arguments &a, Calls &calls)
     FORKED(binade_tenant_try_alloc, (a.tenant, 9, kStream, &out));
     FORKED(binade_tenant_set_budget, (a.tenant, 0));
     FORKED(binade_tenant_stats, (a.tenant, &info));
+    FORKED(binade_tenant_create_with, (a.pool, &options, &tenant));
+    FORKED(binade_tenant_private, (a.tenant, &arena));
+    FORKED(binade_tenant_pause, (a.tenant, 0));
+    FORKED(binade_tenant_resume, (a.tenant));
     FORKED(binade_tenant_destroy, (a.tenant));
     FORKED(binade_scope_begin, (a.pool, a.stream, &scope));
     FORKED(binade_scope_end, (1));
@@ -112,6 +119,8 @@ void AddPrivateArenas(const Arguments &a, Calls &calls)
     static binade_devptr out;
     static binade_private arena;
     static binade_private_info info;
+    static binade_private_options options;
+    options.struct_size = sizeof options;
     static binade_scope scope;
     static uint64_t bytes;
     info.struct_size = sizeof(info);
@@ -121,6 +130,9 @@ void AddPrivateArenas(const Arguments &a, Calls &calls)
     FORKED(binade_private_trim, (a.arena, &bytes));
     FORKED(binade_private_stats, (a.arena, &info));
     FORKED(binade_private_scope_begin, (a.arena, a.stream, &scope));
+    FORKED(binade_private_create_with, (a.pool, &options, &arena));
+    FORKED(binade_private_pause, (a.arena, 0));
+    FORKED(binade_private_resume, (a.arena));
     FORKED(binade_private_release, (a.arena));
 }
 
