@@ -3,8 +3,10 @@
 // Segments as transports see them: found by address, and held where they are.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/pool/pool_under_test.h"
@@ -167,6 +169,14 @@ class MappedSegmentsOfAPool : public ::testing::Test
     }
 };
 
+binade_pool_options Mapped()
+{
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    options.flags = BINADE_POOL_MAPPED;
+    options.thread_cache_bytes = 0;
+    return options;
+}
+
 // What moves has another id at the new address; what is held does not move.
 TEST_F(MappedSegmentsOfAPool, HaveAnotherIdWhereTheyMove)
 {
@@ -204,6 +214,63 @@ TEST_F(MappedSegmentsOfAPool, AreNoneWhereAllPassesThrough)
     EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_hold(pool, block, 1));
     EXPECT_EQ(BINADE_E_UNSUPPORTED, binade_segment_release(pool, block, 1));
     pool.Free(block);
+}
+
+TEST_F(MappedSegmentsOfAPool, AreHeldAcrossPieces)
+{
+    Pool pool(Mapped());
+    binade_devptr block = pool.Alloc(6 * kMiB);
+    ASSERT_EQ(2u, All(pool).size());
+    ASSERT_EQ(BINADE_OK, binade_segment_hold(pool, block, 6 * kMiB));
+    for (const binade_segment_info &info : All(pool))
+        EXPECT_EQ(1u, info.hold_count);
+    ASSERT_EQ(BINADE_OK, binade_segment_release(pool, block, 6 * kMiB));
+    for (const binade_segment_info &info : All(pool))
+        EXPECT_EQ(0u, info.hold_count);
+    pool.Free(block);
+}
+
+TEST_F(MappedSegmentsOfAPool, AreNotHeldAcrossAHole)
+{
+    Pool pool(Mapped());
+    binade_devptr first = pool.Alloc(2 * kMiB);
+    binade_devptr hole = pool.Alloc(2 * kMiB);
+    binade_devptr last = pool.Alloc(2 * kMiB);
+    ASSERT_EQ(first + 4 * kMiB, last);
+    pool.Free(hole, BINADE_STREAM_DONE);
+    EXPECT_EQ(2 * kMiB, pool.TrimAll());
+    EXPECT_EQ(BINADE_E_FOREIGN, binade_segment_hold(pool, first, 6 * kMiB));
+    for (const binade_segment_info &info : All(pool))
+        EXPECT_EQ(0u, info.hold_count);
+    pool.Free(first);
+    pool.Free(last);
+}
+
+// What is held has its id for as long, whatever others grow, move and trim.
+TEST_F(MappedSegmentsOfAPool, ThatAreHeldStayBesideAThreadThatGrowsAndTrims)
+{
+    Pool pool(Mapped());
+    std::atomic<bool> is_over{false};
+    std::thread grower([&] {
+        for (unsigned turn = 0; !is_over; turn++) {
+            binade_devptr block = pool.Alloc((2 + turn % 7 * 2) * kMiB);
+            pool.Free(block, BINADE_STREAM_DONE);
+            (void)pool.Trim();
+        }
+    });
+    for (unsigned turn = 0; turn < 200; turn++) {
+        binade_devptr block = pool.Alloc(4 * kMiB);
+        EXPECT_EQ(BINADE_OK, binade_segment_hold(pool, block, 4 * kMiB));
+        uint64_t first = Find(pool, block).id;
+        uint64_t last = Find(pool, block + 4 * kMiB - 1).id;
+        pool.Free(block, BINADE_STREAM_DONE);
+        (void)pool.Trim();
+        EXPECT_EQ(first, Find(pool, block).id) << "turn " << turn;
+        EXPECT_EQ(last, Find(pool, block + 4 * kMiB - 1).id);
+        EXPECT_EQ(BINADE_OK, binade_segment_release(pool, block, 4 * kMiB));
+    }
+    is_over = true;
+    grower.join();
 }
 
 } // namespace
