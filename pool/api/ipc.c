@@ -31,32 +31,82 @@ static bool is_private(const struct binadei_call *call, binade_devptr address)
            binadei_privates_owner(call->pool->body->privates, grain);
 }
 
-binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
-                                binade_ipc_handle *out)
+/* What an export makes: a handle, or a message. */
+struct export_wish {
+    binade_ipc_handle *out; /* NULL: a message into the socket */
+    int socket;
+    bool is_ticket;
+};
+
+static binade_status export_to(const struct binadei_call *call,
+                               binade_devptr address,
+                               const struct export_wish *wish)
+{
+    struct binadei_exports *exports = call->pool->body->exports;
+    bool is_mapped = binadei_exports_are_mapped(exports);
+    if (!wish->out)
+        return (is_mapped ? binadei_share_send : binadei_export_send)(
+            exports, call->engine, address, wish->socket);
+    if (is_mapped && !wish->is_ticket)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the pool's memory is mapped, which no handle "
+                            "opens: binade_ipc_send() sends it, and "
+                            "binade_ipc_ticket() names what was sent");
+    return (is_mapped ? binadei_share_ticket : binadei_export)(
+        exports, call->engine, address, wish->out);
+}
+
+static binade_status export_checked(const struct binadei_call *call,
+                                    binade_devptr address,
+                                    const struct export_wish *wish)
+{
+    if (!call->pool->body->exports)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the pool is not exportable: it was made "
+                            "without BINADE_POOL_EXPORTABLE");
+    if (binadei_is_lost(call->pool))
+        return binadei_context_refuse(call->engine->streams.own_context);
+    if (is_private(call, address))
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the block at 0x%llx is of a private arena",
+                            address);
+    return export_to(call, address, wish);
+}
+
+static binade_status export_by(binade_pool *pool, binade_devptr address,
+                               const struct export_wish *wish)
 {
     struct binadei_call call;
-    if (!out)
-        return binadei_fail(BINADE_E_INVALID, "binade_ipc_export: out is NULL");
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    struct binadei_exports *exports = pool->body->exports;
-    if (!exports) {
-        status = binadei_fail(BINADE_E_UNSUPPORTED,
-                              "the pool is not exportable: it was made "
-                              "without BINADE_POOL_EXPORTABLE");
-    } else if (binadei_is_lost(pool)) {
-        status = binadei_context_refuse(call.engine->streams.own_context);
-    } else if (is_private(&call, address)) {
-        status =
-            binadei_fail(BINADE_E_UNSUPPORTED,
-                         "the block at 0x%llx is of a private arena", address);
-    } else {
-        status = binadei_export(exports, call.engine, address, out);
-    }
+    status = export_checked(&call, address, wish);
     ipc_note(&call, BINADE_HISTORY_EXPORT, 0, status, address);
     binadei_call_end(&call);
     return status;
+}
+
+binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
+                                binade_ipc_handle *out)
+{
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID, "binade_ipc_export: out is NULL");
+    return export_by(pool, address, &(struct export_wish){.out = out});
+}
+
+binade_status binade_ipc_ticket(binade_pool *pool, binade_devptr address,
+                                binade_ipc_handle *out)
+{
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID, "binade_ipc_ticket: out is NULL");
+    return export_by(pool, address,
+                     &(struct export_wish){.out = out, .is_ticket = true});
+}
+
+binade_status binade_ipc_send(binade_pool *pool, binade_devptr address,
+                              int socket)
+{
+    return export_by(pool, address, &(struct export_wish){.socket = socket});
 }
 
 binade_status binade_ipc_release_exports(binade_pool *pool,
@@ -116,7 +166,27 @@ binade_status binade_ipc_import(const void *handle, size_t handle_bytes,
     if (context)
         status = binadei_context_check(visit.driver, context);
     if (status == BINADE_OK)
-        status = binadei_import(visit.driver, &own, context, out);
+        status = binadei_import(visit.driver, &own, NULL, context, out);
+    ipc_end(&visit);
+    return status;
+}
+
+binade_status binade_ipc_receive(int socket, binade_context context,
+                                 binade_ipc_handle *out_handle,
+                                 binade_devptr *out)
+{
+    struct visit visit;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_ipc_receive: out is NULL");
+    binade_status status = ipc_begin(&visit);
+    if (status != BINADE_OK)
+        return status;
+    if (context)
+        status = binadei_context_check(visit.driver, context);
+    if (status == BINADE_OK)
+        status = binadei_import_received(visit.driver, socket, context,
+                                         out_handle, out);
     ipc_end(&visit);
     return status;
 }

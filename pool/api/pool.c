@@ -190,8 +190,10 @@ static binade_status make_mapper(struct binadei_pool_body *body)
         return binadei_fail(BINADE_E_INVALID,
                             "mapped is 1; accepted is 0 where the pool has a "
                             "source of its own");
-    body->mapper = binadei_device_mapper_init(&body->own_context);
-    status = binadei_device_mapper_probe(&body->own_context);
+    bool is_shared = (body->options.flags & BINADE_POOL_EXPORTABLE) != 0;
+    body->mapper = binadei_device_mapper_init(&body->own_context, is_shared);
+    status = is_shared ? binadei_device_mapper_probe_shared(&body->own_context)
+                       : binadei_device_mapper_probe(&body->own_context);
     return status == BINADE_OK
                ? binadei_device_mapper_probe_peers(&body->own_context,
                                                    body->options.peer_devices)
@@ -269,6 +271,7 @@ static binade_status make_exports(struct binadei_pool_body *body)
         .own_context = &body->own_context,
         .segments = body->segments,
         .buddy = body->buddy,
+        .mapper = is_mapped(body) ? &body->mapper : NULL,
     };
     if (!(body->options.flags & BINADE_POOL_EXPORTABLE))
         return BINADE_OK;

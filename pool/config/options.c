@@ -13,8 +13,8 @@
  *  4. Then, together: the first segment is not above the largest; a watermark
  *     is not above the limit; where threads have no caches there is no bound for
  *     all of them; that bound is not below the bound for one; what is for
- *     checked pools needs one; a pool that is checked, mapped or passes all
- *     through is not exportable; one that is mapped has no source; and peers
+ *     checked pools needs one; a pool that is checked or passes all through is
+ *     not exportable; one that is mapped has no source; and peers
  *     are of a pool that is mapped and does not pass all through.
  */
 #include "pool/config/options.h"
@@ -372,13 +372,12 @@ static binade_status options_check_flags(uint32_t flags)
         return binadei_fail(BINADE_E_INVALID,
                             "checked_fill, checked_abort and checked_quiet are "
                             "without effect where checked is 0; accepted is 0");
-    if (!(flags & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH |
-                   BINADE_POOL_MAPPED)))
+    if (!(flags & (BINADE_POOL_CHECKED | BINADE_POOL_PASS_THROUGH)))
         return BINADE_OK;
     if (flags & BINADE_POOL_EXPORTABLE)
         return binadei_fail(BINADE_E_INVALID,
-                            "exportable is 1; accepted is 0 where checked, "
-                            "mapped or pass_through is 1");
+                            "exportable is 1; accepted is 0 where checked or "
+                            "pass_through is 1");
     return BINADE_OK;
 }
 

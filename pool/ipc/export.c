@@ -8,10 +8,11 @@
 
 #include "pool/base/failure.h"
 #include "pool/driver/section.h"
+#include "pool/ipc/channel.h"
 #include "pool/ipc/handle.h"
 #include "pool/ipc/state.h"
 
-static binade_status export_no_memory(void)
+binade_status binadei_export_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                         "no memory to note what was exported");
@@ -66,7 +67,7 @@ static binade_status export_list(struct binadei_exports *exports,
     if (!binadei_export_at(exports, fresh->info.address)) {
         fresh->common.generation = ++exports->last_generation;
         is_listed = binadei_export_insert(exports, fresh);
-        status = is_listed ? BINADE_OK : export_no_memory();
+        status = is_listed ? BINADE_OK : binadei_export_no_memory();
     }
     pthread_mutex_unlock(&exports->lock);
     if (!is_listed)
@@ -115,10 +116,10 @@ static binade_status export_add_segment(struct binadei_exports *exports,
 }
 
 /* Lock held. From now on a free of the block looks further. */
-static binade_status note_block(struct binadei_exports *exports,
-                                const struct binadei_engine *engine,
-                                const struct binadei_block *block,
-                                binade_devptr start)
+binade_status binadei_export_note(struct binadei_exports *exports,
+                                  const struct binadei_engine *engine,
+                                  const struct binadei_block *block,
+                                  binade_devptr start)
 {
     const struct binadei_held *held =
         binadei_held_find(&exports->blocks, start);
@@ -128,7 +129,7 @@ static binade_status note_block(struct binadei_exports *exports,
     if (held)
         return BINADE_OK;
     if (!binadei_held_add(&exports->blocks, start))
-        return export_no_memory();
+        return binadei_export_no_memory();
     binadei_tag_note_further(binadei_tags(engine), block->start);
     binadei_buddy_set_class(exports->options.buddy, block->start,
                             block->byte | BINADEI_BYTE_SPECIAL);
@@ -146,7 +147,7 @@ static binade_status export_fill(struct binadei_exports *exports,
     binade_status status =
         binadei_block_around(engine, &segment->info, address, &block, &start);
     if (status == BINADE_OK)
-        status = note_block(exports, engine, &block, start);
+        status = binadei_export_note(exports, engine, &block, start);
     if (status != BINADE_OK)
         return status;
     *out = segment->common;
@@ -185,4 +186,17 @@ binade_status binadei_export(struct binadei_exports *exports,
     binadei_handle_seal(&handle);
     *out = handle;
     return BINADE_OK;
+}
+
+binade_status binadei_export_send(struct binadei_exports *exports,
+                                  const struct binadei_engine *engine,
+                                  binade_devptr address, int socket)
+{
+    struct binadei_channel channel;
+    binade_ipc_handle handle;
+    binade_status status = binadei_channel_init(socket, &channel);
+    if (status == BINADE_OK)
+        status = binadei_export(exports, engine, address, &handle);
+    return status == BINADE_OK ? binadei_channel_send_head(&channel, &handle, 0)
+                               : status;
 }

@@ -80,7 +80,8 @@ binade_status
 binadei_exports_create(const struct binadei_exports_options *options,
                        struct binadei_exports **out)
 {
-    if (!options->driver->cuIpcGetMemHandle)
+    /* A mapper that can share has looked for what it needs. */
+    if (!options->mapper && !options->driver->cuIpcGetMemHandle)
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "the driver cannot export memory");
     struct binadei_exports *exports = calloc(1, sizeof(*exports));
@@ -166,6 +167,64 @@ static size_t exports_index_of(const struct binadei_exports *exports,
     return first;
 }
 
+bool binadei_exports_are_mapped(const struct binadei_exports *exports)
+{
+    return exports->options.mapper != NULL;
+}
+
+/* The first that does not come before such a run. */
+static size_t exports_place_of(const struct binadei_exports *exports,
+                               binade_devptr address, uint64_t size_bytes)
+{
+    size_t first = 0;
+    size_t end = exports->segment_count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        const struct binadei_segment_info *info =
+            &exports->segments[middle].info;
+        if (info->address < address ||
+            (info->address == address && info->memory_bytes < size_bytes))
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+struct binadei_export *binadei_export_run(const struct binadei_exports *exports,
+                                          binade_devptr address,
+                                          uint64_t size_bytes)
+{
+    size_t index = exports_place_of(exports, address, size_bytes);
+    if (index == exports->segment_count)
+        return NULL;
+    struct binadei_export *run = &exports->segments[index];
+    return run->info.address == address && run->info.memory_bytes == size_bytes
+               ? run
+               : NULL;
+}
+
+struct binadei_export_range
+binadei_export_range_of(const struct binadei_exports *exports,
+                        binade_devptr address)
+{
+    struct binadei_export_range range = {0, 0};
+    for (size_t i = 0; i < exports->segment_count; i++) {
+        const struct binadei_export *at = &exports->segments[i];
+        binade_devptr end = exports_end_of(at);
+        bool is_apart = at->info.address >= range.end;
+        if (is_apart && address < range.end)
+            break;
+        if (is_apart)
+            range = (struct binadei_export_range){at->info.address, end};
+        else if (end > range.end)
+            range.end = end;
+    }
+    return address >= range.first && address < range.end
+               ? range
+               : (struct binadei_export_range){0, 0};
+}
+
 struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
                                          binade_devptr address)
 {
@@ -179,7 +238,8 @@ struct binadei_export *binadei_export_at(const struct binadei_exports *exports,
 bool binadei_export_insert(struct binadei_exports *exports,
                            const struct binadei_export *fresh)
 {
-    size_t index = exports_index_of(exports, fresh->info.address);
+    size_t index = exports_place_of(exports, fresh->info.address,
+                                    fresh->info.memory_bytes);
     if (exports->segment_count == exports->segment_capacity) {
         size_t capacity = 2 * exports->segment_capacity + 4;
         struct binadei_export *segments =
@@ -212,7 +272,9 @@ static struct binadei_export *find_handle(const struct binadei_exports *exports,
     for (size_t i = 0; i < exports->segment_count; i++) {
         struct binadei_export *export = &exports->segments[i];
         if (export->common.segment_id == handle->segment_id &&
-            export->common.generation == handle->generation)
+            export->common.generation == handle->generation &&
+            memcmp(export->common.driver_handle, handle->driver_handle,
+                   sizeof(handle->driver_handle)) == 0)
             return export;
     }
     return NULL;
@@ -252,12 +314,19 @@ static binade_status close_of(struct binadei_exports *exports,
 {
     binade_status status = BINADE_E_FOREIGN;
     pthread_mutex_lock(&exports->lock);
-    struct binadei_export *export = binadei_export_at(exports, address);
-    if (export && export->import_count) {
+    struct binadei_export_range range =
+        binadei_export_range_of(exports, address);
+    if (range.end)
+        status = BINADE_E_INVALID;
+    /* Which of the runs that overlap there does not matter: they are released
+     * together. */
+    for (size_t i = 0; i < exports->segment_count && status != BINADE_OK; i++) {
+        struct binadei_export *export = &exports->segments[i];
+        if (export->info.address < range.first ||
+            export->info.address >= range.end || !export->import_count)
+            continue;
         export->import_count--;
         status = BINADE_OK;
-    } else if (export) {
-        status = BINADE_E_INVALID;
     }
     pthread_mutex_unlock(&exports->lock);
     return status;

@@ -10,6 +10,7 @@
 #include "binade/ipc.h"
 #include "pool/cache/cache.h"
 #include "pool/driver/driver_table.h"
+#include "pool/segment/mapper.h"
 #include "pool/segment/segment.h"
 
 struct binadei_exports;
@@ -19,6 +20,8 @@ struct binadei_exports_options {
     struct binadei_context *own_context; /* the pool's; outlives the exports */
     struct binadei_segments *segments;
     struct binadei_buddy *buddy;
+    /* Of mapped memory; or NULL. Outlives the exports. */
+    const struct binadei_mapper *mapper;
 };
 
 /* Asks the driver what the context's device is called. BINADE_OK,
@@ -36,6 +39,19 @@ void binadei_exports_destroy(struct binadei_exports *exports);
 BINADE_MUST_USE binade_status binadei_export(
     struct binadei_exports *exports, const struct binadei_engine *engine,
     binade_devptr address, binade_ipc_handle *out);
+/* Whether the memory is mapped: then share.c makes its tickets and sends it. */
+bool binadei_exports_are_mapped(const struct binadei_exports *exports);
+/* As binade_ipc_ticket() and binade_ipc_send(), of mapped memory. */
+BINADE_MUST_USE binade_status binadei_share_ticket(
+    struct binadei_exports *exports, const struct binadei_engine *engine,
+    binade_devptr address, binade_ipc_handle *out);
+BINADE_MUST_USE binade_status binadei_share_send(
+    struct binadei_exports *exports, const struct binadei_engine *engine,
+    binade_devptr address, int socket);
+/* As binadei_export(), into a socket. */
+BINADE_MUST_USE binade_status binadei_export_send(
+    struct binadei_exports *exports, const struct binadei_engine *engine,
+    binade_devptr address, int socket);
 /* As binade_ipc_release_exports(); `call` is for BINADE_STREAM_ANY. */
 BINADE_MUST_USE binade_status
 binadei_exports_release(struct binadei_exports *exports,

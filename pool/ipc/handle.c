@@ -26,27 +26,34 @@ AT(machine, 112);
 AT(pid_namespace, 128);
 AT(start_ticks, 136);
 AT(pid, 144);
-AT(reserved, 148);
+AT(kind, 148);
 AT(segment_id, 152);
 AT(generation, 160);
 AT(checksum, 168);
 _Static_assert(sizeof(binade_ipc_handle) == 176, "a handle has no padding");
 
-#define SUMMED_WORDS (offsetof(binade_ipc_handle, checksum) / sizeof(uint64_t))
+_Static_assert(sizeof(struct binadei_run_name) ==
+                   sizeof(((binade_ipc_handle *)NULL)->driver_handle),
+               "it is there instead");
 
 /* Word by word, as an export has no time for bytes. Each step can be undone
- * (xor, odd factor, xor of the upper half), so handles that differ in one word
- * only never have the same sum. */
-static uint64_t handle_checksum_of(const binade_ipc_handle *handle)
+ * (xor, odd factor, xor of the upper half), so bytes that differ in one word only
+ * never have the same sum. */
+uint64_t binadei_checksum(const void *bytes, size_t size_bytes)
 {
-    uint64_t words[SUMMED_WORDS];
     uint64_t sum = UINT64_C(0x62696e6164650001);
-    memcpy(words, handle, sizeof(words));
-    for (size_t i = 0; i < SUMMED_WORDS; i++) {
-        sum = (sum ^ words[i]) * UINT64_C(0x9E3779B97F4A7C15);
+    for (size_t at = 0; at < size_bytes; at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, (const char *)bytes + at, sizeof(word));
+        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
         sum ^= sum >> 32;
     }
     return sum;
+}
+
+static uint64_t handle_checksum_of(const binade_ipc_handle *handle)
+{
+    return binadei_checksum(handle, offsetof(binade_ipc_handle, checksum));
 }
 
 void binadei_handle_seal(binade_ipc_handle *handle)
@@ -58,7 +65,8 @@ void binadei_handle_seal(binade_ipc_handle *handle)
 
 static bool is_sound(const binade_ipc_handle *handle)
 {
-    return handle->struct_size == sizeof(*handle) && !handle->reserved &&
+    return handle->struct_size == sizeof(*handle) &&
+           handle->kind <= BINADE_IPC_MAPPED &&
            handle->checksum == handle_checksum_of(handle) &&
            handle->size_bytes &&
            handle->offset_bytes <= handle->segment_bytes &&

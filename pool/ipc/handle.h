@@ -7,10 +7,33 @@
 #ifndef BINADE_POOL_IPC_HANDLE_H_
 #define BINADE_POOL_IPC_HANDLE_H_
 
+#include <string.h>
+
 #include "binade/ipc.h"
+#include "pool/ipc/process.h"
 
 /* Writes version, size and checksum; all else is the caller's. */
 void binadei_handle_seal(binade_ipc_handle *handle);
+
+/* Of a multiple of 8 bytes. */
+uint64_t binadei_checksum(const void *bytes, size_t size_bytes);
+
+/* Instead of the driver's handle, where the memory is mapped: which handles of
+ * the exporter's these are, without a way to them. No padding. */
+struct binadei_run_name {
+    uint64_t sum; /* of the segments' ids and lengths, in their order; not 0 */
+    uint64_t piece_count;
+    struct binadei_process exporter;
+    uint64_t reserved; /* 0 */
+};
+
+static inline struct binadei_run_name
+binadei_run_name_of(const binade_ipc_handle *handle)
+{
+    struct binadei_run_name name;
+    memcpy(&name, handle->driver_handle, sizeof(name));
+    return name;
+}
 
 /* Copies `bytes` to `out` if they are a handle that is sound in itself: offset
  * and size lie within the segment. BINADE_OK, BINADE_E_INVALID (the length),

@@ -10,6 +10,8 @@
 #include "pool/base/failure.h"
 #include "pool/ipc/closings.h"
 #include "pool/ipc/exports.h"
+#include "pool/ipc/handle.h"
+#include "pool/ipc/mapping.h"
 #include "pool/ipc/opener.h"
 #include "pool/ipc/openings.h"
 
@@ -50,12 +52,13 @@ static binade_status give_idle(const struct binadei_driver *driver,
 static binade_status open_fresh(const struct binadei_driver *driver,
                                 struct binadei_opening *opening,
                                 const binade_ipc_handle *handle,
+                                const struct binadei_received *memory,
                                 struct binadei_importer *importer,
                                 binade_devptr *out_address)
 {
     *out_address = 0;
     binade_status status =
-        binadei_opener_open(driver, opening, handle, out_address);
+        binadei_opener_open(driver, opening, handle, memory, out_address);
     binadei_opening_end(opening, importer, *out_address);
     if (status == BINADE_OK)
         /* What is refused stays idle, and is tried again. */
@@ -86,6 +89,7 @@ static binade_status import_refuse(enum binadei_opening_found found)
 static binade_status find_segment(const struct binadei_driver *driver,
                                   const struct binadei_opening_key *key,
                                   const binade_ipc_handle *handle,
+                                  const struct binadei_received *memory,
                                   struct binadei_importer *importer,
                                   binade_devptr *out_address)
 {
@@ -96,7 +100,8 @@ static binade_status find_segment(const struct binadei_driver *driver,
         if (found == BINADEI_OPENING_HIT)
             return BINADE_OK;
         if (found == BINADEI_OPENING_FRESH)
-            return open_fresh(driver, opening, handle, importer, out_address);
+            return open_fresh(driver, opening, handle, memory, importer,
+                              out_address);
         if (found != BINADEI_OPENING_OLD)
             return import_refuse(found);
         binade_status status = binadei_opener_close(driver, opening);
@@ -108,6 +113,7 @@ static binade_status find_segment(const struct binadei_driver *driver,
 
 static binade_status import_foreign(const struct binadei_driver *driver,
                                     const binade_ipc_handle *handle,
+                                    const struct binadei_received *memory,
                                     const struct binadei_process *exporter,
                                     CUcontext context, binade_devptr *out)
 {
@@ -120,7 +126,9 @@ static binade_status import_foreign(const struct binadei_driver *driver,
     if (status != BINADE_OK)
         return status;
     key.context_id = importer.id;
-    status = find_segment(driver, &key, handle, &importer, &address);
+    if (handle->kind == BINADE_IPC_MAPPED)
+        key.run = binadei_run_name_of(handle).sum;
+    status = find_segment(driver, &key, handle, memory, &importer, &address);
     /* What no opening took over: the segment has it, or is not open. */
     binadei_opener_release(driver, &importer);
     if (status == BINADE_OK)
@@ -129,12 +137,15 @@ static binade_status import_foreign(const struct binadei_driver *driver,
 }
 
 binade_status binadei_import(const struct binadei_driver *driver,
-                             const binade_ipc_handle *handle, CUcontext context,
-                             binade_devptr *out)
+                             const binade_ipc_handle *handle,
+                             const struct binadei_received *memory,
+                             CUcontext context, binade_devptr *out)
 {
     const struct binadei_process *self;
     struct binadei_process exporter;
-    if (!driver->cuIpcOpenMemHandle || !driver->cuIpcCloseMemHandle)
+    if (handle->kind == BINADE_IPC_MAPPED
+            ? !binadei_mapping_is_possible(driver)
+            : !driver->cuIpcOpenMemHandle || !driver->cuIpcCloseMemHandle)
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "the driver cannot import memory");
     binade_status status = binadei_process_self(&self);
@@ -146,7 +157,24 @@ binade_status binadei_import(const struct binadei_driver *driver,
         return status;
     if (binadei_process_is(&exporter, self))
         return binadei_exports_open(handle, out);
-    return import_foreign(driver, handle, &exporter, context, out);
+    return import_foreign(driver, handle, memory, &exporter, context, out);
+}
+
+binade_status binadei_import_received(const struct binadei_driver *driver,
+                                      int socket, CUcontext context,
+                                      binade_ipc_handle *out_handle,
+                                      binade_devptr *out)
+{
+    struct binadei_received received;
+    binade_status status = binadei_channel_receive(socket, &received);
+    if (status != BINADE_OK)
+        return status;
+    status = binadei_import(driver, &received.handle,
+                            received.count ? &received : NULL, context, out);
+    if (status == BINADE_OK && out_handle)
+        *out_handle = received.handle;
+    binadei_received_fini(&received);
+    return status;
 }
 
 binade_status binadei_import_trim(const struct binadei_driver *driver,

@@ -11,9 +11,17 @@
 #include "binade/ipc.h"
 #include "pool/driver/driver_table.h"
 
+struct binadei_received;
+
+/* `memory`: what came with a handle of mapped memory, or NULL. */
 BINADE_MUST_USE binade_status binadei_import(
     const struct binadei_driver *driver, const binade_ipc_handle *handle,
-    CUcontext context, binade_devptr *out);
+    const struct binadei_received *memory, CUcontext context,
+    binade_devptr *out);
+/* As binade_ipc_receive(). */
+BINADE_MUST_USE binade_status binadei_import_received(
+    const struct binadei_driver *driver, int socket, CUcontext context,
+    binade_ipc_handle *out_handle, binade_devptr *out);
 /* BINADE_E_FOREIGN without a message: of no segment that is open here. */
 BINADE_MUST_USE binade_status
 binadei_import_close(const struct binadei_driver *driver, binade_devptr address,

@@ -12,6 +12,7 @@
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/driver/context.h"
+#include "pool/ipc/mapping.h"
 
 bool binadei_opener_is_gone(binade_status status)
 {
@@ -211,13 +212,50 @@ static binade_status open_in(const struct binadei_driver *driver,
     return status;
 }
 
+/* The descriptors are the memory: the exporter may be gone. */
+static binade_status map_in(const struct binadei_driver *driver,
+                            const binade_ipc_handle *handle,
+                            const struct binadei_received *memory,
+                            CUdeviceptr *out)
+{
+    binade_status status = opener_check_device(driver, handle);
+    return status == BINADE_OK ? binadei_mapping_open(driver, memory, out)
+                               : status;
+}
+
+static binade_status opener_map(const struct binadei_driver *driver,
+                                const struct binadei_opening *opening,
+                                const binade_ipc_handle *handle,
+                                const struct binadei_received *memory,
+                                binade_devptr *out)
+{
+    struct binadei_section section;
+    CUdeviceptr address = 0;
+    if (!memory)
+        return binadei_fail(BINADE_E_STALE,
+                            "this process has not received the memory that the "
+                            "ticket names, or has given it back: the owner "
+                            "sends it by binade_ipc_send()");
+    binade_status status = binadei_opener_enter(driver, opening, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = map_in(driver, handle, memory, &address);
+    (void)binadei_section_leave(&section);
+    if (status == BINADE_OK)
+        *out = address;
+    return status;
+}
+
 binade_status binadei_opener_open(const struct binadei_driver *driver,
                                   const struct binadei_opening *opening,
                                   const binade_ipc_handle *handle,
+                                  const struct binadei_received *memory,
                                   binade_devptr *out)
 {
     struct binadei_section section;
     CUdeviceptr address = 0;
+    if (opening->key.run)
+        return opener_map(driver, opening, handle, memory, out);
     if (binadei_process_state(&opening->key.exporter) == BINADEI_PROCESS_GONE)
         return opener_explain(opening, BINADE_E_PEER_GONE);
     binade_status status = binadei_opener_enter(driver, opening, &section);
@@ -230,10 +268,30 @@ binade_status binadei_opener_open(const struct binadei_driver *driver,
     return status;
 }
 
+/* A mapping is no context's: it stays when the context goes. */
+static binade_status opener_unmap(const struct binadei_driver *driver,
+                                  const struct binadei_opening *opening)
+{
+    struct binadei_section section;
+    binade_status status = binadei_section_enter(driver, NULL, &section);
+    if (status != BINADE_OK)
+        return status;
+    status =
+        binadei_mapping_close(driver, opening->address, opening->segment_bytes);
+    (void)binadei_section_leave(&section);
+    if (status == BINADE_OK &&
+        binadei_context_ask(driver, opening->importer.context,
+                            opening->importer.id) == BINADE_OK)
+        binadei_opener_release(driver, &opening->importer);
+    return binadei_opener_is_gone(status) ? BINADE_OK : status;
+}
+
 binade_status binadei_opener_close(const struct binadei_driver *driver,
                                    const struct binadei_opening *opening)
 {
     struct binadei_section section;
+    if (opening->key.run)
+        return opener_unmap(driver, opening);
     binade_status status = binadei_opener_enter(driver, opening, &section);
     if (status == BINADE_OK) {
         status = BINADEI_CALL(driver, cuIpcCloseMemHandle,

@@ -8,6 +8,7 @@
 
 #include "pool/driver/driver_table.h"
 #include "pool/driver/section.h"
+#include "pool/ipc/channel.h"
 #include "pool/ipc/openings.h"
 
 /* The context, or for NULL the current one, or where there is none the primary
@@ -25,10 +26,12 @@ BINADE_MUST_USE binade_status binadei_opener_enter(
     const struct binadei_driver *driver, const struct binadei_opening *opening,
     struct binadei_section *out);
 /* Opens the segment in the opening's context. Statuses of
- * binade_ipc_import(). */
+ * binade_ipc_import(). `memory`: what came with a handle of mapped memory, or
+ * NULL. */
 BINADE_MUST_USE binade_status binadei_opener_open(
     const struct binadei_driver *driver, const struct binadei_opening *opening,
-    const binade_ipc_handle *handle, binade_devptr *out);
+    const binade_ipc_handle *handle, const struct binadei_received *memory,
+    binade_devptr *out);
 /* Gives it back, and the primary context that it kept; waits for all work that
  * is queued in the process. BINADE_OK, also when the context is gone and the
  * memory with it. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 _Static_assert(sizeof(struct binadei_opening_key) ==
-                   2 * sizeof(uint64_t) + sizeof(struct binadei_process),
+                   3 * sizeof(uint64_t) + sizeof(struct binadei_process),
                "compared as bytes");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -20,6 +20,7 @@
 struct binadei_opening_key {
     uint64_t segment_id;
     uint64_t context_id;
+    uint64_t run; /* of mapped memory, the sum of its pieces; otherwise 0 */
     struct binadei_process exporter;
 };
 

@@ -31,14 +31,8 @@ bool binadei_exports_has(struct binadei_exports *exports, binade_devptr block)
     return is_there;
 }
 
-/* A part of all addresses. */
-struct range {
-    binade_devptr first;
-    binade_devptr end;
-};
-
 static bool release_is_within(const struct binadei_export *segment,
-                              const struct range *range)
+                              const struct binadei_export_range *range)
 {
     return segment->info.address >= range->first &&
            segment->info.address < range->end;
@@ -46,7 +40,7 @@ static bool release_is_within(const struct binadei_export *segment,
 
 /* Lock held. */
 static bool is_imported(const struct binadei_exports *exports,
-                        const struct range *range)
+                        const struct binadei_export_range *range)
 {
     for (size_t i = 0; i < exports->segment_count; i++)
         if (release_is_within(&exports->segments[i], range) &&
@@ -57,13 +51,17 @@ static bool is_imported(const struct binadei_exports *exports,
 
 /* Lock held; the segments' lock is the only one that is taken after it. */
 static void end_exports(struct binadei_exports *exports,
-                        const struct range *range)
+                        const struct binadei_export_range *range)
 {
     for (size_t i = exports->segment_count; i-- > 0;) {
         if (!release_is_within(&exports->segments[i], range))
             continue;
-        binadei_segments_unpin(exports->options.segments,
-                               exports->segments[i].info.id);
+        const struct binadei_segment_info *info = &exports->segments[i].info;
+        if (exports->options.mapper)
+            binadei_segments_unpin_run(exports->options.segments, info->address,
+                                       info->memory_bytes);
+        else
+            binadei_segments_unpin(exports->options.segments, info->id);
         binadei_export_remove(exports, i);
     }
     binadei_held_forget(&exports->blocks, range->first, range->end);
@@ -71,7 +69,7 @@ static void end_exports(struct binadei_exports *exports,
 
 /* Takes what was freed; if that is nothing, ends the exports. */
 static binade_status release_step(struct binadei_exports *exports,
-                                  const struct range *range,
+                                  const struct binadei_export_range *range,
                                   struct binadei_held **out_freed)
 {
     binade_status status = BINADE_OK;
@@ -122,20 +120,16 @@ static binade_status put_all(struct binadei_exports *exports,
  * exported. */
 static binade_status find_range(struct binadei_exports *exports,
                                 const struct binadei_call *call,
-                                binade_devptr address, struct range *out)
+                                binade_devptr address,
+                                struct binadei_export_range *out)
 {
     binadei_grain grain;
-    *out = (struct range){0, 0};
+    *out = (struct binadei_export_range){0, 0};
     if (!binadei_grain_of(call->engine->lookup, address, &grain))
         return binadei_fail(BINADE_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);
     pthread_mutex_lock(&exports->lock);
-    const struct binadei_export *segment = binadei_export_at(exports, address);
-    if (segment) {
-        out->first = segment->info.address;
-        out->end = out->first +
-                   (uint64_t)segment->info.page_count * BINADEI_PAGE_BYTES;
-    }
+    *out = binadei_export_range_of(exports, address);
     pthread_mutex_unlock(&exports->lock);
     return BINADE_OK;
 }
@@ -144,7 +138,7 @@ binade_status binadei_exports_release(struct binadei_exports *exports,
                                       struct binadei_call *call,
                                       binade_devptr address)
 {
-    struct range range = {0, BINADEI_ADDRESS_END};
+    struct binadei_export_range range = {0, BINADEI_ADDRESS_END};
     struct binadei_held *freed;
     binade_status status =
         address ? find_range(exports, call, address, &range) : BINADE_OK;

@@ -25,6 +25,7 @@ struct job {
     CUmemGenericAllocationHandle handle;
     uint64_t peers;          /* a bit for each ordinal */
     CUmemAccess_flags right; /* of these */
+    int descriptor;          /* of the handle */
 };
 
 typedef binade_status mapper_work(const struct binadei_driver *driver,
@@ -79,6 +80,36 @@ static binade_status do_create(const struct binadei_driver *driver,
                ? BINADEI_CALL(driver, cuMemCreate,
                               (&job->handle, job->size_bytes, &properties, 0))
                : status;
+}
+
+/* Network cards may be told to reach it too, where the device allows that. */
+static binade_status do_create_shared(const struct binadei_driver *driver,
+                                      struct job *job)
+{
+    CUmemAllocationProp properties = {
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+    int has_rdma = 0;
+    binade_status status = locate(driver, &properties.location);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(
+            driver, cuDeviceGetAttribute,
+            (&has_rdma,
+             CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+             properties.location.id));
+    if (status != BINADE_OK)
+        return status;
+    properties.allocFlags.gpuDirectRDMACapable = has_rdma != 0;
+    return BINADEI_CALL(driver, cuMemCreate,
+                        (&job->handle, job->size_bytes, &properties, 0));
+}
+
+static binade_status do_share(const struct binadei_driver *driver,
+                              struct job *job)
+{
+    return BINADEI_CALL(driver, cuMemExportToShareableHandle,
+                        (&job->descriptor, job->handle,
+                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
 }
 
 static binade_status do_destroy(const struct binadei_driver *driver,
@@ -151,13 +182,34 @@ static binade_status mapper_release(void *context, binade_devptr address,
                   &(struct job){.address = address, .size_bytes = size_bytes});
 }
 
+static binade_status create_by(void *context, mapper_work *work,
+                               uint64_t size_bytes, uint64_t *out_handle)
+{
+    struct job job = {.size_bytes = size_bytes};
+    binade_status status = within(context, work, &job);
+    if (status == BINADE_OK)
+        *out_handle = job.handle;
+    return status;
+}
+
 static binade_status mapper_create(void *context, uint64_t size_bytes,
                                    uint64_t *out_handle)
 {
-    struct job job = {.size_bytes = size_bytes};
-    binade_status status = within(context, do_create, &job);
+    return create_by(context, do_create, size_bytes, out_handle);
+}
+
+static binade_status mapper_create_shared(void *context, uint64_t size_bytes,
+                                          uint64_t *out_handle)
+{
+    return create_by(context, do_create_shared, size_bytes, out_handle);
+}
+
+static binade_status mapper_share(void *context, uint64_t handle, int *out)
+{
+    struct job job = {.handle = handle};
+    binade_status status = within(context, do_share, &job);
     if (status == BINADE_OK)
-        *out_handle = job.handle;
+        *out = job.descriptor;
     return status;
 }
 
@@ -170,8 +222,11 @@ static binade_status mapper_map(void *context, binade_devptr address,
                                 uint64_t size_bytes, uint64_t handle,
                                 uint64_t peers)
 {
-    struct job job = {address, size_bytes, handle, peers,
-                      CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    struct job job = {.address = address,
+                      .size_bytes = size_bytes,
+                      .handle = handle,
+                      .peers = peers,
+                      .right = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     return within(context, do_map, &job);
 }
 
@@ -195,16 +250,18 @@ static binade_status mapper_unmap(void *context, binade_devptr address,
 }
 
 struct binadei_mapper
-binadei_device_mapper_init(struct binadei_context *context)
+binadei_device_mapper_init(struct binadei_context *context, bool is_shared)
 {
     return (struct binadei_mapper){.context = context,
                                    .reserve = mapper_reserve,
                                    .release = mapper_release,
-                                   .create = mapper_create,
+                                   .create = is_shared ? mapper_create_shared
+                                                       : mapper_create,
                                    .destroy = mapper_destroy,
                                    .map = mapper_map,
                                    .grant = mapper_grant,
-                                   .unmap = mapper_unmap};
+                                   .unmap = mapper_unmap,
+                                   .share = is_shared ? mapper_share : NULL};
 }
 
 static bool has_entries(const struct binadei_driver *driver)
@@ -253,6 +310,40 @@ binade_status binadei_device_mapper_probe(struct binadei_context *context)
                ? within(context, do_probe, &job)
                : binadei_fail(BINADE_E_UNSUPPORTED,
                               "the driver has no mapped memory");
+}
+
+static binade_status do_probe_shared(const struct binadei_driver *driver,
+                                     struct job *job)
+{
+    CUmemLocation location = {.id = 0};
+    int is_supported = 0;
+    (void)job;
+    binade_status status = locate(driver, &location);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(
+            driver, cuDeviceGetAttribute,
+            (&is_supported,
+             CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+             location.id));
+    if (status == BINADE_OK && !is_supported)
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "device %d cannot share mapped memory by file "
+                            "descriptors",
+                            location.id);
+    return status;
+}
+
+binade_status
+binadei_device_mapper_probe_shared(struct binadei_context *context)
+{
+    struct job job = {0};
+    binade_status status = binadei_device_mapper_probe(context);
+    if (status != BINADE_OK)
+        return status;
+    return context->driver->cuMemExportToShareableHandle
+               ? within(context, do_probe_shared, &job)
+               : binadei_fail(BINADE_E_UNSUPPORTED,
+                              "the driver cannot share mapped memory");
 }
 
 static binade_status check_peer(const struct binadei_driver *driver,

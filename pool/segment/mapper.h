@@ -41,17 +41,24 @@ struct binadei_mapper {
     /* Work that used these addresses is over. */
     binade_status (*unmap)(void *context, binade_devptr address,
                            uint64_t size_bytes);
+    /* A descriptor by which another process maps a handle; the caller closes it.
+     * NULL: the handles that it creates cannot be shared. */
+    binade_status (*share)(void *context, uint64_t handle, int *out);
 };
 
 /* cuMemCreate, cuMemMap and their like on the context's device. The context
- * outlives the mapper. */
+ * outlives the mapper. `is_shared`: handles are created so that other processes
+ * can map them. */
 struct binadei_mapper
-binadei_device_mapper_init(struct binadei_context *context);
+binadei_device_mapper_init(struct binadei_context *context, bool is_shared);
 
 /* BINADE_OK, or BINADE_E_UNSUPPORTED: the driver or the device has no mapped
  * memory, or not in pieces of 2 MiB. Or what the driver said. */
 BINADE_MUST_USE binade_status
 binadei_device_mapper_probe(struct binadei_context *context);
+/* The same for handles that other processes map. */
+BINADE_MUST_USE binade_status
+binadei_device_mapper_probe_shared(struct binadei_context *context);
 
 /* BINADE_OK where each device whose ordinal is a bit of `peers` can access memory
  * of the context's; BINADE_E_INVALID: there is none with that ordinal;

@@ -255,6 +255,31 @@ BINADE_MUST_USE binade_status
 binadei_segments_release_range(struct binadei_segments *segments,
                                binade_devptr address, uint64_t size_bytes);
 
+/* A handle of a run of them. */
+struct binadei_piece {
+    uint64_t id;
+    uint64_t handle;
+    uint64_t size_bytes;
+};
+struct binadei_pieces {
+    binade_devptr address; /* of the first */
+    uint64_t size_bytes;   /* of all */
+    struct binadei_piece *pieces;
+    size_t count;
+};
+/* Pins the handles from `address` to `end`, of mapped memory without a hole. The
+ * caller unpins them and frees `pieces`. BINADE_OK, or without a message
+ * BINADE_E_INVALID (a hole) or BINADE_E_NO_HOST_MEMORY. Any thread; blocks on the
+ * lock. */
+BINADE_MUST_USE binade_status binadei_segments_pin_run(
+    struct binadei_segments *segments, binade_devptr address, binade_devptr end,
+    struct binadei_pieces *out);
+/* Once more, of a run that is pinned; and as often back. */
+void binadei_segments_pin_again(struct binadei_segments *segments,
+                                binade_devptr address, uint64_t size_bytes);
+void binadei_segments_unpin_run(struct binadei_segments *segments,
+                                binade_devptr address, uint64_t size_bytes);
+
 /* At rest: checks the numbered invariants of docs/internals/invariants.md. NULL,
  * or which one is broken; `out_at` is then the page where. */
 const char *binadei_segments_check(struct binadei_segments *segments,

@@ -129,7 +129,7 @@ TEST(IpcHandle, MustLieWithinItsSegmentThoughItsChecksumIsRight)
 TEST(IpcHandle, ReservedBytesMustBeZero)
 {
     binade_ipc_handle handle = Good();
-    handle.reserved = 1;
+    handle.kind = 2;
     ipc_probe_seal(&handle);
     EXPECT_EQ(BINADE_E_CORRUPT, Read(handle));
 }

@@ -109,6 +109,24 @@ binade_status Peer::Import(const binade_ipc_handle &handle,
     return static_cast<binade_status>(reply.status);
 }
 
+binade_status Peer::Receive(binade_pool *pool, binade_devptr block,
+                            binade_devptr *out_address)
+{
+    Command command = {};
+    Reply reply = {};
+    command.what = Do::kReceive;
+    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
+              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
+    EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, socket_))
+        << binade_last_error_message();
+    EXPECT_EQ(static_cast<ssize_t>(sizeof reply),
+              recv(socket_, &reply, sizeof reply, MSG_WAITALL))
+        << "the peer is gone";
+    message_ = reply.message;
+    *out_address = reply.address;
+    return static_cast<binade_status>(reply.status);
+}
+
 binade_status Peer::ImportBytes(const binade_ipc_handle &handle, size_t bytes)
 {
     Command command = {};

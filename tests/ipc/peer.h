@@ -34,6 +34,9 @@ class Peer
     // These return what became of the call.
     binade_status Import(const binade_ipc_handle &handle,
                          binade_devptr *out_address, int64_t device = 0);
+    // The peer receives what the pool sends.
+    binade_status Receive(binade_pool *pool, binade_devptr block,
+                          binade_devptr *out_address);
     binade_status ImportBytes(const binade_ipc_handle &handle, size_t bytes);
     // `out_closing` NULL: with a number that nobody wants.
     binade_status Close(binade_devptr address, On stream = On::kDone,

@@ -75,6 +75,15 @@ binade_status Import(const Command &command, Reply *reply)
     return status;
 }
 
+binade_status Receive(Reply *reply)
+{
+    binade_devptr address = 0;
+    binade_status status = binade_ipc_receive(
+        kPeerDescriptor, pool_test::PrimaryContext(), &reply->handle, &address);
+    reply->address = address;
+    return status;
+}
+
 binade_status Trim(const Command &command, Reply *reply)
 {
     uint32_t open_count = 0;
@@ -99,6 +108,8 @@ binade_status Obey(const Command &command, Reply *reply)
     switch (command.what) {
     case Do::kImport:
         return Import(command, reply);
+    case Do::kReceive:
+        return Receive(reply);
     case Do::kClose:
         return binade_ipc_close(command.address, StreamOf(command.stream),
                                 &reply->value);

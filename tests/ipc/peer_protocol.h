@@ -22,8 +22,9 @@ enum class Do : uint32_t {
     kImport, // handle, handle_bytes, device -> address
     kClose,  // address, stream -> value: the number of the close, if asked
     kCloseAndWait,
-    kWait, // address: the number; size_bytes: milliseconds
-    kTrim, // value: how many to keep -> value: how many are open
+    kWait,    // address: the number; size_bytes: milliseconds
+    kReceive, // a message of binade_ipc_send() follows -> address
+    kTrim,    // value: how many to keep -> value: how many are open
     // Exporting, from a pool of the peer's own.
     kAlloc,    // size_bytes -> address
     kFree,     // address

@@ -83,6 +83,9 @@ void AddSharing(const Arguments &a, Calls &calls)
     FORKED(binade_ipc_release_exports, (a.pool, 0));
     FORKED(binade_ipc_import, (&a.handle, sizeof a.handle, a.context, &out));
     FORKED(binade_ipc_close, (a.block, kStream, nullptr));
+    FORKED(binade_ipc_ticket, (a.pool, a.block, &handle));
+    FORKED(binade_ipc_send, (a.pool, a.block, 0));
+    FORKED(binade_ipc_receive, (0, a.context, nullptr, &out));
     FORKED(binade_ipc_wait, (0, 0));
     FORKED(binade_ipc_trim, (0, nullptr));
 }

@@ -35,6 +35,11 @@ extern "C" {
  *  when it opens another. */
 #define BINADE_IPC_IDLE_MAX 64U
 
+/** What a handle is of: memory that it opens, or memory that is mapped
+ *  (BINADE_POOL_MAPPED), for which it is a ticket: binade_ipc_ticket(). */
+#define BINADE_IPC_DRIVER UINT32_C(0)
+#define BINADE_IPC_MAPPED UINT32_C(1)
+
 /**
  * What names a block, or the rest of one, to other processes: 176 bytes without
  * padding, to be copied as they are. All but the last field is for a program
@@ -46,7 +51,9 @@ typedef struct binade_ipc_handle {
     uint32_t version;
     /** Bytes of this struct. */
     uint32_t struct_size;
-    /** The driver's own, of the whole segment (CUipcMemHandle). */
+    /** The driver's own, of the whole segment (CUipcMemHandle). Of memory that
+     *  is mapped: which pieces of the exporter's it is; it does not open them.
+     *  */
     uint8_t driver_handle[64];
     /** Bytes of the segment, and in it the first byte of what was exported and
      *  the bytes from there to the end of its block. */
@@ -61,8 +68,8 @@ typedef struct binade_ipc_handle {
     uint64_t pid_namespace;
     uint64_t start_ticks;
     uint32_t pid;
-    /** 0. */
-    uint32_t reserved;
+    /** BINADE_IPC_DRIVER or BINADE_IPC_MAPPED. */
+    uint32_t kind;
     /** The segment: never used again by the exporter. */
     uint64_t segment_id;
     /** Which of the segment's exports; binade_ipc_release_exports() ends one
@@ -89,8 +96,9 @@ typedef struct binade_ipc_handle {
  *         `address` in no block. A freed block is recognised where
  *         binade_free() recognises it.
  * @return BINADE_E_FOREIGN      `address` is not the pool's.
- * @return BINADE_E_UNSUPPORTED  The pool is not exportable; or its source cut
- *         the segment out of a larger piece of the driver's.
+ * @return BINADE_E_UNSUPPORTED  The pool is not exportable; its memory is mapped
+ *         (binade_ipc_send()); or its source cut the segment out of a larger
+ *         piece of the driver's.
  * @return BINADE_E_NO_HOST_MEMORY, or what the driver said
  *
  * Ownership: the block stays the caller's, and should live until the last peer
@@ -103,6 +111,67 @@ typedef struct binade_ipc_handle {
  * Context:   any may be current.
  */
 BINADE_API BINADE_MUST_USE binade_status binade_ipc_export(
+    binade_pool *pool, binade_devptr address, binade_ipc_handle *out);
+
+/**
+ * Sends a block, of any exportable pool, to the process at the other end of a
+ * socket, which takes it by binade_ipc_receive(). Of mapped memory
+ * (BINADE_POOL_MAPPED) the pieces that the block is in travel with it, as file
+ * descriptors: about a millisecond of the driver for each. Who has received them
+ * imports further addresses in them by binade_ipc_ticket() and
+ * binade_ipc_import(). Other memory travels as its handle.
+ *
+ * What was sent counts as exported, as by binade_ipc_export(): mapped pieces of
+ * it neither move nor go until binade_ipc_release_exports(), also where the call
+ * failed halfway, as the peer may have got them.
+ *
+ * @param pool     A pool with BINADE_POOL_EXPORTABLE.
+ * @param address  Anywhere in a live block of it.
+ * @param socket   A connected UNIX socket, of SOCK_STREAM or SOCK_SEQPACKET. One
+ *                 thread at a time sends on it.
+ *
+ * @return BINADE_OK             All is on its way.
+ * @return BINADE_E_INVALID      `pool` is NULL or destroyed, `address` in no
+ *         block, or `socket` no such socket.
+ * @return BINADE_E_FOREIGN      `address` is not the pool's.
+ * @return BINADE_E_UNSUPPORTED  As for binade_ipc_export(), but for mapped
+ *         memory.
+ * @return BINADE_E_BUSY         The socket does not block, and takes nothing now:
+ *         nothing was sent. Or the peer reads nothing for ten seconds in the
+ *         middle of a message: close the socket.
+ * @return BINADE_E_PEER_GONE    The peer has closed its end.
+ * @return BINADE_E_NO_HOST_MEMORY  Also for file descriptors.
+ * @return what the driver said
+ *
+ * Ownership: as for binade_ipc_export(). Descriptors that it makes are closed
+ *            when it returns.
+ * Threads:   any, but not at the same time as the block's free. Calls the driver,
+ *            and waits for the peer where the socket's buffer is full.
+ * Streams:   as for binade_ipc_export().
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_ipc_send(binade_pool *pool,
+                                                         binade_devptr address,
+                                                         int socket);
+
+/**
+ * Makes a handle for a peer that has the memory, which is the same as
+ * binade_ipc_export() but for mapped memory: there binade_ipc_import() accepts it
+ * only where all pieces of the block were received together before and not given
+ * back since, and says BINADE_E_STALE otherwise; then binade_ipc_send() is due.
+ *
+ * @param pool     A pool with BINADE_POOL_EXPORTABLE.
+ * @param address  Anywhere in a live block of it.
+ * @param out      [out] Written only when BINADE_OK is returned.
+ *
+ * @return as binade_ipc_export(), but for mapped memory no BINADE_E_UNSUPPORTED
+ *
+ * Ownership: as for binade_ipc_export().
+ * Threads:   the same. Of mapped memory it calls no driver.
+ * Streams:   the same.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_ipc_ticket(
     binade_pool *pool, binade_devptr address, binade_ipc_handle *out);
 
 /**
@@ -179,6 +248,44 @@ binade_ipc_release_exports(binade_pool *pool, binade_devptr address);
 BINADE_API BINADE_MUST_USE binade_status
 binade_ipc_import(const void *handle, size_t handle_bytes,
                   binade_context context, binade_devptr *out);
+
+/**
+ * Takes what the process at the other end sent by binade_ipc_send(): an import,
+ * as by binade_ipc_import(). Memory that this process has open already is not
+ * opened again. All descriptors that arrived are closed when it returns.
+ *
+ * @param socket      A connected UNIX socket, of SOCK_STREAM or SOCK_SEQPACKET.
+ *                    One thread at a time receives on it, and nothing but such
+ *                    messages is on its way.
+ * @param context     As for binade_ipc_import().
+ * @param out_handle  NULL, or [out] the block's handle: its size, the offset in
+ *                    its memory. Written only when BINADE_OK is returned.
+ * @param out         [out] The address. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID      `out` is NULL, `socket` no such socket, or nothing
+ *         is mapped at `context`.
+ * @return BINADE_E_BUSY         The socket does not block, or has a time limit,
+ *         and there is no message yet. Or the peer stops for ten seconds in the
+ *         middle of one: close the socket.
+ * @return BINADE_E_PEER_GONE    The peer has closed its end, perhaps in the middle
+ *         of a message.
+ * @return BINADE_E_CORRUPT      What came is no such message, or contradicts
+ *         itself: another number of descriptors, one that is no memory of the
+ *         driver's or of another size. Where it was no such message, close the
+ *         socket.
+ * @return BINADE_E_NO_HOST_MEMORY  Also when this process can have no more file
+ *         descriptors.
+ * @return any other of binade_ipc_import()
+ *
+ * Ownership: as for binade_ipc_import(); the memory stays when the owner ends.
+ * Threads:   any. Waits for the message, and calls the driver.
+ * Streams:   see binade_ipc_export().
+ * Context:   any may be current, or none, and stays so.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_ipc_receive(int socket, binade_context context,
+                   binade_ipc_handle *out_handle, binade_devptr *out);
 
 /**
  * Ends one import. The owner may use the memory again when the importer's work

@@ -68,9 +68,9 @@ extern "C" {
 /** Memory is mapped piece by piece (cuMemMap): the pool grows by what is missing
  *  beside a free block, and pieces that are wholly free move to where they are
  *  wanted, so that it needs little more than what is live. Such memory has no
- *  legacy IPC handles, and is in pieces of 2 to 256 MiB, which libraries that
+ *  legacy IPC handles (with BINADE_POOL_EXPORTABLE, binade_ipc_send() shares it), and is in pieces of 2 to 256 MiB, which libraries that
  *  register memory may not expect. BINADE_E_UNSUPPORTED where the device has no
- *  such memory. Not with `source` or BINADE_POOL_EXPORTABLE. */
+ *  such memory. Not with `source`. */
 #define BINADE_POOL_MAPPED (UINT32_C(1) << 13)
 /** BINADE_POOL_MAPPED where the device has such memory and nothing of this pool
  *  speaks against it: no `source`, and not BINADE_POOL_EXPORTABLE. Otherwise

@@ -434,13 +434,6 @@ TEST_F(MappedPool, HasNoSourceOfItsOwn)
                   "mapped is 1; accepted is 0 where the pool has a source");
 }
 
-TEST_F(MappedPool, IsNotExportable)
-{
-    binade_pool_options options = Mapped();
-    options.flags |= BINADE_POOL_EXPORTABLE;
-    ExpectRefused(options, BINADE_E_INVALID, "exportable is 1");
-}
-
 TEST_F(MappedPool, HasNoHandlesForOtherProcesses)
 {
     Pool pool(Mapped());

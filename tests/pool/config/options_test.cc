@@ -211,11 +211,12 @@ TEST(PoolOptions, OfCheckedPoolsNeedOne)
 
 TEST(PoolOptions, OfCheckedPoolsDoNotGoWithSharing)
 {
-    for (std::string key : {"checked", "mapped", "pass_through"})
-        EXPECT_EQ("exportable is 1; accepted is 0 where checked, mapped or "
+    for (std::string key : {"checked", "pass_through"})
+        EXPECT_EQ("exportable is 1; accepted is 0 where checked or "
                   "pass_through is 1",
                   Resolved(("exportable:1," + key + ":1").c_str()).message);
     EXPECT_EQ("", Resolved("checked:1,pass_through:1,auto_scope:1").message);
+    EXPECT_EQ("", Resolved("exportable:1,mapped:1").message);
 }
 
 struct Field {

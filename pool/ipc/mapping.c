@@ -1,0 +1,146 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A handle is imported, mapped, and given back at once: its memory lives as long
+ * as the mapping.
+ */
+#include "pool/ipc/mapping.h"
+
+#include "pool/base/failure.h"
+
+/* As the exporter's are, so that the device's largest pages fit. */
+#define ALIGNMENT_BYTES ((size_t)64 << 20)
+
+bool binadei_mapping_is_possible(const struct binadei_driver *driver)
+{
+    return driver->cuMemImportFromShareableHandle &&
+           driver->cuMemAddressReserve && driver->cuMemAddressFree &&
+           driver->cuMemRelease && driver->cuMemMap && driver->cuMemUnmap &&
+           driver->cuMemSetAccess;
+}
+
+static uint64_t mapping_bytes_of(const struct binadei_received *memory)
+{
+    return memory->handle.segment_bytes;
+}
+
+/* The driver has more than one code for a file that is none of its own. */
+static binade_status import_piece(const struct binadei_driver *driver,
+                                  int descriptor,
+                                  CUmemGenericAllocationHandle *out)
+{
+    CUresult code = driver->cuMemImportFromShareableHandle(
+        out, (void *)(intptr_t)descriptor,
+        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (code != CUDA_ERROR_UNKNOWN && code != CUDA_ERROR_INVALID_VALUE &&
+        code != CUDA_ERROR_INVALID_HANDLE)
+        return binadei_driver_status(
+            BINADEI_ENTRY_cuMemImportFromShareableHandle, code);
+    (void)binadei_driver_status(BINADEI_ENTRY_cuMemImportFromShareableHandle,
+                                code);
+    return binadei_fail(BINADE_E_CORRUPT,
+                        "a descriptor of the message is no memory that the "
+                        "driver shares");
+}
+
+static binade_status map_piece(const struct binadei_driver *driver,
+                               CUdeviceptr address, uint64_t size_bytes,
+                               CUmemGenericAllocationHandle handle)
+{
+    CUresult code = driver->cuMemMap(address, size_bytes, 0, handle, 0);
+    binade_status status = binadei_driver_status(BINADEI_ENTRY_cuMemMap, code);
+    if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_SUPPORTED)
+        return status;
+    return binadei_fail(BINADE_E_CORRUPT,
+                        "a piece of the message is not of the %llu bytes that "
+                        "it says",
+                        (unsigned long long)size_bytes);
+}
+
+static binade_status place_piece(const struct binadei_driver *driver,
+                                 CUdeviceptr address, uint64_t size_bytes,
+                                 int descriptor)
+{
+    CUmemGenericAllocationHandle handle;
+    binade_status status = import_piece(driver, descriptor, &handle);
+    if (status != BINADE_OK)
+        return status;
+    status = map_piece(driver, address, size_bytes, handle);
+    binade_status released = BINADEI_CALL(driver, cuMemRelease, (handle));
+    /* Nobody would try again later. */
+    if (released != BINADE_OK)
+        (void)driver->cuMemRelease(handle);
+    return status;
+}
+
+static binade_status grant_run(const struct binadei_driver *driver,
+                               CUdeviceptr address, uint64_t size_bytes)
+{
+    CUdevice device;
+    binade_status status = BINADEI_CALL(driver, cuCtxGetDevice, (&device));
+    const CUmemAccessDesc access = {
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return status == BINADE_OK ? BINADEI_CALL(driver, cuMemSetAccess,
+                                              (address, size_bytes, &access, 1))
+                               : status;
+}
+
+/* Maps all at `address`; `*out_bytes` is what was mapped, also of a failure. */
+static binade_status place_all(const struct binadei_driver *driver,
+                               const struct binadei_received *memory,
+                               CUdeviceptr address, uint64_t *out_bytes)
+{
+    binade_status status = BINADE_OK;
+    for (size_t i = 0; i < memory->count; i++) {
+        status = place_piece(driver, address + *out_bytes, memory->sizes[i],
+                             memory->descriptors[i]);
+        if (status != BINADE_OK)
+            return status;
+        *out_bytes += memory->sizes[i];
+    }
+    return grant_run(driver, address, *out_bytes);
+}
+
+/* Nobody would try again later. */
+static void mapping_undo(const struct binadei_driver *driver,
+                         CUdeviceptr address, uint64_t mapped_bytes,
+                         uint64_t size_bytes)
+{
+    if (mapped_bytes &&
+        driver->cuMemUnmap(address, mapped_bytes) != CUDA_SUCCESS)
+        (void)driver->cuMemUnmap(address, mapped_bytes);
+    if (driver->cuMemAddressFree(address, size_bytes) != CUDA_SUCCESS)
+        (void)driver->cuMemAddressFree(address, size_bytes);
+}
+
+binade_status binadei_mapping_open(const struct binadei_driver *driver,
+                                   const struct binadei_received *memory,
+                                   CUdeviceptr *out)
+{
+    uint64_t size_bytes = mapping_bytes_of(memory);
+    uint64_t mapped_bytes = 0;
+    CUdeviceptr address;
+    binade_status status =
+        BINADEI_CALL(driver, cuMemAddressReserve,
+                     (&address, size_bytes, ALIGNMENT_BYTES, 0, 0));
+    if (status != BINADE_OK)
+        return status;
+    status = place_all(driver, memory, address, &mapped_bytes);
+    if (status == BINADE_OK)
+        *out = address;
+    else
+        mapping_undo(driver, address, mapped_bytes, size_bytes);
+    return status;
+}
+
+binade_status binadei_mapping_close(const struct binadei_driver *driver,
+                                    CUdeviceptr address, uint64_t size_bytes)
+{
+    binade_status status =
+        BINADEI_CALL(driver, cuMemUnmap, (address, size_bytes));
+    /* The memory is given back, whatever becomes of its addresses. */
+    if (status == BINADE_OK)
+        mapping_undo(driver, address, 0, size_bytes);
+    return status;
+}

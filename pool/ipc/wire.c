@@ -1,0 +1,239 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes and descriptors through a UNIX socket. The first byte of a message is
+ * waited for as the socket says; behind it nothing may be left out, so it is
+ * waited for whatever the socket says, but not for ever.
+ */
+#include "pool/ipc/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "pool/base/failure.h"
+
+#define STALL_MS 10000
+
+/* Most that the kernel puts into one message; all are taken, so that all can be
+ * closed. */
+#define DESCRIPTORS_MOST 253U
+
+union wire_control {
+    char bytes[CMSG_SPACE(DESCRIPTORS_MOST * sizeof(int))];
+    struct cmsghdr aligned;
+};
+
+binade_status binadei_channel_init(int socket, struct binadei_channel *out)
+{
+    int domain = 0;
+    int type = 0;
+    socklen_t size = sizeof(domain);
+    *out = (struct binadei_channel){.socket = socket};
+    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+        domain == AF_UNIX) {
+        size = sizeof(type);
+        (void)getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size);
+    }
+    out->keeps_borders = type == SOCK_SEQPACKET;
+    if (type == SOCK_STREAM || type == SOCK_SEQPACKET)
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_INVALID,
+                        "descriptor %d is no UNIX socket of SOCK_STREAM or "
+                        "SOCK_SEQPACKET",
+                        socket);
+}
+
+static binade_status wire_refuse(int error)
+{
+    switch (error) {
+    case EPIPE:
+    case ECONNRESET:
+    case ENOTCONN:
+        return binadei_fail(BINADE_E_PEER_GONE,
+                            "the peer has closed its end of the socket");
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS:
+    case ETOOMANYREFS:
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "the kernel has no memory, or no descriptors, for "
+                            "a message: %s",
+                            strerror(error));
+    default:
+        return binadei_fail(BINADE_E_INVALID, "the socket refuses: %s",
+                            strerror(error));
+    }
+}
+
+/* Not ready: waits, unless nothing of the message is on its way. */
+static binade_status wire_await(const struct binadei_channel *channel,
+                                short events)
+{
+    struct pollfd one = {.fd = channel->socket, .events = events};
+    if (!channel->is_begun)
+        return binadei_fail(BINADE_E_BUSY, "the socket is not ready");
+    int count = poll(&one, 1, STALL_MS);
+    if (count > 0 || (count < 0 && errno == EINTR))
+        return BINADE_OK;
+    return binadei_fail(BINADE_E_BUSY,
+                        "the peer has stopped in the middle of a message for "
+                        "%d s",
+                        STALL_MS / 1000);
+}
+
+static void attach(struct msghdr *message, union wire_control *control,
+                   const int *descriptors, size_t count)
+{
+    size_t size_bytes = count * sizeof(int);
+    memset(control, 0, sizeof(*control));
+    message->msg_control = control->bytes;
+    message->msg_controllen = CMSG_SPACE(size_bytes);
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(size_bytes);
+    memcpy(CMSG_DATA(header), descriptors, size_bytes);
+}
+
+binade_status binadei_wire_send(struct binadei_channel *channel,
+                                const void *bytes, size_t size_bytes,
+                                const int *descriptors, size_t count)
+{
+    union wire_control control;
+    size_t sent_bytes = 0;
+    while (sent_bytes < size_bytes) {
+        struct iovec part = {(char *)(uintptr_t)bytes + sent_bytes,
+                             size_bytes - sent_bytes};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+        if (count && !sent_bytes)
+            attach(&message, &control, descriptors, count);
+        ssize_t got =
+            sendmsg(channel->socket, &message,
+                    MSG_NOSIGNAL | (channel->is_begun ? MSG_DONTWAIT : 0));
+        binade_status status = BINADE_OK;
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            status = wire_await(channel, POLLOUT);
+        else if (got < 0 && errno != EINTR)
+            status = wire_refuse(errno);
+        if (status != BINADE_OK)
+            return status;
+        sent_bytes += got > 0 ? (size_t)got : 0;
+        channel->is_begun |= got > 0;
+    }
+    return BINADE_OK;
+}
+
+static void close_all(const int *descriptors, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        (void)close(descriptors[i]);
+}
+
+/* Descriptors that came, of which only so many are wanted. */
+struct wire_taken {
+    int *descriptors;
+    size_t wanted;
+    size_t count;
+    bool is_too_much; /* there were more: closed */
+    bool is_cut;      /* the kernel had no room for all */
+};
+
+static void take(struct msghdr *message, struct wire_taken *taken)
+{
+    taken->is_cut |= (message->msg_flags & MSG_CTRUNC) != 0;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
+         header = CMSG_NXTHDR(message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int descriptor;
+            memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int),
+                   sizeof(descriptor));
+            if (taken->count < taken->wanted) {
+                taken->descriptors[taken->count++] = descriptor;
+            } else {
+                taken->is_too_much = true;
+                (void)close(descriptor);
+            }
+        }
+    }
+}
+
+static binade_status judge(const struct wire_taken *taken)
+{
+    if (taken->is_too_much)
+        return binadei_fail(BINADE_E_CORRUPT,
+                            "more than the %zu descriptors came that the "
+                            "message speaks of",
+                            taken->wanted);
+    if (taken->count == taken->wanted)
+        return BINADE_OK;
+    if (taken->is_cut)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "this process can have no more file descriptors");
+    return binadei_fail(BINADE_E_CORRUPT,
+                        "%zu descriptors came of the %zu that the message "
+                        "speaks of",
+                        taken->count, taken->wanted);
+}
+
+/* One look: how much came, or 0 and nothing. */
+static binade_status wire_read(struct binadei_channel *channel, char *bytes,
+                               size_t size_bytes, struct wire_taken *taken,
+                               size_t *out_bytes)
+{
+    union wire_control control;
+    struct iovec part = {bytes, size_bytes};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof(control.bytes)};
+    *out_bytes = 0;
+    ssize_t got =
+        recvmsg(channel->socket, &message,
+                MSG_CMSG_CLOEXEC | (channel->is_begun ? MSG_DONTWAIT : 0));
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return wire_await(channel, POLLIN);
+    if (got < 0)
+        return errno == EINTR ? BINADE_OK : wire_refuse(errno);
+    take(&message, taken);
+    if (got == 0)
+        return binadei_fail(
+            BINADE_E_PEER_GONE, "the peer has closed its end of the socket%s",
+            channel->is_begun ? " in the middle of a message" : "");
+    channel->is_begun = true;
+    *out_bytes = (size_t)got;
+    if (channel->keeps_borders &&
+        ((size_t)got != size_bytes || message.msg_flags & MSG_TRUNC))
+        return binadei_fail(BINADE_E_CORRUPT,
+                            "a packet has not the %zu bytes of a message",
+                            size_bytes);
+    return BINADE_OK;
+}
+
+binade_status binadei_wire_receive(struct binadei_channel *channel, void *bytes,
+                                   size_t size_bytes, int *descriptors,
+                                   size_t count, bool *out_is_read)
+{
+    struct wire_taken taken = {.descriptors = descriptors, .wanted = count};
+    binade_status status = BINADE_OK;
+    size_t read_bytes = 0;
+    while (status == BINADE_OK && read_bytes < size_bytes) {
+        size_t got;
+        status = wire_read(channel, (char *)bytes + read_bytes,
+                           size_bytes - read_bytes, &taken, &got);
+        read_bytes += got;
+    }
+    *out_is_read = status == BINADE_OK;
+    if (status == BINADE_OK)
+        status = judge(&taken);
+    if (status != BINADE_OK)
+        close_all(taken.descriptors, taken.count);
+    return status;
+}
