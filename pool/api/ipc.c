@@ -32,7 +32,7 @@ static bool is_private(const struct binadei_call *call, binade_devptr address)
 }
 
 /* What an export makes: a handle, or a message. */
-struct export_wish {
+struct export_form {
     binade_ipc_handle *out; /* NULL: a message into the socket */
     int socket;
     bool is_ticket;
@@ -40,25 +40,25 @@ struct export_wish {
 
 static binade_status export_to(const struct binadei_call *call,
                                binade_devptr address,
-                               const struct export_wish *wish)
+                               const struct export_form *form)
 {
     struct binadei_exports *exports = call->pool->body->exports;
     bool is_mapped = binadei_exports_are_mapped(exports);
-    if (!wish->out)
+    if (!form->out)
         return (is_mapped ? binadei_share_send : binadei_export_send)(
-            exports, call->engine, address, wish->socket);
-    if (is_mapped && !wish->is_ticket)
+            exports, call->engine, address, form->socket);
+    if (is_mapped && !form->is_ticket)
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "the pool's memory is mapped, which no handle "
                             "opens: binade_ipc_send() sends it, and "
                             "binade_ipc_ticket() names what was sent");
     return (is_mapped ? binadei_share_ticket : binadei_export)(
-        exports, call->engine, address, wish->out);
+        exports, call->engine, address, form->out);
 }
 
 static binade_status export_checked(const struct binadei_call *call,
                                     binade_devptr address,
-                                    const struct export_wish *wish)
+                                    const struct export_form *form)
 {
     if (!call->pool->body->exports)
         return binadei_fail(BINADE_E_UNSUPPORTED,
@@ -70,17 +70,17 @@ static binade_status export_checked(const struct binadei_call *call,
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "the block at 0x%llx is of a private arena",
                             address);
-    return export_to(call, address, wish);
+    return export_to(call, address, form);
 }
 
 static binade_status export_by(binade_pool *pool, binade_devptr address,
-                               const struct export_wish *wish)
+                               const struct export_form *form)
 {
     struct binadei_call call;
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    status = export_checked(&call, address, wish);
+    status = export_checked(&call, address, form);
     ipc_note(&call, BINADE_HISTORY_EXPORT, 0, status, address);
     binadei_call_end(&call);
     return status;
@@ -91,7 +91,7 @@ binade_status binade_ipc_export(binade_pool *pool, binade_devptr address,
 {
     if (!out)
         return binadei_fail(BINADE_E_INVALID, "binade_ipc_export: out is NULL");
-    return export_by(pool, address, &(struct export_wish){.out = out});
+    return export_by(pool, address, &(struct export_form){.out = out});
 }
 
 binade_status binade_ipc_ticket(binade_pool *pool, binade_devptr address,
@@ -100,13 +100,13 @@ binade_status binade_ipc_ticket(binade_pool *pool, binade_devptr address,
     if (!out)
         return binadei_fail(BINADE_E_INVALID, "binade_ipc_ticket: out is NULL");
     return export_by(pool, address,
-                     &(struct export_wish){.out = out, .is_ticket = true});
+                     &(struct export_form){.out = out, .is_ticket = true});
 }
 
 binade_status binade_ipc_send(binade_pool *pool, binade_devptr address,
                               int socket)
 {
-    return export_by(pool, address, &(struct export_wish){.socket = socket});
+    return export_by(pool, address, &(struct export_form){.socket = socket});
 }
 
 binade_status binade_ipc_release_exports(binade_pool *pool,

@@ -8,8 +8,8 @@
 
 #include "pool/base/failure.h"
 #include "pool/driver/section.h"
-#include "pool/ipc/channel.h"
 #include "pool/ipc/handle.h"
+#include "pool/ipc/message/channel.h"
 #include "pool/ipc/state.h"
 
 binade_status binadei_export_no_memory(void)

@@ -11,7 +11,7 @@
 #include "pool/ipc/closings.h"
 #include "pool/ipc/exports.h"
 #include "pool/ipc/handle.h"
-#include "pool/ipc/mapping.h"
+#include "pool/ipc/message/mapping.h"
 #include "pool/ipc/opener.h"
 #include "pool/ipc/openings.h"
 

@@ -12,7 +12,7 @@
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
 #include "pool/driver/context.h"
-#include "pool/ipc/mapping.h"
+#include "pool/ipc/message/mapping.h"
 
 bool binadei_opener_is_gone(binade_status status)
 {

@@ -8,7 +8,7 @@
 
 #include "pool/driver/driver_table.h"
 #include "pool/driver/section.h"
-#include "pool/ipc/channel.h"
+#include "pool/ipc/message/channel.h"
 #include "pool/ipc/openings.h"
 
 /* The context, or for NULL the current one, or where there is none the primary

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "pool/base/failure.h"
-#include "pool/ipc/channel.h"
 #include "pool/ipc/handle.h"
+#include "pool/ipc/message/channel.h"
 #include "pool/ipc/state.h"
 
 /* A block, and the handles that it is in, pinned once. */
@@ -24,8 +24,8 @@ struct run {
 };
 
 /* A page's address never changes, so all of them are as one segment. */
-static binade_status find_block(const struct binadei_engine *engine,
-                                binade_devptr address, struct run *out)
+static binade_status run_find_block(const struct binadei_engine *engine,
+                                    binade_devptr address, struct run *out)
 {
     binadei_grain grain;
     if (!binadei_grain_of(engine->lookup, address, &grain))
@@ -45,7 +45,7 @@ static binade_status run_take(const struct binadei_exports *exports,
                               const struct binadei_engine *engine,
                               binade_devptr address, struct run *out)
 {
-    binade_status status = find_block(engine, address, out);
+    binade_status status = run_find_block(engine, address, out);
     if (status != BINADE_OK)
         return status;
     status = binadei_segments_pin_run(exports->options.segments, out->start,

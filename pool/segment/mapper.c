@@ -182,8 +182,8 @@ static binade_status mapper_release(void *context, binade_devptr address,
                   &(struct job){.address = address, .size_bytes = size_bytes});
 }
 
-static binade_status create_by(void *context, mapper_work *work,
-                               uint64_t size_bytes, uint64_t *out_handle)
+static binade_status mapper_create_by(void *context, mapper_work *work,
+                                      uint64_t size_bytes, uint64_t *out_handle)
 {
     struct job job = {.size_bytes = size_bytes};
     binade_status status = within(context, work, &job);
@@ -195,13 +195,13 @@ static binade_status create_by(void *context, mapper_work *work,
 static binade_status mapper_create(void *context, uint64_t size_bytes,
                                    uint64_t *out_handle)
 {
-    return create_by(context, do_create, size_bytes, out_handle);
+    return mapper_create_by(context, do_create, size_bytes, out_handle);
 }
 
 static binade_status mapper_create_shared(void *context, uint64_t size_bytes,
                                           uint64_t *out_handle)
 {
-    return create_by(context, do_create_shared, size_bytes, out_handle);
+    return mapper_create_by(context, do_create_shared, size_bytes, out_handle);
 }
 
 static binade_status mapper_share(void *context, uint64_t handle, int *out)

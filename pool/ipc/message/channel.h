@@ -6,8 +6,8 @@
  * their file descriptors. Bytes and descriptors alone; the driver is called
  * elsewhere.
  */
-#ifndef BINADE_POOL_IPC_CHANNEL_H_
-#define BINADE_POOL_IPC_CHANNEL_H_
+#ifndef BINADE_POOL_IPC_MESSAGE_CHANNEL_H_
+#define BINADE_POOL_IPC_MESSAGE_CHANNEL_H_
 
 #include <stdbool.h>
 #include <stddef.h>

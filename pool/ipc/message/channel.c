@@ -5,7 +5,7 @@
  * done with it, and a message that is refused is read to its end where its length
  * can be trusted, so that the next one is found.
  */
-#include "pool/ipc/channel.h"
+#include "pool/ipc/message/channel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/ipc/handle.h"
-#include "pool/ipc/wire.h"
+#include "pool/ipc/message/wire.h"
 
 /* 2 TiB in pieces of 2 MiB. */
 #define PIECES_MOST (UINT64_C(1) << 20)
@@ -157,7 +157,7 @@ static binade_status receive_frames(struct binadei_channel *channel,
     return first;
 }
 
-static binade_status check_sizes(const struct binadei_received *received)
+static binade_status check_piece_sizes(const struct binadei_received *received)
 {
     uint64_t left = received->handle.segment_bytes;
     for (size_t i = 0; i < received->count; i++) {
@@ -186,7 +186,7 @@ static binade_status receive_pieces(struct binadei_channel *channel,
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for what was sent");
     binade_status status = receive_frames(channel, piece_count, out);
-    return status == BINADE_OK ? check_sizes(out) : status;
+    return status == BINADE_OK ? check_piece_sizes(out) : status;
 }
 
 binade_status binadei_channel_receive(int socket, struct binadei_received *out)

@@ -4,7 +4,7 @@
  * A handle is imported, mapped, and given back at once: its memory lives as long
  * as the mapping.
  */
-#include "pool/ipc/mapping.h"
+#include "pool/ipc/message/mapping.h"
 
 #include "pool/base/failure.h"
 

@@ -5,7 +5,7 @@
  * waited for as the socket says; behind it nothing may be left out, so it is
  * waited for whatever the socket says, but not for ever.
  */
-#include "pool/ipc/wire.h"
+#include "pool/ipc/message/wire.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -86,8 +86,8 @@ static binade_status wire_await(const struct binadei_channel *channel,
                         STALL_MS / 1000);
 }
 
-static void attach(struct msghdr *message, union wire_control *control,
-                   const int *descriptors, size_t count)
+static void wire_attach(struct msghdr *message, union wire_control *control,
+                        const int *descriptors, size_t count)
 {
     size_t size_bytes = count * sizeof(int);
     memset(control, 0, sizeof(*control));
@@ -111,7 +111,7 @@ binade_status binadei_wire_send(struct binadei_channel *channel,
                              size_bytes - sent_bytes};
         struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
         if (count && !sent_bytes)
-            attach(&message, &control, descriptors, count);
+            wire_attach(&message, &control, descriptors, count);
         ssize_t got =
             sendmsg(channel->socket, &message,
                     MSG_NOSIGNAL | (channel->is_begun ? MSG_DONTWAIT : 0));
@@ -128,7 +128,7 @@ binade_status binadei_wire_send(struct binadei_channel *channel,
     return BINADE_OK;
 }
 
-static void close_all(const int *descriptors, size_t count)
+static void wire_close(const int *descriptors, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         (void)close(descriptors[i]);
@@ -143,7 +143,7 @@ struct wire_taken {
     bool is_cut;      /* the kernel had no room for all */
 };
 
-static void take(struct msghdr *message, struct wire_taken *taken)
+static void wire_take(struct msghdr *message, struct wire_taken *taken)
 {
     taken->is_cut |= (message->msg_flags & MSG_CTRUNC) != 0;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header;
@@ -165,7 +165,7 @@ static void take(struct msghdr *message, struct wire_taken *taken)
     }
 }
 
-static binade_status judge(const struct wire_taken *taken)
+static binade_status wire_judge(const struct wire_taken *taken)
 {
     if (taken->is_too_much)
         return binadei_fail(BINADE_E_CORRUPT,
@@ -202,7 +202,7 @@ static binade_status wire_read(struct binadei_channel *channel, char *bytes,
         return wire_await(channel, POLLIN);
     if (got < 0)
         return errno == EINTR ? BINADE_OK : wire_refuse(errno);
-    take(&message, taken);
+    wire_take(&message, taken);
     if (got == 0)
         return binadei_fail(
             BINADE_E_PEER_GONE, "the peer has closed its end of the socket%s",
@@ -232,8 +232,8 @@ binade_status binadei_wire_receive(struct binadei_channel *channel, void *bytes,
     }
     *out_is_read = status == BINADE_OK;
     if (status == BINADE_OK)
-        status = judge(&taken);
+        status = wire_judge(&taken);
     if (status != BINADE_OK)
-        close_all(taken.descriptors, taken.count);
+        wire_close(taken.descriptors, taken.count);
     return status;
 }

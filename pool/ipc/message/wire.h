@@ -3,10 +3,10 @@
  *
  * The bytes of a message, and moving them: for channel.c and wire.c alone.
  */
-#ifndef BINADE_POOL_IPC_WIRE_H_
-#define BINADE_POOL_IPC_WIRE_H_
+#ifndef BINADE_POOL_IPC_MESSAGE_WIRE_H_
+#define BINADE_POOL_IPC_MESSAGE_WIRE_H_
 
-#include "pool/ipc/channel.h"
+#include "pool/ipc/message/channel.h"
 
 #define BINADEI_WIRE_MAGIC UINT64_C(0x3165726168736e62) /* "bnshare1" */
 #define BINADEI_WIRE_VERSION UINT32_C(1)

@@ -4,11 +4,11 @@
  * Memory that another process mapped and sent, mapped here: addresses for the
  * run alone, its pieces one behind the other. In a section; no lock held.
  */
-#ifndef BINADE_POOL_IPC_MAPPING_H_
-#define BINADE_POOL_IPC_MAPPING_H_
+#ifndef BINADE_POOL_IPC_MESSAGE_MAPPING_H_
+#define BINADE_POOL_IPC_MESSAGE_MAPPING_H_
 
 #include "pool/driver/driver_table.h"
-#include "pool/ipc/channel.h"
+#include "pool/ipc/message/channel.h"
 
 bool binadei_mapping_is_possible(const struct binadei_driver *driver);
 
