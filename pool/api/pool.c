@@ -91,6 +91,20 @@ static binade_status find_limit(struct binadei_pool_body *body)
     return status;
 }
 
+/* That of the program's own context. */
+static binade_status find_device(struct binadei_pool_body *body)
+{
+    struct binadei_section section;
+    if (body->has_primary)
+        return BINADE_OK;
+    binade_status status = binadei_context_enter(&body->own_context, &section);
+    if (status != BINADE_OK)
+        return status;
+    status = BINADEI_CALL(body->driver, cuCtxGetDevice, (&body->device));
+    (void)binadei_section_leave(&section);
+    return status;
+}
+
 /* A source of the caller's may use other pools, so no call is inside while it
  * works; but this pool is in the middle of one. */
 static struct binadei_thread *step_out(const struct binadei_pool_body *body,
@@ -309,6 +323,8 @@ static binade_status pool_make_body(struct binadei_pool_body *body,
         status = binadei_context_init(&body->own_context, body->driver,
                                       body->context, &pool->attention,
                                       BINADEI_ATTENTION_LOST);
+    if (status == BINADE_OK)
+        status = find_device(body);
     if (status == BINADE_OK)
         status = find_limit(body);
     if (status == BINADE_OK)

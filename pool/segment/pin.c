@@ -66,6 +66,8 @@ bool binadei_segments_find(struct binadei_segments *segments,
                            uint64_t *out_hold_count)
 {
     pthread_mutex_lock(&segments->lock);
+    /* What a grower moves or trims is on no list for a moment. */
+    binadei_await_grower(segments);
     const struct binadei_segment *found = find_at(segments, address);
     if (found) {
         *out = found->info;

@@ -240,7 +240,8 @@ bool binadei_segments_pin(struct binadei_segments *segments,
 void binadei_segments_unpin(struct binadei_segments *segments, uint64_t id);
 
 /* The segment with the lowest address whose memory ends behind `address`, and how
- * often it is held. False: there is none. Any thread; blocks on the lock. */
+ * often it is held. False: there is none. Any thread, outside of slow paths; waits
+ * until nobody grows. */
 bool binadei_segments_find(struct binadei_segments *segments,
                            binade_devptr address,
                            struct binadei_segment_info *out,

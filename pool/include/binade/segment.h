@@ -68,7 +68,7 @@ typedef struct binade_segment_info {
  *
  * Ownership: the caller's struct. What it tells may be over when the call returns,
  *            but of a segment that is held, or in which a block is in use.
- * Threads:   any, concurrently. Takes a lock for an instant.
+ * Threads:   any, concurrently. Waits for a thread that grows or trims the pool.
  * Streams:   none.
  * Context:   none; the driver is not called.
  */

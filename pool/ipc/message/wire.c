@@ -5,6 +5,7 @@
  * waited for as the socket says; behind it nothing may be left out, so it is
  * waited for whatever the socket says, but not for ever.
  */
+#define _GNU_SOURCE
 #include "pool/ipc/message/wire.h"
 
 #include <errno.h>

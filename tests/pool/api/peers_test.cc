@@ -157,6 +157,18 @@ TEST_F(Peers, UseTheMemoryThemselves)
     EXPECT_EQ(CUDA_SUCCESS, set());
     EXPECT_EQ(CUDA_SUCCESS, copy());
     EXPECT_EQ(CUDA_SUCCESS, (pool_test::Get<CUresult()>("cuCtxSynchronize")()));
+    {
+        binade_pool_options options = Mapped(1 << 0);
+        options.context = other;
+        Pool there(options);
+        binade_devptr block_there = there.Alloc(2 * kMiB);
+        binade_segment_info info = {};
+        info.struct_size = sizeof(info);
+        EXPECT_EQ(BINADE_OK, binade_segment_find(there, block_there, &info));
+        EXPECT_EQ(1, info.device);
+        EXPECT_TRUE(HasAccess(0, block_there));
+        there.Free(block_there);
+    }
     pool_test::SetCurrent(own);
     EXPECT_TRUE(pool_test::Holds(block, 100 * kMiB, 7));
     pool.Free(block);
