@@ -47,11 +47,12 @@ static binade_status export_to(const struct binadei_call *call,
     if (!form->out)
         return (is_mapped ? binadei_share_send : binadei_export_send)(
             exports, call->engine, address, form->socket);
-    if (is_mapped && !form->is_ticket)
+    if (is_mapped && !form->is_ticket) {
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "the pool's memory is mapped, which no handle "
                             "opens: binade_ipc_send() sends it, and "
                             "binade_ipc_ticket() names what was sent");
+    }
     return (is_mapped ? binadei_share_ticket : binadei_export)(
         exports, call->engine, address, form->out);
 }

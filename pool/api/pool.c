@@ -459,11 +459,12 @@ binade_status binadei_arena_pool_create(const binade_pool_options *options,
 
 static binade_status add_peer(struct binadei_pool_body *body, int32_t device)
 {
-    if (device < 0 || device > 63)
+    if (device < 0 || device > 63) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_pool_add_peer: device %d; accepted are "
                             "ordinals from 0 to 63",
                             device);
+    }
     if (!is_mapped(body) || body->options.flags & BINADE_POOL_PASS_THROUGH)
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "peers are of a pool that is mapped and does not "

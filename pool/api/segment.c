@@ -57,11 +57,12 @@ binade_status binade_segment_find(binade_pool *pool, binade_devptr address,
                                   binade_segment_info *out)
 {
     struct binadei_call call;
-    if (!out || out->struct_size < INFO_BYTES_MIN)
+    if (!out || out->struct_size < INFO_BYTES_MIN) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_segment_find: out is NULL or its "
                             "struct_size below %zu",
                             INFO_BYTES_MIN);
+    }
     binade_status status = segment_begin(pool, &call);
     if (status != BINADE_OK)
         return status;

@@ -96,13 +96,14 @@ binade_status binade_tenant_create_with(binade_pool *pool,
                                         const binade_tenant_options *options,
                                         binade_tenant *out)
 {
-    binade_private arena;
+    binade_private arena = 0;
     if (!options || options->struct_size < sizeof(*options) ||
-        options->flags & ~KNOWN_FLAGS)
+        options->flags & ~KNOWN_FLAGS) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_tenant_create_with: options are NULL, "
                             "smaller than %zu bytes, or have unknown flags",
                             sizeof(*options));
+    }
     const char *name = options->name ? options->name : "";
     binade_status status = check_new(name, options->budget_bytes, out);
     if (status == BINADE_OK)
@@ -153,7 +154,7 @@ static binade_status find_arena(binade_tenant tenant, binade_private *out)
 
 binade_status binade_tenant_private(binade_tenant tenant, binade_private *out)
 {
-    binade_private arena;
+    binade_private arena = 0;
     if (!out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_tenant_private: out is NULL");
@@ -165,14 +166,14 @@ binade_status binade_tenant_private(binade_tenant tenant, binade_private *out)
 
 binade_status binade_tenant_pause(binade_tenant tenant, uint32_t flags)
 {
-    binade_private arena;
+    binade_private arena = 0;
     binade_status status = find_arena(tenant, &arena);
     return status == BINADE_OK ? binade_private_pause(arena, flags) : status;
 }
 
 binade_status binade_tenant_resume(binade_tenant tenant)
 {
-    binade_private arena;
+    binade_private arena = 0;
     binade_status status = find_arena(tenant, &arena);
     return status == BINADE_OK ? binade_private_resume(arena) : status;
 }

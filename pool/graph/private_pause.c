@@ -224,12 +224,13 @@ static binade_status begin_resume(struct pause *pause,
     if (ref->arena->phase == BINADEI_PRIVATE_RUNNING)
         status =
             binadei_fail(BINADE_E_INVALID, "the private arena is not paused");
-    else if (ref->arena->phase != BINADEI_PRIVATE_PAUSED)
+    else if (ref->arena->phase != BINADEI_PRIVATE_PAUSED) {
         status = binadei_fail(BINADE_E_BUSY,
                               "another thread pauses or resumes the private "
                               "arena");
-    else
+    } else {
         status = pause_list(pause);
+    }
     if (status == BINADE_OK)
         ref->arena->phase = BINADEI_PRIVATE_RESUMING;
     binadei_private_leave(ref->arena);

@@ -231,11 +231,12 @@ static binade_status opener_map(const struct binadei_driver *driver,
 {
     struct binadei_section section;
     CUdeviceptr address = 0;
-    if (!memory)
+    if (!memory) {
         return binadei_fail(BINADE_E_STALE,
                             "this process has not received the memory that the "
                             "ticket names, or has given it back: the owner "
                             "sends it by binade_ipc_send()");
+    }
     binade_status status = binadei_opener_enter(driver, opening, &section);
     if (status != BINADE_OK)
         return status;

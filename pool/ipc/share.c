@@ -28,6 +28,7 @@ static binade_status run_find_block(const struct binadei_engine *engine,
                                     binade_devptr address, struct run *out)
 {
     binadei_grain grain;
+    *out = (struct run){.start = 0};
     if (!binadei_grain_of(engine->lookup, address, &grain))
         return binadei_fail(BINADE_E_FOREIGN,
                             "address 0x%llx is not of this pool", address);
@@ -132,7 +133,7 @@ static binade_status share_run(struct binadei_exports *exports,
     binade_status status =
         listed ? binadei_export_note(exports, engine, &run->block, run->start)
                : binadei_export_no_memory();
-    if (status == BINADE_OK) {
+    if (listed && status == BINADE_OK) {
         *out = listed->common;
         out->offset_bytes = address - listed->info.address;
         out->size_bytes = run->end - address;

@@ -39,11 +39,12 @@ static binade_status held_find_place(struct binadei_segments *segments,
         (void)binadei_unmap_left(segments, passed_epoch, UINT32_MAX);
         place = held_find(segments, page_count);
     }
-    if (!place.pages)
+    if (!place.pages) {
         return binadei_fail(binadei_source_exhausted(segments),
                             "the pool's addresses have no room for %u pages in "
                             "a row",
                             page_count + 2);
+    }
     *out = place.first;
     return BINADE_OK;
 }
@@ -141,8 +142,9 @@ static binade_status held_work_begin(struct binadei_segments *segments,
         is_made = (out->ghosts[i] = calloc(1, sizeof(struct binadei_segment)));
     if (!is_made) {
         held_work_end(out);
-        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory for the records of segments");
+        (void)binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                           "no memory for the records of segments");
+        return BINADE_E_NO_HOST_MEMORY;
     }
     pthread_mutex_lock(&segments->lock);
     for (uint32_t i = 0; i < held->count; i++)

@@ -91,12 +91,13 @@ static binade_status do_create_shared(const struct binadei_driver *driver,
         .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
     int has_rdma = 0;
     binade_status status = locate(driver, &properties.location);
-    if (status == BINADE_OK)
+    if (status == BINADE_OK) {
         status = BINADEI_CALL(
             driver, cuDeviceGetAttribute,
             (&has_rdma,
              CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
              properties.location.id));
+    }
     if (status != BINADE_OK)
         return status;
     properties.allocFlags.gpuDirectRDMACapable = has_rdma != 0;
@@ -122,11 +123,12 @@ static binade_status do_destroy(const struct binadei_driver *driver,
 static size_t add_peers(const struct job *job, CUmemAccessDesc *rights,
                         size_t count)
 {
-    for (uint64_t rest = job->peers; rest; rest &= rest - 1)
+    for (uint64_t rest = job->peers; rest; rest &= rest - 1) {
         rights[count++] =
             (CUmemAccessDesc){.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE,
                                            .id = __builtin_ctzll(rest)},
                               .flags = job->right};
+    }
     return count;
 }
 
@@ -319,17 +321,19 @@ static binade_status do_probe_shared(const struct binadei_driver *driver,
     int is_supported = 0;
     (void)job;
     binade_status status = locate(driver, &location);
-    if (status == BINADE_OK)
+    if (status == BINADE_OK) {
         status = BINADEI_CALL(
             driver, cuDeviceGetAttribute,
             (&is_supported,
              CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
              location.id));
-    if (status == BINADE_OK && !is_supported)
+    }
+    if (status == BINADE_OK && !is_supported) {
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "device %d cannot share mapped memory by file "
                             "descriptors",
                             location.id);
+    }
     return status;
 }
 

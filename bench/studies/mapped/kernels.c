@@ -37,7 +37,7 @@ static const char *program = "kernels";
 static struct {
     CUresult (*load)(void **out_module, const void *image);
     CUresult (*find)(kernel *out, void *module, const char *name);
-    CUresult (*launch)(kernel kernel, unsigned grid_x, unsigned grid_y,
+    CUresult (*launch)(kernel which, unsigned grid_x, unsigned grid_y,
                        unsigned grid_z, unsigned block_x, unsigned block_y,
                        unsigned block_z, unsigned shared_bytes, CUstream stream,
                        void **arguments, void **extra);
@@ -81,12 +81,12 @@ void kernels_load(const char *name, const struct binadei_driver *driver,
 }
 
 void kernels_launch(const struct kernels *kernels, CUstream stream,
-                    kernel kernel, CUdeviceptr block, uint32_t value,
+                    kernel which, CUdeviceptr block, uint32_t value,
                     unsigned words)
 {
     CUdeviceptr wrong = kernels->wrong;
     void *arguments[] = {&block, &value, &words, &wrong};
-    must(entries.launch(kernel, (words + BLOCK_THREADS - 1) / BLOCK_THREADS, 1,
+    must(entries.launch(which, (words + BLOCK_THREADS - 1) / BLOCK_THREADS, 1,
                         1, BLOCK_THREADS, 1, 1, 0, stream, arguments, NULL),
          "cuLaunchKernel");
 }

@@ -30,7 +30,7 @@ struct kernels {
 void kernels_load(const char *program, const struct binadei_driver *driver,
                   struct kernels *out);
 void kernels_launch(const struct kernels *kernels, CUstream stream,
-                    kernel kernel, CUdeviceptr block, uint32_t value,
+                    kernel which, CUdeviceptr block, uint32_t value,
                     unsigned words);
 void kernels_forget_wrong(const struct kernels *kernels, CUstream stream);
 /* Waits for the stream. */

@@ -53,11 +53,12 @@ static binade_status check_head(const struct binadei_wire_head *head)
     if (head->magic != BINADEI_WIRE_MAGIC)
         return binadei_fail(BINADE_E_CORRUPT,
                             "what came is no message of binade_ipc_send()");
-    if (head->version != BINADEI_WIRE_VERSION)
+    if (head->version != BINADEI_WIRE_VERSION) {
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "the message has version %u; this library reads %u",
                             (unsigned)head->version,
                             (unsigned)BINADEI_WIRE_VERSION);
+    }
     if (head->head_bytes != sizeof(*head) || head->piece_count > PIECES_MOST ||
         head->checksum !=
             binadei_checksum(head,

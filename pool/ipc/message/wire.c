@@ -50,6 +50,7 @@ binade_status binadei_channel_init(int socket, struct binadei_channel *out)
 
 static binade_status wire_refuse(int error)
 {
+    char text[128];
     switch (error) {
     case EPIPE:
     case ECONNRESET:
@@ -64,10 +65,10 @@ static binade_status wire_refuse(int error)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "the kernel has no memory, or no descriptors, for "
                             "a message: %s",
-                            strerror(error));
+                            strerror_r(error, text, sizeof(text)));
     default:
         return binadei_fail(BINADE_E_INVALID, "the socket refuses: %s",
-                            strerror(error));
+                            strerror_r(error, text, sizeof(text)));
     }
 }
 
@@ -168,11 +169,12 @@ static void wire_take(struct msghdr *message, struct wire_taken *taken)
 
 static binade_status wire_judge(const struct wire_taken *taken)
 {
-    if (taken->is_too_much)
+    if (taken->is_too_much) {
         return binadei_fail(BINADE_E_CORRUPT,
                             "more than the %zu descriptors came that the "
                             "message speaks of",
                             taken->wanted);
+    }
     if (taken->count == taken->wanted)
         return BINADE_OK;
     if (taken->is_cut)
@@ -185,7 +187,7 @@ static binade_status wire_judge(const struct wire_taken *taken)
 }
 
 /* One look: how much came, or 0 and nothing. */
-static binade_status wire_read(struct binadei_channel *channel, char *bytes,
+static binade_status wire_read(struct binadei_channel *channel, void *bytes,
                                size_t size_bytes, struct wire_taken *taken,
                                size_t *out_bytes)
 {
@@ -222,7 +224,8 @@ binade_status binadei_wire_receive(struct binadei_channel *channel, void *bytes,
                                    size_t size_bytes, int *descriptors,
                                    size_t count, bool *out_is_read)
 {
-    struct wire_taken taken = {.descriptors = descriptors, .wanted = count};
+    struct wire_taken taken = {.wanted = count};
+    taken.descriptors = descriptors;
     binade_status status = BINADE_OK;
     size_t read_bytes = 0;
     while (status == BINADE_OK && read_bytes < size_bytes) {
