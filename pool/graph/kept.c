@@ -7,10 +7,12 @@
 
 #include <stdlib.h>
 
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/driver/section.h"
 
 #define CHUNK_BYTES (UINT64_C(256) << 20)
+#define NAP_NS 20000L
 
 struct binadei_kept_chunk {
     struct binadei_kept_chunk *next; /* behind it */
@@ -99,6 +101,21 @@ static binade_status kept_copy_piece(const struct binadei_kept *kept,
     return status;
 }
 
+/* Until what was queued uses the memory no more, also where the driver fails to
+ * wait: then it is asked. One that does not answer either has lost the context,
+ * where nothing runs any more. */
+static binade_status kept_await(const struct binadei_driver *driver,
+                                CUstream stream)
+{
+    CUresult answer;
+    binade_status status = BINADEI_CALL(driver, cuStreamSynchronize, (stream));
+    if (status == BINADE_OK)
+        return BINADE_OK;
+    while ((answer = driver->cuStreamQuery(stream)) == CUDA_ERROR_NOT_READY)
+        binadei_nap(NAP_NS);
+    return answer == CUDA_SUCCESS ? BINADE_OK : status;
+}
+
 static binade_status kept_copy_on(const struct binadei_kept *kept,
                                   const struct binadei_driver *driver,
                                   const struct binadei_kept_piece *pieces,
@@ -111,8 +128,7 @@ static binade_status kept_copy_on(const struct binadei_kept *kept,
         return status;
     for (uint32_t i = 0; i < count && status == BINADE_OK; i++)
         status = kept_copy_piece(kept, driver, stream, &pieces[i], is_back);
-    /* Also after a failure: what was queued uses the memory. */
-    binade_status over = BINADEI_CALL(driver, cuStreamSynchronize, (stream));
+    binade_status over = kept_await(driver, stream);
     (void)driver->cuStreamDestroy(stream);
     return status == BINADE_OK ? over : status;
 }

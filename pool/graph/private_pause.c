@@ -183,7 +183,7 @@ static binade_status pause_now(struct pause *pause)
     struct binadei_call *call = pause->call;
     bool are_away = false;
     binade_status status = await_work(call);
-    BINADEI_STEP("private.pausing");
+    BINADEI_STEP("private.mapped.pausing");
     if (status == BINADE_OK) {
         binadei_slow_path_end(call->thread_state);
         status = leave_memory(pause, &are_away);
@@ -299,7 +299,7 @@ binade_status binadei_private_resume(struct binadei_call *call,
     binade_status status = begin_resume(&pause, ref);
     if (status == BINADE_OK) {
         status = refill(&pause);
-        BINADEI_STEP("private.refilled");
+        BINADEI_STEP("private.mapped.refilled");
         if (status == BINADE_OK)
             status = contents_back(&pause);
         if (status == BINADE_OK) {

@@ -3,6 +3,7 @@
 BINADE_CONF says."""
 
 import binade
+import binade.ipc
 import pytest
 from support import MIB, run_program
 
@@ -20,6 +21,7 @@ NO_ANSWER = "cuMemGetAllocationGranularity:every=1:code=999"
     ({"memory": "auto", "exportable": True}, "driver"),
     ({"memory": "auto", "exportable": False}, "mapped"),
     ({"memory": "mapped", "checked": True}, "mapped"),
+    ({"memory": "mapped", "exportable": True}, "mapped"),
 ])
 def test_what_was_asked_for(options, memory):
     with binade.Pool(**options) as pool:
@@ -95,10 +97,12 @@ def test_it_cannot_be_changed(pool):
         del pool.memory
 
 
-def test_mapped_memory_is_not_exportable():
-    with pytest.raises(binade.Error, match="exportable is 1") as raised:
-        binade.Pool(memory="mapped", exportable=True)
-    assert raised.value.status == "E_INVALID"
+def test_mapped_memory_has_no_handles_of_the_driver():
+    with binade.Pool(memory="mapped", exportable=True) as pool:
+        with pool.alloc(MIB) as block:
+            with pytest.raises(binade.Error, match="binade_ipc_send") as raised:
+                binade.ipc.export(block)
+    assert raised.value.status == "E_UNSUPPORTED"
 
 
 MAKE = """

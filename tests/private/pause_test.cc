@@ -129,7 +129,7 @@ TEST_F(Pause, ContentsAreThereAgainAfterManyCycles)
     pool_test::Fill(small, 4096, 7);
     pool_test::Fill(large, kMiB, 9);
     uint64_t reserved = pool.Stats().reserved_bytes_current;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < 100; i++) {
         arena.Pause(kKeep);
         ASSERT_EQ(0u, pool.Stats().reserved_bytes_current);
         ASSERT_EQ(reserved, pool.Stats().mapped_paused_bytes);
@@ -363,7 +363,7 @@ TEST_F(Pause, AGraphReplaysOnWhatIsBack)
     EXPECT_EQ(BINADE_E_CAPTURING, binade_private_pause(arena, 0));
     graph.End();
     ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
-    for (uint32_t i = 0; i < 50; i++) {
+    for (uint32_t i = 0; i < 20; i++) {
         pool_test::Fill(target, 2 * kMiB, i);
         arena.Pause(kKeep);
         arena.Resume();
@@ -507,10 +507,10 @@ TEST_P(PauseFault, LosesNothing)
         unsigned failed_count = 0;
         binade_devptr first = arena.Alloc(4 * kMiB);
         binade_devptr second = arena.Alloc(2 * kMiB);
-        binade_devptr third = arena.Alloc(8 * kMiB);
+        binade_devptr third = arena.Alloc(3 * kMiB);
         pool_test::Fill(first, 4 * kMiB, 1);
         pool_test::Fill(second, 2 * kMiB, 2);
-        pool_test::Fill(third, 8 * kMiB, 3);
+        pool_test::Fill(third, 3 * kMiB, 3);
         uint64_t reserved = pool.Stats().reserved_bytes_current;
         uint64_t before = pool_test::Calls(GetParam());
         pool_test::SetFaults(std::string(GetParam()) + ":nth=" +
@@ -525,11 +525,11 @@ TEST_P(PauseFault, LosesNothing)
         EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
         EXPECT_TRUE(pool_test::Holds(first, 4 * kMiB, 1));
         EXPECT_TRUE(pool_test::Holds(second, 2 * kMiB, 2));
-        EXPECT_TRUE(pool_test::Holds(third, 8 * kMiB, 3));
+        EXPECT_TRUE(pool_test::Holds(third, 3 * kMiB, 3));
         arena.Pause(kKeep);
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
         arena.Resume();
-        EXPECT_TRUE(pool_test::Holds(third, 8 * kMiB, 3));
+        EXPECT_TRUE(pool_test::Holds(third, 3 * kMiB, 3));
         pool.Free(first);
         pool.Free(second);
         pool.Free(third);

@@ -229,6 +229,24 @@ static void use_arena(struct game *game)
     attempt(binade_private_release(arena));
 }
 
+/* Memory that goes away and comes back. */
+static void pause_arena(struct game *game)
+{
+    binade_private_options options = {sizeof(options), BINADE_PRIVATE_PAUSABLE,
+                                      8 * MIB};
+    binade_stream stream = game->stage.streams[0].handle;
+    binade_private arena;
+    binade_devptr block;
+    if (binade_private_create_with(game->pool, &options, &arena))
+        return;
+    if (binade_private_alloc(arena, 2 * MIB, stream, &block) == BINADE_OK) {
+        attempt(binade_private_pause(arena, BINADE_PAUSE_KEEP_CONTENTS));
+        attempt(binade_private_resume(arena));
+        attempt(binade_free(game->pool, block, stream));
+    }
+    attempt(binade_private_release(arena));
+}
+
 static void look_back(struct game *game)
 {
     binade_history_entry entries[16];
@@ -276,6 +294,10 @@ static void roam(void *state, unsigned thread, bool is_locked)
         break;
     case 10:
         use_arena(game);
+        break;
+    case 11:
+        if (game->is_mapped)
+            pause_arena(game);
         break;
     default:
         (void)work(game, thread, false);

@@ -161,14 +161,14 @@ TEST_F(Replay, ShowsWhatIsLiveAfterACall)
 
 TEST_F(Replay, WaitsForBlocksOfOtherThreads)
 {
-    engine_found found = engine_time(Chain(4, 20000), 0, true, 0);
+    engine_found found = engine_time(Chain(4, 2000), 0, true, 0);
     EXPECT_EQ(found.why, nullptr);
     checking_account account = checking_account_now();
     EXPECT_EQ(found.run_threads, 4u);
     EXPECT_EQ(account.threads_seen, 4u);
-    EXPECT_EQ(account.allocs, 20000u);
-    EXPECT_EQ(account.frees, 20000u);
-    EXPECT_EQ(account.foreign_frees, 20000u);
+    EXPECT_EQ(account.allocs, 2000u);
+    EXPECT_EQ(account.frees, 2000u);
+    EXPECT_EQ(account.foreign_frees, 2000u);
 }
 
 TEST_F(Replay, OneThreadAloneReplaysInSerialMode)
@@ -192,13 +192,16 @@ TEST_F(Replay, DealsTheBlocksOfAThreadToSeveral)
 // Blocks live from one window to the next, and ids are used again.
 TEST_F(Replay, GoesOnFromWindowToWindow)
 {
-    const unsigned pairs = 400000;
+    const unsigned pairs = 140000;
     std::ostringstream lines;
     lines << "T 0 a\nT 1 b\nS 0 per_thread\n";
     lines << "a 1 0 0 77 0\n";
-    for (unsigned i = 1; i < pairs; i++)
-        lines << "a 1 " << i % 2 << " " << i % 2 + 1 << " 9 0\nf 1 "
-              << (i / 3) % 2 << " " << i % 2 + 1 << " 0\n";
+    for (unsigned i = 1; i < pairs; i++) {
+        const unsigned taker = i / 64 % 2;
+        const unsigned giver = i % 64 ? taker : 1 - taker;
+        lines << "a 1 " << taker << " " << taker + 1 << " 9 0\nf 1 " << giver
+              << " " << taker + 1 << " 0\n";
+    }
     lines << "f 1 1 0 0\n";
     const char *path = Trace(lines.str(), 2 * pairs);
     engine_found found = engine_time(path, 0, true, 0);

@@ -100,7 +100,7 @@ static void work(struct worker *worker)
 }
 
 /* Until the others are over. What does not fit is left out. */
-static void move(const struct worker *mover)
+static void move(struct worker *mover)
 {
     uint64_t random = random_start(1, mover->number);
     binade_stream stream = bench_device_streams[mover->number];
@@ -111,7 +111,8 @@ static void move(const struct worker *mover)
                       size_between(&random, LARGE_ORDER_LEAST, LARGE_ORDERS),
                       stream);
     for (unsigned i = 0; i < LARGE_PLACES; i++)
-        (void)binade_free(study.pool, blocks[i], stream);
+        mover->has_failed |=
+            binade_free(study.pool, blocks[i], stream) != BINADE_OK;
 }
 
 static void *run_thread(void *argument)
