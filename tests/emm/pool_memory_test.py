@@ -95,10 +95,9 @@ def test_it_cannot_be_changed(pool):
         del pool.memory
 
 
-def test_mapped_memory_is_not_exportable():
-    with pytest.raises(binade.Error, match="exportable is 1") as raised:
-        binade.Pool(memory="mapped", exportable=True)
-    assert raised.value.status == "E_INVALID"
+def test_mapped_memory_can_be_exportable():
+    with binade.Pool(memory="mapped", exportable=True) as pool:
+        assert pool.memory == "mapped"
 
 
 MAKE = """
