@@ -176,8 +176,8 @@ PyObject *native_pool_of(PyObject *module, PyObject *address);
 
 /* tenant.c */
 int native_tenant_type_add(PyObject *module, struct native_state *state);
-PyObject *native_tenant_new(struct native_space *space, const char *name,
-                            uint64_t budget_bytes);
+PyObject *native_tenant_new(struct native_space *space,
+                            const binade_tenant_options *options);
 
 /* import.c */
 int native_import_type_add(PyObject *module, struct native_state *state);
