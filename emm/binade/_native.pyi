@@ -130,7 +130,13 @@ class Pool:
     def last_oom(self) -> dict[str, Any] | None: ...
     def export(self, address: int) -> bytes:
         """A binade_ipc_handle of any address in a live block, for
-        binade_ipc_import(). binade.ipc.export() makes one of an array."""
+        binade_ipc_import(). binade.ipc.export() makes one of an array. Error,
+        E_UNSUPPORTED, where the memory is mapped."""
+    def ticket(self, address: int) -> bytes:
+        """The same; of mapped memory, for a process that has received it."""
+    def send(self, address: int, socket: int) -> None:
+        """Sends a live block through a Unix socket, for binade_ipc_receive():
+        binade_ipc_send(). binade.ipc.send() sends an array."""
     def release_exports(self, address: int) -> None:
         """No process has what was exported of that segment open any more; 0: of
         all segments. Then the handles go stale. Error, E_BUSY, while this
@@ -266,6 +272,8 @@ def ipc_wait(closing: int, timeout_ms: int = 1000) -> None:
 def ipc_trim(keep_count: int = 0) -> int:
     """Gives back segments of others that no import uses, but for so many; how
     many are open afterwards."""
+def _ipc_receive(socket: int, context: int) -> tuple[_Import, bytes]:
+    """binade_ipc_receive(): the memory, and the binade_ipc_handle of it."""
 def expose_start(path: str | os.PathLike[str]) -> None:
     """binade_expose_start(): other programs of this user may look at the pools
     through a Unix socket."""

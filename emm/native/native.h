@@ -183,6 +183,8 @@ PyObject *native_tenant_new(struct native_space *space,
 int native_import_type_add(PyObject *module, struct native_state *state);
 /* Closes the imports that could not be closed when their object went. */
 void native_import_close_left(void);
+/* A function of the module: what came through a socket. */
+PyObject *native_import_receive(PyObject *module, PyObject *arguments);
 
 /* The numbers of a pool that was entered. */
 PyObject *native_stats_of(PyObject *self, binade_pool *pool);
