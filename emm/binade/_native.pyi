@@ -27,7 +27,8 @@ class Error(RuntimeError):
 class OutOfMemoryError(MemoryError):
     status: str
     # As binade_oom_report; None where the request was refused before it got
-    # to the pool's memory (larger than the limit, a tenant's budget).
+    # to the pool's memory (larger than the limit, a tenant's budget), and for
+    # Tenant.resume().
     report: dict[str, Any] | None
 
 class Block:
@@ -111,9 +112,12 @@ class Pool:
     def owns(self, address: int) -> bool:
         """Whether `address` is in memory of this pool, used or not."""
     def record_use(self, address: int, stream: Any) -> None: ...
-    def tenant(self, name: str = "", budget_bytes: int = 0) -> "Tenant":
+    def tenant(self, name: str = "", budget_bytes: int = 0, *,
+               pausable: bool = False) -> "Tenant":
         """A part of the program with a budget of its own; 0: any amount. `name`
-        is for people, up to 31 bytes."""
+        is for people, up to 31 bytes. `pausable`: it has pause() and resume(),
+        and memory of the pool for itself; Error, E_UNSUPPORTED, in a pool that
+        is not mapped, is checked, or passes all through."""
     def stats(self) -> dict[str, int]: ...
     def snapshot(self) -> dict[str, Any]:
         """Segments and intervals as binade/heap.h has them."""
@@ -126,7 +130,13 @@ class Pool:
     def last_oom(self) -> dict[str, Any] | None: ...
     def export(self, address: int) -> bytes:
         """A binade_ipc_handle of any address in a live block, for
-        binade_ipc_import(). binade.ipc.export() makes one of an array."""
+        binade_ipc_import(). binade.ipc.export() makes one of an array. Error,
+        E_UNSUPPORTED, where the memory is mapped."""
+    def ticket(self, address: int) -> bytes:
+        """The same; of mapped memory, for a process that has received it."""
+    def send(self, address: int, socket: int) -> None:
+        """Sends a live block through a Unix socket, for binade_ipc_receive():
+        binade_ipc_send(). binade.ipc.send() sends an array."""
     def release_exports(self, address: int) -> None:
         """No process has what was exported of that segment open any more; 0: of
         all segments. Then the handles go stale. Error, E_BUSY, while this
@@ -163,7 +173,9 @@ class HostArena:
     def record_use(self, address: int, stream: Any) -> None: ...
     def reserve(self, nbytes: int, threads: int = 0,
                 progress: Callable[[int, int], None] | None = None) -> None: ...
-    def tenant(self, name: str = "", budget_bytes: int = 0) -> "Tenant": ...
+    def tenant(self, name: str = "", budget_bytes: int = 0, *,
+               pausable: bool = False) -> "Tenant":
+        """`pausable` is Error, E_UNSUPPORTED: pinned memory is not paused."""
     def stats(self) -> dict[str, Any]:
         """Of the pool, and under "host" those of binade_host_stats."""
     def report(self) -> str: ...
@@ -196,12 +208,37 @@ class Tenant:
     budget_bytes: int  # 0: any amount; assigned below live_bytes it takes
     # nothing away, but refuses until enough was freed
     is_open: Final[bool]
+    is_paused: Final[bool]
     def alloc(self, nbytes: int, stream: Any = ANY) -> Any:
         """A Block of the pool, or a HostBlock of the arena. OutOfMemoryError
         with status "E_BUDGET", at once and without a report, where the budget
         is in the way; another status where the pool has no memory."""
     def allocate(self, nbytes: int, stream: Any = ANY) -> int:
         """An address without an owner, for the pool's deallocate()."""
+    def pause(self, keep_contents: bool = False) -> None:
+        """Gives its device memory back to the driver; blocks keep their
+        addresses. Others may have the memory until resume(). To be called when
+        all work that uses it is queued, for which it waits; no more is queued,
+        and no graph that uses it launched, before resume(). Meanwhile blocks
+        can be freed, and alloc() is Error, E_BUSY.
+
+        keep_contents: they are copied to pinned memory of the host; without it
+            they are undefined afterwards.
+
+        Raises Error with the status
+            E_UNSUPPORTED  it was not made with pausable=True,
+            E_BUSY         it is paused, or another thread does that; a segment
+                           of it is held; or work is not over after the pool's
+                           wait_ms,
+        or OutOfMemoryError where there is no pinned memory for the contents. It
+        runs as before then."""
+    def resume(self) -> None:
+        """Puts memory at its addresses again, and the contents if they were
+        kept. Graphs that use it can be launched again.
+
+        Raises OutOfMemoryError, E_NO_DEVICE_MEMORY, while others have the
+        memory: it is paused as before, for a later try. Error, E_INVALID, for a
+        tenant that is not paused, E_UNSUPPORTED as pause()."""
     def stats(self) -> dict[str, Any]:
         """name, budget_bytes, live_bytes and peak_bytes (what blocks hold, not
         what was asked for), allocation_count, refusal_count."""
@@ -235,6 +272,8 @@ def ipc_wait(closing: int, timeout_ms: int = 1000) -> None:
 def ipc_trim(keep_count: int = 0) -> int:
     """Gives back segments of others that no import uses, but for so many; how
     many are open afterwards."""
+def _ipc_receive(socket: int, context: int) -> tuple[_Import, bytes]:
+    """binade_ipc_receive(): the memory, and the binade_ipc_handle of it."""
 def expose_start(path: str | os.PathLike[str]) -> None:
     """binade_expose_start(): other programs of this user may look at the pools
     through a Unix socket."""

@@ -20,6 +20,18 @@
 There is no channel between the two but the program's own. emm/examples/ipc.py
 is the whole program; docs/ipc.md has the contract.
 
+Memory of a mapped pool travels through a Unix socket, as file descriptors, and
+other memory can go the same way:
+
+    # The owner
+    pool = binade.Pool(memory="mapped", exportable=True)
+    array = cupy.asarray(pool.alloc(1 << 20))
+    handle = binade.ipc.send(array, socket)
+
+    # The other
+    with binade.ipc.receive(socket) as shared:
+        array = cupy.asarray(shared)
+
 Before the owner sends. What the other shall see must be over: synchronise the
 stream that writes it.
 
@@ -43,11 +55,32 @@ docs/ipc.md; in the child of a fork it is "E_FORKED": start processes by spawn.
 import functools
 
 from binade import _native
+from binade._ipc import channel as _channels
+from binade._ipc import exports as _exports
 from binade._ipc import layout as _layouts
-from binade._ipc.exports import export as _export
 from binade._ipc.handle import Handle, check_inside, refusal
 
-__all__ = ["Handle", "Import", "export", "open", "trim", "wait"]
+__all__ = ["Handle", "Import", "export", "open", "receive", "send", "trim",
+           "wait"]
+
+
+def _named(obj, name):
+    """(its pool, the address of its first byte, its Handle) of an array; `name`
+    is export() or ticket() of exports.py."""
+    address, layout = _layouts.layout_of(obj)
+    low, _ = _layouts.extent(layout)
+    first = address + low
+    pool = _native.pool_of(first)
+    if pool is None:
+        raise refusal("E_FOREIGN", f"address {first:#x} is in no binade.Pool "
+                                   f"of this process")
+    c_bytes, lease = name(pool, first)
+    try:
+        check_inside(layout, -low, c_bytes)
+    except ValueError as error:
+        lease.release()
+        raise refusal("E_INVALID", str(error)) from None
+    return pool, first, Handle(c_bytes, layout, -low, lease)
 
 
 def export(obj):
@@ -61,23 +94,70 @@ def export(obj):
     without elements, or that was freed; binade.Error with the status
         E_FOREIGN      no pool of this process has it: memory of cudaMalloc(),
                        of another library's pool, or itself imported,
-        E_UNSUPPORTED  its pool was not made with exportable=True,
+        E_UNSUPPORTED  its pool was not made with exportable=True; its memory is
+                       mapped: send() shares that; it is of a tenant that can be
+                       paused,
         E_INVALID      it reaches beyond its block, or is in none: a block that
                        was freed is noticed only where a second free would be.
     """
-    address, layout = _layouts.layout_of(obj)
-    low, _ = _layouts.extent(layout)
-    pool = _native.pool_of(address + low)
-    if pool is None:
-        raise refusal("E_FOREIGN", f"address {address + low:#x} is in no "
-                                   f"binade.Pool of this process")
-    c_bytes, lease = _export(pool, address + low)
     try:
-        check_inside(layout, -low, c_bytes)
-    except ValueError as error:
-        lease.release()
-        raise refusal("E_INVALID", str(error)) from None
-    return Handle(c_bytes, layout, -low, lease)
+        return _named(obj, _exports.export)[2]
+    except _native.Error as error:
+        if "binade_ipc_send()" not in str(error):
+            raise
+    raise refusal("E_UNSUPPORTED", "the pool's memory is mapped, which no "
+                                   "handle opens: binade.ipc.send() sends it")
+
+
+def send(obj, socket):
+    """Sends an array in the memory of an exportable pool, mapped or not, to the
+    process at the other end of a socket, which takes it by receive(). Waits for
+    the peer while the socket's buffer is full.
+
+    obj: as for export().
+    socket: a connected Unix socket, of SOCK_STREAM or SOCK_SEQPACKET: a
+        socket.socket, a multiprocessing Connection of a Pipe(), whatever has
+        fileno(), or the descriptor itself. One thread at a time sends on it.
+
+    Returns the Handle, as export() does: to be released when the peer has
+    nothing of it open any more. Its bytes are good for open() in a process that
+    has received the array and not given it back; where the memory is not
+    mapped, in any process.
+
+    First goes the message of binade_ipc_send(), of mapped memory with a file
+    descriptor of each piece that the array's block is in; then, on the same
+    socket, bytes(handle), which has the offset, shape, strides and type.
+
+    Raises what export() does, but for mapped memory; and binade.Error with the
+    status
+        E_INVALID      no such socket: nothing was sent,
+        E_BUSY         the socket does not block, or has a time limit, and takes
+                       nothing: nothing was sent. Or the peer stopped for ten
+                       seconds in the middle,
+        E_PEER_GONE    the peer has closed its end,
+    or another one, or binade.OutOfMemoryError, where no descriptors are to be
+    had. Where a part may have been sent, close the socket. Nothing counts as
+    exported after an error, but for E_BUSY where the peer has got the memory:
+    then it counts until Pool.release_exports().
+    """
+    with _channels.Channel(socket) as channel:
+        pool, address, handle = _named(obj, _exports.ticket)
+        try:
+            if len(bytes(handle)) > _channels.MOST:
+                raise refusal("E_INVALID", "the array has too many dimensions")
+            channel.await_room()
+            pool.send(address, channel.fileno())
+        except BaseException:
+            handle.release()
+            raise
+        try:
+            channel.send_handle(bytes(handle))
+        except _native.Error as error:
+            # One that lives may have the memory.
+            if error.status == "E_PEER_GONE":
+                handle.release()
+            raise
+        return handle
 
 
 @functools.lru_cache
@@ -100,10 +180,10 @@ class Import:
 
     __slots__ = ("_opened", "_handle", "device", "__weakref__")
 
-    def __init__(self, handle, context=0):
-        """Not for programs: binade.ipc.open()."""
+    def __init__(self, handle, opened):
+        """Not for programs: binade.ipc.open() and receive()."""
         self._handle = handle
-        self._opened = _native._Import(handle.c_handle, context)
+        self._opened = opened
         self.device = _ordinal_of(handle.device_uuid)
 
     shape = property(lambda self: self._handle.shape)
@@ -185,12 +265,48 @@ def open(handle, context=0):
         E_UNSUPPORTED          another version; made on another machine, or
                                before the last boot; a device out of reach,
         E_NO_DEVICE            this process does not see the array's device,
-        E_PEER_GONE, E_STALE   the owner has ended, or released it,
+        E_PEER_GONE, E_STALE   the owner has ended, or released it; of mapped
+                               memory, this process has not received it,
         E_FORKED               in the child of a fork.
     """
     if not isinstance(handle, Handle):
         handle = Handle.from_bytes(handle)
-    return Import(handle, context)
+    return Import(handle, _native._Import(handle.c_handle, context))
+
+
+def receive(socket, context=0):
+    """An Import of the array that the process at the other end sent by send();
+    waits for it. Memory that this process has open already is not opened again,
+    and all descriptors that came are closed.
+
+    socket: as for send(). One thread at a time receives on it, and nothing but
+        arrays is on its way; between two of them the program may use it.
+    context: as for open().
+
+    Raises binade.Error with the status
+        E_INVALID      no such socket; nothing was received,
+        E_BUSY         the socket does not block, or has a time limit, and there
+                       is nothing yet. Or the peer stopped for ten seconds in
+                       the middle: close the socket,
+        E_PEER_GONE    the peer has closed its end, perhaps in the middle; or,
+                       of memory that is not mapped, the owner has ended,
+        E_CORRUPT      what came is no array: close the socket,
+        or another one of open();
+    binade.OutOfMemoryError where there are no descriptors. Nothing is open
+    then, and after another status of open() the next array can be received.
+    """
+    with _channels.Channel(socket) as channel:
+        channel.await_message()
+        opened, c_bytes = _native._ipc_receive(channel.fileno(), context)
+        try:
+            handle = Handle.from_bytes(channel.receive_handle())
+            if handle.c_handle != c_bytes:
+                raise refusal("E_CORRUPT", "the handle is not of the memory "
+                                           "that came with it")
+            return Import(handle, opened)
+        except BaseException:
+            opened.close(_native.DONE)
+            raise
 
 
 def wait(number, timeout_ms=1000):

@@ -96,6 +96,17 @@ static binade_status py_import_end(struct native_import *import,
     return status;
 }
 
+/* Takes over the record. */
+static void py_import_fill(struct native_import *import, struct left *record,
+                           uint64_t address)
+{
+    record->address = address;
+    import->record = record;
+    import->stream = BINADE_STREAM_ANY;
+    /* relaxed: an object that is being made is its maker's. */
+    atomic_store_explicit(&import->is_open, true, memory_order_relaxed);
+}
+
 static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"handle", "context", NULL};
@@ -126,12 +137,56 @@ static int import_init(PyObject *self, PyObject *arguments, PyObject *names)
         native_raise(native_state_of(self), NULL, status);
         return -1;
     }
-    record->address = address;
-    import->record = record;
-    import->stream = BINADE_STREAM_ANY;
-    /* relaxed: an object that is being made is its maker's. */
-    atomic_store_explicit(&import->is_open, true, memory_order_relaxed);
+    py_import_fill(import, record, address);
     return 0;
+}
+
+static PyObject *py_import_new(const struct native_state *state)
+{
+    allocfunc make = (allocfunc)PyType_GetSlot(state->import_type, Py_tp_alloc);
+    return make(state->import_type, 0);
+}
+
+/* What came through the socket, as (import, handle). */
+static PyObject *py_import_received(const struct native_state *state,
+                                    int socket, binade_context context,
+                                    struct left *record)
+{
+    binade_ipc_handle handle;
+    binade_devptr address = 0;
+    binade_status status;
+    PyObject *self = py_import_new(state);
+    if (!self) {
+        free(record);
+        return NULL;
+    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_receive(socket, context, &handle, &address);
+    Py_END_ALLOW_THREADS;
+    if (status != BINADE_OK) {
+        free(record);
+        native_raise(state, NULL, status);
+        Py_DECREF(self);
+        return NULL;
+    }
+    py_import_fill(import_of(self), record, address);
+    return Py_BuildValue("(Ny#)", self, (const char *)&handle,
+                         (Py_ssize_t)sizeof handle);
+}
+
+PyObject *native_import_receive(PyObject *module, PyObject *arguments)
+{
+    int socket = -1;
+    uint64_t context = 0;
+    if (!PyArg_ParseTuple(arguments, "iO&:_ipc_receive", &socket,
+                          native_u64_from, &context))
+        return NULL;
+    native_import_close_left();
+    struct left *record = calloc(1, sizeof *record);
+    if (!record)
+        return PyErr_NoMemory();
+    return py_import_received(PyModule_GetState(module), socket,
+                              (binade_context)(uintptr_t)context, record);
 }
 
 /* The thread that drops the last reference waits for nothing and is told of

@@ -176,13 +176,15 @@ PyObject *native_pool_of(PyObject *module, PyObject *address);
 
 /* tenant.c */
 int native_tenant_type_add(PyObject *module, struct native_state *state);
-PyObject *native_tenant_new(struct native_space *space, const char *name,
-                            uint64_t budget_bytes);
+PyObject *native_tenant_new(struct native_space *space,
+                            const binade_tenant_options *options);
 
 /* import.c */
 int native_import_type_add(PyObject *module, struct native_state *state);
 /* Closes the imports that could not be closed when their object went. */
 void native_import_close_left(void);
+/* A function of the module: what came through a socket. */
+PyObject *native_import_receive(PyObject *module, PyObject *arguments);
 
 /* The numbers of a pool that was entered. */
 PyObject *native_stats_of(PyObject *self, binade_pool *pool);

@@ -226,7 +226,11 @@ static PyObject *pool_stats(PyObject *self, PyObject *none)
     return stats;
 }
 
-static PyObject *pool_export(PyObject *self, PyObject *argument)
+typedef binade_status handle_fn(binade_pool *pool, binade_devptr address,
+                                binade_ipc_handle *out);
+
+static PyObject *py_pool_make_handle(PyObject *self, PyObject *argument,
+                                     handle_fn *make)
 {
     struct native_space *space = (struct native_space *)self;
     binade_ipc_handle handle;
@@ -238,7 +242,7 @@ static PyObject *pool_export(PyObject *self, PyObject *argument)
     if (!pool)
         return NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = binade_ipc_export(pool, address, &handle);
+    status = make(pool, address, &handle);
     Py_END_ALLOW_THREADS;
     PyObject *result =
         status == BINADE_OK
@@ -246,6 +250,37 @@ static PyObject *pool_export(PyObject *self, PyObject *argument)
             : native_refuse(native_state_of(self), NULL, status);
     native_leave(space);
     return result;
+}
+
+static PyObject *pool_export(PyObject *self, PyObject *argument)
+{
+    return py_pool_make_handle(self, argument, binade_ipc_export);
+}
+
+static PyObject *pool_ticket(PyObject *self, PyObject *argument)
+{
+    return py_pool_make_handle(self, argument, binade_ipc_ticket);
+}
+
+static PyObject *pool_send(PyObject *self, PyObject *arguments)
+{
+    struct native_space *space = (struct native_space *)self;
+    uint64_t address = 0;
+    int socket = -1;
+    binade_status status;
+    if (!PyArg_ParseTuple(arguments, "O&i:send", native_u64_from, &address,
+                          &socket))
+        return NULL;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_ipc_send(pool, address, socket);
+    Py_END_ALLOW_THREADS;
+    if (status != BINADE_OK)
+        native_raise(native_state_of(self), NULL, status);
+    native_leave(space);
+    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
@@ -407,6 +442,12 @@ static PyMethodDef methods[] = {
      "export(address)\n\nA binade_ipc_handle of any address in a live block, "
      "as bytes; binade.ipc.export() makes one of an array. The pool must be "
      "exportable."},
+    {"ticket", pool_ticket, METH_O,
+     "ticket(address)\n\nThe same; of mapped memory, for a process that has "
+     "received it."},
+    {"send", pool_send, METH_VARARGS,
+     "send(address, socket)\n\nSends a live block through a Unix socket, given "
+     "by its descriptor: binade_ipc_send(); binade.ipc.send() sends an array."},
     {"release_exports", pool_release_exports, METH_O,
      "release_exports(address)\n\nNo process has what was exported open any "
      "more; 0: of all blocks."},

@@ -136,6 +136,9 @@ PyMethodDef native_sharing_methods[] = {
     {"ipc_trim", NATIVE_METHOD(ipc_trim), METH_VARARGS | METH_KEYWORDS,
      "ipc_trim(keep_count=0)\n\nGives segments back that no import uses, but "
      "for so many; how many are open afterwards."},
+    {"_ipc_receive", native_import_receive, METH_VARARGS,
+     "_ipc_receive(socket, context)\n\nbinade_ipc_receive(): (import, "
+     "handle)."},
     {"pool_of", native_pool_of, METH_O,
      "pool_of(address)\n\nThe Pool that has it, or None."},
     {"_dlpack_make", native_dlpack_make, METH_VARARGS,

@@ -133,13 +133,15 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
 static PyObject *space_tenant(PyObject *self, PyObject *arguments,
                               PyObject *names)
 {
-    static char *keys[] = {"name", "budget_bytes", NULL};
-    const char *name = "";
-    uint64_t budget_bytes = 0;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|sO&:tenant", keys,
-                                     &name, native_u64_from, &budget_bytes))
+    static char *keys[] = {"name", "budget_bytes", "pausable", NULL};
+    binade_tenant_options options = {.struct_size = sizeof options, .name = ""};
+    int is_pausable = 0;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|sO&$p:tenant", keys,
+                                     &options.name, native_u64_from,
+                                     &options.budget_bytes, &is_pausable))
         return NULL;
-    return native_tenant_new(py_space_type_space_of(self), name, budget_bytes);
+    options.flags = is_pausable ? BINADE_TENANT_PAUSABLE : 0;
+    return native_tenant_new(py_space_type_space_of(self), &options);
 }
 
 static PyObject *space_last_oom(PyObject *self, PyObject *none)
@@ -220,8 +222,9 @@ static PyMethodDef methods[] = {
     {"trim", NATIVE_METHOD(space_trim), METH_VARARGS | METH_KEYWORDS,
      "trim(keep_bytes=0)\n\nGives unused memory back to the driver; bytes."},
     {"tenant", NATIVE_METHOD(space_tenant), METH_VARARGS | METH_KEYWORDS,
-     "tenant(name='', budget_bytes=0)\n\nA Tenant: a budget for a part of the "
-     "program; 0: any amount."},
+     "tenant(name='', budget_bytes=0, *, pausable=False)\n\nA Tenant: a budget "
+     "for a part of the program; 0: any amount. pausable: it has pause(), in a "
+     "pool of mapped memory."},
     {"last_oom", space_last_oom, METH_NOARGS,
      "last_oom()\n\nWhy this thread's last allocation failed, or None."},
     {"context_lost", space_context_lost, METH_NOARGS,

@@ -3,8 +3,8 @@
  *
  * Tenant: a part of a program, with a budget of its own in a pool or an arena.
  * Its blocks keep it, so it is destroyed with the last of them at the latest.
- * The GIL is held for all but allocations: nothing else waits or calls the
- * driver.
+ * The GIL is released for allocations, and for all that a tenant which can be
+ * paused does with its arena: nothing else waits or calls the driver.
  */
 #include "emm/native/native.h"
 
@@ -13,6 +13,8 @@ struct native_tenant {
     binade_tenant handle; /* 0: closed */
     /* Threads that are in a call with it, during which it may not end. */
     unsigned user_count;
+    bool is_pausable;
+    bool is_ending; /* a thread ends it, with the GIL released */
 };
 
 static struct native_tenant *tenant_of(PyObject *self)
@@ -25,6 +27,12 @@ static binade_pool *py_tenant_enter(struct native_tenant *tenant)
 {
     if (!tenant->handle) {
         PyErr_SetString(PyExc_ValueError, "the tenant is closed");
+        return NULL;
+    }
+    if (tenant->is_ending) {
+        (void)native_refuse_as(native_state_of((PyObject *)tenant),
+                               BINADE_E_BUSY,
+                               "another thread closes the tenant");
         return NULL;
     }
     binade_pool *pool = native_enter(tenant->space);
@@ -50,22 +58,42 @@ static struct native_tenant *py_tenant_new_object(struct native_space *space)
     return tenant;
 }
 
-PyObject *native_tenant_new(struct native_space *space, const char *name,
-                            uint64_t budget_bytes)
+PyObject *native_tenant_new(struct native_space *space,
+                            const binade_tenant_options *options)
 {
     binade_pool *pool = native_enter(space);
     if (!pool)
         return NULL;
     struct native_tenant *tenant = py_tenant_new_object(space);
-    binade_status status =
-        tenant ? binade_tenant_create(pool, name, budget_bytes, &tenant->handle)
-               : BINADE_OK;
+    binade_status status = BINADE_OK;
+    if (tenant) {
+        tenant->is_pausable = (options->flags & BINADE_TENANT_PAUSABLE) != 0;
+        status = binade_tenant_create_with(pool, options, &tenant->handle);
+    }
     if (status != BINADE_OK) {
         native_raise(native_state_of((PyObject *)space), NULL, status);
         Py_DECREF((PyObject *)tenant);
     }
     native_leave(space);
     return status == BINADE_OK ? (PyObject *)tenant : NULL;
+}
+
+/* The arena of one that can be paused is left to the pool, if it refuses to end:
+ * the tenant is gone all the same. */
+static binade_status py_tenant_destroy(struct native_tenant *tenant)
+{
+    binade_tenant_info info = {.struct_size = sizeof info};
+    binade_status status;
+    if (!tenant->is_pausable)
+        return binade_tenant_destroy(tenant->handle);
+    tenant->is_ending = true;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_tenant_destroy(tenant->handle);
+    Py_END_ALLOW_THREADS;
+    tenant->is_ending = false;
+    if (binade_tenant_stats(tenant->handle, &info) == BINADE_E_INVALID)
+        tenant->handle = 0;
+    return status;
 }
 
 /* A pool that is closed has ended its tenants. */
@@ -75,7 +103,7 @@ static binade_status py_tenant_end(struct native_tenant *tenant)
     if (!tenant->handle)
         return BINADE_OK;
     if (native_enter_open(tenant->space)) {
-        status = binade_tenant_destroy(tenant->handle);
+        status = py_tenant_destroy(tenant);
         native_leave(tenant->space);
     }
     if (status == BINADE_OK)
@@ -103,7 +131,7 @@ static PyObject *tenant_close(PyObject *self, PyObject *none)
 {
     (void)none;
     const struct native_state *state = native_state_of(self);
-    if (tenant_of(self)->user_count)
+    if (tenant_of(self)->user_count || tenant_of(self)->is_ending)
         return native_refuse_as(state, BINADE_E_BUSY,
                                 "the tenant is in use by a call of another "
                                 "thread");
@@ -149,6 +177,75 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
                            : native_refuse(native_state_of(self), pool, status);
     py_tenant_leave(tenant);
     return result;
+}
+
+/* None, or NULL after an error. */
+static PyObject *py_tenant_answer(PyObject *self, binade_status status)
+{
+    py_tenant_leave(tenant_of(self));
+    if (status != BINADE_OK)
+        return native_refuse(native_state_of(self), NULL, status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tenant_pause(PyObject *self, PyObject *arguments,
+                              PyObject *names)
+{
+    static char *keys[] = {"keep_contents", NULL};
+    struct native_tenant *tenant = tenant_of(self);
+    int is_keeping = 0;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|p:pause", keys,
+                                     &is_keeping) ||
+        !py_tenant_enter(tenant))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_tenant_pause(tenant->handle,
+                                 is_keeping ? BINADE_PAUSE_KEEP_CONTENTS : 0);
+    Py_END_ALLOW_THREADS;
+    return py_tenant_answer(self, status);
+}
+
+static PyObject *tenant_resume(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_tenant *tenant = tenant_of(self);
+    binade_status status;
+    if (!py_tenant_enter(tenant))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_tenant_resume(tenant->handle);
+    Py_END_ALLOW_THREADS;
+    return py_tenant_answer(self, status);
+}
+
+static binade_status py_tenant_ask_paused(binade_tenant tenant, bool *out)
+{
+    binade_private_info info = {.struct_size = sizeof info};
+    binade_private arena = 0;
+    binade_status status = binade_tenant_private(tenant, &arena);
+    if (status == BINADE_OK)
+        status = binade_private_stats(arena, &info);
+    *out = info.is_paused != 0;
+    return status == BINADE_E_UNSUPPORTED ? BINADE_OK : status;
+}
+
+static PyObject *get_is_paused(PyObject *self, void *closure)
+{
+    (void)closure;
+    struct native_tenant *tenant = tenant_of(self);
+    bool is_paused = false;
+    binade_status status;
+    if (!py_tenant_enter(tenant))
+        return NULL;
+    /* The arena's lock may be held by a thread that calls the driver. */
+    Py_BEGIN_ALLOW_THREADS;
+    status = py_tenant_ask_paused(tenant->handle, &is_paused);
+    Py_END_ALLOW_THREADS;
+    py_tenant_leave(tenant);
+    return status == BINADE_OK
+               ? PyBool_FromLong(is_paused)
+               : native_refuse(native_state_of(self), NULL, status);
 }
 
 /* 0, or -1 after an error. */
@@ -254,6 +351,13 @@ static PyMethodDef methods[] = {
     {"allocate", NATIVE_METHOD(tenant_allocate), METH_FASTCALL | METH_KEYWORDS,
      "allocate(nbytes, stream=ANY)\n\nThe same: an address that nobody owns, "
      "for the pool's deallocate()."},
+    {"pause", NATIVE_METHOD(tenant_pause), METH_VARARGS | METH_KEYWORDS,
+     "pause(keep_contents=False)\n\nGives its device memory back to the driver "
+     "and keeps the addresses; waits for the work that is queued. Of a tenant "
+     "made with pausable=True."},
+    {"resume", tenant_resume, METH_NOARGS,
+     "resume()\n\nPuts memory at its addresses again, and the contents if they "
+     "were kept. OutOfMemoryError while others have the memory."},
     {"stats", tenant_stats, METH_NOARGS,
      "stats()\n\nbinade_tenant_info: name, budget_bytes, live_bytes, "
      "peak_bytes, allocation_count, refusal_count."},
@@ -273,6 +377,7 @@ static PyGetSetDef properties[] = {
      NULL},
     {"is_open", py_tenant_get_is_open, NULL,
      "False after close(), or the pool's.", NULL},
+    {"is_paused", get_is_paused, NULL, "True from pause() to resume().", NULL},
     {"pool", get_pool, NULL, "The Pool or HostArena that it is of.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -100,7 +100,7 @@ def test_it_cannot_be_changed(pool):
 def test_mapped_memory_has_no_handles_of_the_driver():
     with binade.Pool(memory="mapped", exportable=True) as pool:
         with pool.alloc(MIB) as block:
-            with pytest.raises(binade.Error, match="binade_ipc_send") as raised:
+            with pytest.raises(binade.Error, match="binade.ipc.send") as raised:
                 binade.ipc.export(block)
     assert raised.value.status == "E_UNSUPPORTED"
 

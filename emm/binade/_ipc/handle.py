@@ -17,25 +17,25 @@ from binade._ipc import exports
 from binade._ipc import layout as layouts
 
 VERSION = 1
-_MAGIC = b"BINADEIP"
+MAGIC = b"BINADEIP"
 # Magic, version, bytes of it all, CRC-32 of what follows the header.
-_HEADER = struct.Struct("<8sIII")
+HEADER = struct.Struct("<8sIII")
 
 
-def refusal(status, text):
+def refusal(status, text, kind=_native.Error):
     """A binade.Error as the library raises it."""
-    error = _native.Error(text)
+    error = kind(text)
     error.status = status
     return error
 
 
 def _body_of(data):
     """What follows the header, as it was packed."""
-    if len(data) < _HEADER.size:
-        raise refusal("E_INVALID", f"a handle has at least {_HEADER.size} "
+    if len(data) < HEADER.size:
+        raise refusal("E_INVALID", f"a handle has at least {HEADER.size} "
                                    f"bytes, this has {len(data)}")
-    magic, version, size, checksum = _HEADER.unpack_from(data)
-    if magic != _MAGIC:
+    magic, version, size, checksum = HEADER.unpack_from(data)
+    if magic != MAGIC:
         raise refusal("E_CORRUPT", "these bytes are no handle of binade.ipc")
     if version != VERSION:
         raise refusal("E_UNSUPPORTED", f"the handle has version {version}; "
@@ -43,7 +43,7 @@ def _body_of(data):
     if size != len(data):
         raise refusal("E_INVALID", f"the handle has {size} bytes, of which "
                                    f"{len(data)} are here")
-    body = data[_HEADER.size:]
+    body = data[HEADER.size:]
     if zlib.crc32(body) != checksum:
         raise refusal("E_CORRUPT", "the handle's bytes are not as they were "
                                    "made")
@@ -79,7 +79,7 @@ class Handle:
         self._lease = lease
         body = c_bytes + json.dumps(
             [*layout, first], separators=(",", ":")).encode()
-        self._bytes = _HEADER.pack(_MAGIC, VERSION, _HEADER.size + len(body),
+        self._bytes = HEADER.pack(MAGIC, VERSION, HEADER.size + len(body),
                                    zlib.crc32(body)) + body
 
     @classmethod
@@ -110,15 +110,17 @@ class Handle:
     def release(self):
         """In the exporting process: nobody has what this handle names any more,
         neither imported nor kept open (see binade.ipc.trim()). With the last
-        handle of a segment of the pool that is released, its handles go stale,
-        and what was freed meanwhile serves again. A second call does nothing.
+        handle of a segment of the pool that is released, or of mapped memory
+        the last of pieces that arrays have in common, its handles go stale, and
+        what was freed meanwhile serves again. A second call does nothing.
 
         Raises binade.Error, E_BUSY, when this process itself has an import of
         the segment; ValueError for a handle that came from elsewhere.
         """
         if self._lease is None:
             raise ValueError("the handle was not exported by this object: who "
-                             "called binade.ipc.export() can release it")
+                             "called binade.ipc.export() or send() can release "
+                             "it")
         self._lease.release()
 
     def place(self, base):

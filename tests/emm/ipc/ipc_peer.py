@@ -112,6 +112,11 @@ def busy_stream():
         call("cuMemFree_v2", scratch)
 
 
+def descriptors():
+    """How many this process has; a GPU's driver opens some when it likes."""
+    return len(os.listdir("/proc/self/fd")) if IS_STANDIN else 0
+
+
 class Array:
     """A view of somebody else's memory, by the array interface. The owner is a
     block, or an address."""
@@ -203,3 +208,47 @@ def export_one(data):
     _kept.append(block)
     _exported.append(binade.ipc.export(block))
     return _exported[-1]
+
+
+# Over a socket.
+
+_sockets = []
+
+
+def take_socket(ours):
+    """For the functions below."""
+    while _sockets:
+        _sockets.pop().close()
+    _sockets.append(ours)
+
+
+def receive_one(answer=b""):
+    """As visit(), of what comes through the socket; it stays open."""
+    with binade.ipc.receive(_sockets[0]) as shared:
+        about = shared.__cuda_array_interface__
+        found = read(shared.address, shared.nbytes)
+        write(shared.address, answer)
+    return about, found
+
+
+def send_one(data, memory):
+    """As export_one(), through the socket."""
+    pool = binade.Pool(exportable=True, memory=memory)
+    block = pool.alloc(len(data))
+    write(block.address, data)
+    _kept.append(block)
+    _exported.append(binade.ipc.send(block, _sockets[0]))
+
+
+def keep_received(ours):
+    """In a process of its own, which is killed: says that it has the memory."""
+    shared = binade.ipc.receive(ours)
+    ours.sendall(read(shared.address, 1))
+    ours.recv(1)
+
+
+def send_half(ours):
+    """In a process of its own: the memory, and not what it looks like."""
+    pool = binade.Pool(exportable=True, memory="mapped")
+    pool.send(pool.allocate(4096), ours.fileno())
+    os._exit(0)
