@@ -183,11 +183,8 @@ binade_status binade_ipc_receive(int socket, binade_context context,
     binade_status status = ipc_begin(&visit);
     if (status != BINADE_OK)
         return status;
-    if (context)
-        status = binadei_context_check(visit.driver, context);
-    if (status == BINADE_OK)
-        status = binadei_import_received(visit.driver, socket, context,
-                                         out_handle, out);
+    status =
+        binadei_import_received(visit.driver, socket, context, out_handle, out);
     ipc_end(&visit);
     return status;
 }

@@ -148,17 +148,27 @@ binade_status binadei_kept_copy(const struct binadei_kept *kept,
     return status;
 }
 
+/* What the driver refuses is tried again, as nobody would later; what it refuses
+ * twice goes with the context. */
+static void kept_unpin(const struct binadei_driver *driver, void *memory)
+{
+    if (driver->cuMemFreeHost(memory) != CUDA_SUCCESS)
+        (void)driver->cuMemFreeHost(memory);
+}
+
 void binadei_kept_end(struct binadei_kept *kept)
 {
     struct binadei_section section;
-    bool is_inside = kept->first && binadei_context_enter(
-                                        kept->context, &section) == BINADE_OK;
+    if (!kept->first)
+        return;
+    bool is_inside =
+        binadei_context_enter(kept->context, &section) == BINADE_OK ||
+        binadei_context_enter(kept->context, &section) == BINADE_OK;
     while (kept->first) {
         struct binadei_kept_chunk *chunk = kept->first;
         kept->first = chunk->next;
-        /* What the driver refuses goes with the context. */
         if (is_inside)
-            (void)kept->context->driver->cuMemFreeHost(chunk->memory);
+            kept_unpin(kept->context->driver, chunk->memory);
         free(chunk);
     }
     if (is_inside)

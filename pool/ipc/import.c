@@ -169,8 +169,13 @@ binade_status binadei_import_received(const struct binadei_driver *driver,
     binade_status status = binadei_channel_receive(socket, &received);
     if (status != BINADE_OK)
         return status;
-    status = binadei_import(driver, &received.handle,
-                            received.count ? &received : NULL, context, out);
+    /* Not before: what is refused does not stay on its way. */
+    if (context)
+        status = binadei_context_check(driver, context);
+    if (status == BINADE_OK)
+        status =
+            binadei_import(driver, &received.handle,
+                           received.count ? &received : NULL, context, out);
     if (status == BINADE_OK && out_handle)
         *out_handle = received.handle;
     binadei_received_fini(&received);

@@ -6,6 +6,10 @@
  * too. Two blocks whose runs overlap are two runs; a handle that is in both is
  * pinned twice, and mapped twice where both were sent.
  */
+#define _GNU_SOURCE
+
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,23 +165,49 @@ binade_status binadei_share_ticket(struct binadei_exports *exports,
     return status;
 }
 
-/* As many pieces as a frame has, from `pieces` on. */
+static size_t frame_count(const struct binadei_pieces *run, size_t at)
+{
+    return run->count - at < BINADEI_FRAME_PIECES ? run->count - at
+                                                  : BINADEI_FRAME_PIECES;
+}
+
+/* Without leave to have one more descriptor the driver has no code of its own. */
+static binade_status share_refuse(const struct binadei_channel *channel,
+                                  binade_status status)
+{
+    int spare = fcntl(channel->socket, F_DUPFD_CLOEXEC, 0);
+    if (spare >= 0)
+        (void)close(spare);
+    else if (errno == EMFILE || errno == ENFILE)
+        return binadei_fail(BINADE_E_NO_HOST_MEMORY,
+                            "there can be no more file descriptors");
+    return status;
+}
+
+/* The piece at `at` and those behind it that go with it. Before the first ones
+ * goes the head, when nothing can fail any more but the socket. */
 static binade_status send_frame(const struct binadei_mapper *mapper,
                                 struct binadei_channel *channel,
-                                const struct binadei_piece *pieces,
-                                size_t count)
+                                const struct binadei_pieces *run, size_t at,
+                                const binade_ipc_handle *handle)
 {
     uint64_t sizes[BINADEI_FRAME_PIECES];
     int descriptors[BINADEI_FRAME_PIECES];
+    const struct binadei_piece *pieces = &run->pieces[at];
+    size_t count = frame_count(run, at);
     binade_status status = BINADE_OK;
     size_t made = 0;
-    for (; made < count && status == BINADE_OK; made++) {
+    for (; made < count; made++) {
         sizes[made] = pieces[made].size_bytes;
         status = mapper->share(mapper->context, pieces[made].handle,
                                &descriptors[made]);
-        if (status != BINADE_OK)
+        if (status != BINADE_OK) {
+            status = share_refuse(channel, status);
             break;
+        }
     }
+    if (status == BINADE_OK && at == 0)
+        status = binadei_channel_send_head(channel, handle, run->count);
     if (status == BINADE_OK)
         status = binadei_channel_send_frame(channel, sizes, descriptors, count);
     while (made-- > 0)
@@ -190,15 +220,10 @@ static binade_status send_run(const struct binadei_mapper *mapper,
                               const struct binadei_pieces *run,
                               const binade_ipc_handle *handle)
 {
-    binade_status status =
-        binadei_channel_send_head(channel, handle, run->count);
+    binade_status status = BINADE_OK;
     for (size_t at = 0; at < run->count && status == BINADE_OK;
-         at += BINADEI_FRAME_PIECES) {
-        size_t count = run->count - at < BINADEI_FRAME_PIECES
-                           ? run->count - at
-                           : BINADEI_FRAME_PIECES;
-        status = send_frame(mapper, channel, &run->pieces[at], count);
-    }
+         at += BINADEI_FRAME_PIECES)
+        status = send_frame(mapper, channel, run, at, handle);
     return status;
 }
 

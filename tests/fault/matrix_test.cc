@@ -55,6 +55,8 @@ class FaultMatrix : public ::testing::Test
   protected:
     static void SetUpTestSuite()
     {
+        // One for peers of mapped memory.
+        setenv("BINADE_STANDIN_DEVICES", "2", 1);
         pool_test::UseStandin();
     }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/fault/further_steps.h"
+#include "tests/fault/mapped_steps.h"
 #include "tests/fault/scenario.h"
 
 namespace fault_test
@@ -321,6 +322,7 @@ const std::vector<Step> kSteps = {
     {"tenants", Tenants},
     {"scopes", Scopes},
     {"private arenas", PrivateArenas},
+    {"mapped memory", Mapped},
     {"free on a block's own stream", FreeOwn},
     {"snapshot", Snapshot},
     {"out of memory", OutOfMemory},

@@ -141,6 +141,12 @@ binade_status Obey(const Command &command, Reply *reply)
     }
 }
 
+void FailCall(uint64_t n)
+{
+    pool_test::SetFaults(
+        n ? "*:nth=" + std::to_string(n) + ":code=CUDA_ERROR_UNKNOWN" : "");
+}
+
 // What is the memory's and the stand-in's. False: it is none of these.
 bool ObeyElse(const Command &command, Reply *reply)
 {
@@ -176,6 +182,13 @@ bool ObeyElse(const Command &command, Reply *reply)
         return true;
     case Do::kLiveImports:
         reply->value = static_cast<uint64_t>(pool_test::Live("ipc"));
+        return true;
+    case Do::kLiveMapped:
+        reply->value = static_cast<uint64_t>(pool_test::Live("vmm"));
+        return true;
+    case Do::kFailCall:
+        FailCall(command.value);
+        reply->value = pool_test::Calls();
         return true;
     default:
         return false;

@@ -42,6 +42,8 @@ enum class Do : uint32_t {
     kOpens,       // -> value: calls of cuIpcOpenMemHandle so far
     kCloses,      // and of cuIpcCloseMemHandle
     kLiveImports, // -> value: what the driver has open
+    kLiveMapped,  // -> value: the same of mapped memory
+    kFailCall, // value: which call from now on, 0: none -> value: calls so far
 };
 
 enum class On : uint32_t { kDone, kLegacy, kHeld, kAny };

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 namespace
 {
 
+using ipc_test::Do;
 using ipc_test::Peer;
 using pool_test::kKiB;
 using pool_test::kMiB;
@@ -304,7 +306,8 @@ TEST_F(IpcSend, EveryCallOfTheDriverMayFailInTheExporter)
 {
     size_t before = OpenDescriptors();
     unsigned n = 0;
-    for (uint64_t calls = 1; n < calls && n < kTooMany && !HasFailure();) {
+    unsigned refused = 0;
+    for (uint64_t calls = 1; n <= calls && n < kTooMany && !HasFailure();) {
         SCOPED_TRACE("call " + std::to_string(++n));
         Pool pool(Mapped());
         Sockets sockets;
@@ -313,7 +316,7 @@ TEST_F(IpcSend, EveryCallOfTheDriverMayFailInTheExporter)
         uint64_t start = pool_test::Calls();
         pool_test::SetFaults("*:nth=" + std::to_string(n) +
                              ":code=CUDA_ERROR_UNKNOWN");
-        (void)!binade_ipc_send(pool, block, sockets.one());
+        refused += binade_ipc_send(pool, block, sockets.one()) != BINADE_OK;
         pool_test::SetFaults("");
         calls = pool_test::Calls() - start;
         EXPECT_EQ(opened, OpenDescriptors());
@@ -323,8 +326,94 @@ TEST_F(IpcSend, EveryCallOfTheDriverMayFailInTheExporter)
         EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
     }
     EXPECT_LT(n, kTooMany);
-    EXPECT_GE(n, 2u);
+    EXPECT_GE(refused, 2u);
     EXPECT_EQ(before, OpenDescriptors());
+}
+
+// Nothing was sent of what could not be sent whole.
+TEST_F(IpcSend, WithoutFurtherDescriptorsNothingIsOnItsWay)
+{
+    Pool pool(Mapped());
+    Sockets sockets;
+    char byte;
+    binade_devptr block = pool.Alloc(4 * kMiB), same = 0;
+    rlimit limit;
+    ASSERT_EQ(0, getrlimit(RLIMIT_NOFILE, &limit));
+    rlimit none = {3, limit.rlim_max};
+    ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &none));
+    EXPECT_EQ(BINADE_E_NO_HOST_MEMORY,
+              binade_ipc_send(pool, block, sockets.one()));
+    ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+    EXPECT_EQ(-1, recv(sockets.other(), &byte, 1, MSG_DONTWAIT));
+    ASSERT_EQ(BINADE_OK, binade_ipc_send(pool, block, sockets.one()));
+    ASSERT_EQ(BINADE_OK,
+              binade_ipc_receive(sockets.other(), nullptr, nullptr, &same));
+    EXPECT_EQ(block, same);
+    EXPECT_EQ(BINADE_OK, binade_ipc_close(same, BINADE_STREAM_DONE, nullptr));
+    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    pool.Free(block);
+}
+
+// What is refused is no longer on its way.
+TEST_F(IpcSend, AContextThatIsNoneTakesTheMessageAlong)
+{
+    Pool pool(Mapped());
+    Sockets sockets;
+    char byte;
+    int none = 0;
+    binade_devptr block = pool.Alloc(4 * kMiB), address = 0;
+    ASSERT_EQ(BINADE_OK, binade_ipc_send(pool, block, sockets.one()));
+    EXPECT_NE(BINADE_OK,
+              binade_ipc_receive(sockets.other(),
+                                 reinterpret_cast<binade_context>(&none),
+                                 nullptr, &address));
+    EXPECT_EQ(-1, recv(sockets.other(), &byte, 1, MSG_DONTWAIT));
+    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    pool.Free(block);
+}
+
+// What a refused call has left is closed by the next ones.
+void CloseAll(Peer &peer, binade_devptr address)
+{
+    if (address) {
+        EXPECT_EQ(BINADE_OK, peer.Close(address)) << peer.message();
+    }
+    EXPECT_EQ(0u, peer.Trim(0));
+    EXPECT_EQ(0u, peer.Ask(Do::kLiveMapped));
+}
+
+TEST_F(IpcSend, EveryCallOfTheDriverMayFailInTheImporter)
+{
+    Pool pool(Mapped());
+    Peer peer;
+    binade_devptr block = pool.Alloc(150 * kMiB), theirs = 0;
+    pool_test::Fill(block, 150 * kMiB, 5);
+    pool_test::Synchronize();
+    ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs)) << peer.message();
+    CloseAll(peer, theirs);
+    unsigned n = 0;
+    unsigned refused = 0;
+    for (uint64_t calls = 1; n <= calls && n < kTooMany && !HasFailure();) {
+        SCOPED_TRACE("call " + std::to_string(++n));
+        ipc_test::Command trim = {};
+        trim.what = Do::kTrim;
+        uint64_t start = peer.Ask(Do::kFailCall, 0, 0, n);
+        binade_status status = peer.Receive(pool, block, &theirs);
+        if (status == BINADE_OK && peer.Close(theirs) == BINADE_OK)
+            theirs = 0;
+        (void)peer.Ask(trim);
+        calls = peer.Ask(Do::kFailCall) - start;
+        CloseAll(peer, status == BINADE_OK ? theirs : 0);
+        ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs))
+            << peer.message();
+        EXPECT_TRUE(peer.Holds(theirs, 150 * kMiB, 5));
+        CloseAll(peer, theirs);
+        refused += status != BINADE_OK;
+    }
+    EXPECT_LT(n, kTooMany);
+    EXPECT_GE(refused, 5u);
+    EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
+    pool.Free(block);
 }
 
 } // namespace

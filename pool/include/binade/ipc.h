@@ -254,6 +254,9 @@ binade_ipc_import(const void *handle, size_t handle_bytes,
  * as by binade_ipc_import(). Memory that this process has open already is not
  * opened again. All descriptors that arrived are closed when it returns.
  *
+ * The message is no longer on its way then, whatever is returned but
+ * BINADE_E_BUSY, and BINADE_E_INVALID of `out` or `socket`: the owner sends again.
+ *
  * @param socket      A connected UNIX socket, of SOCK_STREAM or SOCK_SEQPACKET.
  *                    One thread at a time receives on it, and nothing but such
  *                    messages is on its way.
