@@ -284,7 +284,8 @@ def receive(socket, context=0):
     context: as for open().
 
     Raises binade.Error with the status
-        E_INVALID      no such socket; nothing was received,
+        E_INVALID      no such socket; nothing was received. Or `context` is
+                       none,
         E_BUSY         the socket does not block, or has a time limit, and there
                        is nothing yet. Or the peer stopped for ten seconds in
                        the middle: close the socket,

@@ -8,6 +8,8 @@ WIDTH, LEFT, ROW, GAP, TOP = 1000, 190, 18, 6, 64
 # More segments or smaller pieces than this cannot be told apart.
 ROWS_MAX = 400
 PIECE_PIXELS = 0.75
+# The source of pools that have addresses without memory.
+MAPPED = "cuMemMap"
 
 # For light and for dark; and in words.
 KINDS = {
@@ -83,6 +85,15 @@ def _row(pool, segment, y, scale):
            f'width="{segment["size_bytes"] * scale:.2f}" height="{ROW}"/>')
 
 
+def _hole(before, segment, y):
+    """What is between two segments of a mapped pool: memory that has moved
+    away, or was never there."""
+    size = segment["address"] - before["address"] - before["size_bytes"]
+    if size > 0:
+        yield (f'<text x="{LEFT}" y="{y + 13}">{_bytes(size)} of addresses '
+               f'without memory</text>')
+
+
 def _legend(pools):
     sums = dict.fromkeys(KINDS, 0)
     for pool in pools:
@@ -119,14 +130,19 @@ def draw(answer):
     rows, left_out = _rows(pools)
     most = max((one["size_bytes"] for _, one in rows), default=1)
     scale = (WIDTH - LEFT - 8) / most
-    body, y, shown = [], TOP + 12, None
+    body, y, shown, before = [], TOP + 12, None, None
     for pool, segment in rows:
         if pool is not shown:
-            shown = pool
+            shown, before = pool, None
             body.append(f'<text class="title" x="8" y="{y + 14}">'
                         f'Pool {pool["id"]}: {escape(pool["source"])}, device '
                         f'{pool["device"]}</text>')
             y += 24
+        if before and pool["source"] == MAPPED and not left_out:
+            hole = list(_hole(before, segment, y))
+            body += hole
+            y += len(hole) * (ROW + GAP)
+        before = segment
         body += _row(pool, segment, y, scale)
         y += ROW + GAP
     if left_out or not rows:

@@ -17,6 +17,8 @@ _OUT_OF_MEMORY = frozenset(
     ("BINADE_E_NO_DEVICE_MEMORY", "BINADE_E_NO_PINNED_MEMORY"))
 # Above it are ANY and DONE, which name no stream.
 _STREAM_MAX = (1 << 63) - 1
+# The source of pools whose pieces move.
+_MAPPED = "cuMemMap"
 # The viewer's unpickler knows the protocols 2 to 4.
 _PROTOCOL = 4
 
@@ -151,7 +153,7 @@ def _segment(pool, segment, intervals, history):
                            if one["state"] != "inactive"),
         "requested_size": sum(one["requested_size"] for one in allocated),
         "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
-        "is_expandable": False,
+        "is_expandable": pool["source"] == _MAPPED,
         "frames": _frame(f"pool {pool['id']}, {pool['source']}"),
         "blocks": blocks}
 

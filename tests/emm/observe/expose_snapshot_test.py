@@ -220,6 +220,25 @@ def test_map(used, tmp_path):
     assert "prefers-color-scheme: dark" in out.read_text()
 
 
+def test_mapped_memory_has_holes_in_the_map_and_is_expandable():
+    with binade.Pool(memory="mapped") as pool:
+        blocks = [pool.alloc(size * MIB, binade.LEGACY)
+                  for size in (32, 2, 32, 2)]
+        blocks[0].free()
+        blocks[2].free()
+        large = pool.alloc(64 * MIB, binade.LEGACY)
+        memory = observe.snapshot(pool)
+        assert large.is_live
+    root = ElementTree.fromstring(observe.svg(memory))
+    holes = [one.text for one in root.iter(f"{SVG}text")
+             if "without memory" in one.text]
+    assert holes == ["32 MiB of addresses without memory"]
+    file = io.BytesIO()
+    observe.write_pickle(memory, file)
+    segments = pickle.loads(file.getvalue())["segments"]
+    assert [one["is_expandable"] for one in segments] == [True, True]
+
+
 def test_map_is_small_whatever_it_shows():
     intervals = [{"address": i * 512, "size_bytes": 512, "thread_id": 0,
                   "kind": ("used", "free", "<new>")[i % 3]}
