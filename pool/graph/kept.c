@@ -13,6 +13,9 @@
 
 #define CHUNK_BYTES (UINT64_C(256) << 20)
 #define NAP_NS 20000L
+/* What the driver refuses at the end is tried again, as nobody would later; what
+ * it refuses twice goes with the context. */
+#define END_TRIES 2
 
 struct binadei_kept_chunk {
     struct binadei_kept_chunk *next; /* behind it */
@@ -148,12 +151,20 @@ binade_status binadei_kept_copy(const struct binadei_kept *kept,
     return status;
 }
 
-/* What the driver refuses is tried again, as nobody would later; what it refuses
- * twice goes with the context. */
+static bool kept_enter(struct binadei_context *context,
+                       struct binadei_section *out)
+{
+    for (int i = 0; i < END_TRIES; i++)
+        if (binadei_context_enter(context, out) == BINADE_OK)
+            return true;
+    return false;
+}
+
 static void kept_unpin(const struct binadei_driver *driver, void *memory)
 {
-    if (driver->cuMemFreeHost(memory) != CUDA_SUCCESS)
-        (void)driver->cuMemFreeHost(memory);
+    for (int i = 0; i < END_TRIES; i++)
+        if (driver->cuMemFreeHost(memory) == CUDA_SUCCESS)
+            return;
 }
 
 void binadei_kept_end(struct binadei_kept *kept)
@@ -161,9 +172,7 @@ void binadei_kept_end(struct binadei_kept *kept)
     struct binadei_section section;
     if (!kept->first)
         return;
-    bool is_inside =
-        binadei_context_enter(kept->context, &section) == BINADE_OK ||
-        binadei_context_enter(kept->context, &section) == BINADE_OK;
+    bool is_inside = kept_enter(kept->context, &section);
     while (kept->first) {
         struct binadei_kept_chunk *chunk = kept->first;
         kept->first = chunk->next;
