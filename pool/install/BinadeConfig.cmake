@@ -24,7 +24,9 @@ if(NOT TARGET binade::static)
     binade::static
     PROPERTIES IMPORTED_LOCATION "${_binade_prefix}/lib/libbinade.a"
                INTERFACE_INCLUDE_DIRECTORIES "${_binade_prefix}/include"
-               INTERFACE_LINK_LIBRARIES "hwloc;Threads::Threads;${CMAKE_DL_LIBS}")
+               INTERFACE_LINK_LIBRARIES "hwloc;Threads::Threads;${CMAKE_DL_LIBS}"
+               # Threads that used a plugin call into it when they end.
+               INTERFACE_LINK_OPTIONS "LINKER:-z,nodelete")
 endif()
 
 unset(_binade_prefix)

@@ -15,6 +15,7 @@ mkdir -p "$work"
 unset LD_LIBRARY_PATH BINADE_REQUIRE_GPU PKG_CONFIG_PATH
 
 standin_program='binade 0.1.0 is_standin 1'
+unloaded='status 0, closed 0'
 flags=(-std=c11 -Wall -Wextra -Wpedantic -Werror)
 
 # Names, kinds, modes, link targets and contents.
@@ -30,6 +31,11 @@ flags_of() {
 needed_by() {
     readelf -dW "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
         grep -v '^ld-linux' | sort | xargs
+}
+
+# $1: a plugin.
+unload() {
+    BINADE_DRIVER=$lib/libbinade_standin.so "$work/plugin_host" "$1" 2>&1
 }
 
 test_installing() {
@@ -112,6 +118,15 @@ test_pkg_config() {
         "$(needed_by "$work/static")"
     expect_text "it runs on the installed stand-in too" "$standin_program" \
         "$(BINADE_DRIVER=$lib/libbinade_standin.so "$work/static" 2>&1)"
+    expect_ok "so does a plugin" \
+        cc "${flags[@]}" -shared -fPIC "$sources/plugin.c" \
+        -o "$work/plugin.so" $(flags_of --cflags) \
+        $(flags_of --static --libs | sed 's/-lbinade/-l:libbinade.a/')
+    expect_ok "and there is a program that unloads it" \
+        cc "${flags[@]}" -D_GNU_SOURCE "$sources/plugin_host.c" \
+        -o "$work/plugin_host" -ldl -pthread
+    expect_text "its threads end after it was unloaded" "$unloaded" \
+        "$(unload "$work/plugin.so")"
 }
 
 test_cmake() {
@@ -124,8 +139,10 @@ test_cmake() {
     expect_text "the static one runs" "$standin_program" \
         "$(BINADE_DRIVER=$lib/libbinade_standin.so \
             "$work/cmake/static_consumer" 2>&1)"
+    expect_text "threads end after the plugin was unloaded" "$unloaded" \
+        "$(unload "$work/cmake/libplugin.so")"
     sed 's/Binade 0.1/Binade 7.0/' "$sources/cmake_consumer/CMakeLists.txt" |
-        sed "s,\.\./consumer.c,$sources/consumer.c," \
+        sed "s,\.\./,$sources/," \
             >"$work/CMakeLists.txt"
     expect_refusal "CMake refuses another version" "7.0" \
         cmake -S "$work" -B "$work/cmake7" -DCMAKE_PREFIX_PATH="$tree"
