@@ -110,7 +110,7 @@ binade_status binade_segment_release(binade_pool *pool, binade_devptr address,
 
 /* --- watching --- */
 
-static void watch_tell(const struct binadei_watch *watch,
+static void watch_call(const struct binadei_watch *watch,
                        const struct binadei_segment_info *info,
                        uint64_t hold_count, bool is_added)
 {
@@ -136,11 +136,12 @@ static binade_status watch_check(const binade_segment_watcher *watcher,
             "the watcher's struct_size below %zu",
             WATCHER_BYTES_MIN);
     }
-    if (watcher->flags)
-        return binadei_fail(
-            BINADE_E_INVALID,
-            "binade_segment_watch: flags are 0x%x; accepted is 0",
-            watcher->flags);
+    if (watcher->flags) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_segment_watch: flags are 0x%x; accepted is "
+                            "0",
+                            watcher->flags);
+    }
     if (!watcher->added && !watcher->releasing)
         return binadei_fail(
             BINADE_E_INVALID,
@@ -176,7 +177,7 @@ binade_status binade_segment_watch(binade_pool *pool,
         status = segment_begin(pool, &call);
     if (status != BINADE_OK)
         return status;
-    struct binadei_watch watch = {.context = pool->body, .tell = watch_tell};
+    struct binadei_watch watch = {.context = pool->body, .tell = watch_call};
     memcpy(&watch.watcher, watcher, sizeof(watch.watcher));
     const struct binade_pool *outer = watch_wait_begin(&call);
     status = binadei_segments_watch(pool->body->segments, &watch, out_id);
