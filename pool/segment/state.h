@@ -91,9 +91,9 @@ struct binadei_segments {
 
 /* Until nobody grows; lock held. */
 void binadei_await_grower(struct binadei_segments *segments);
-/* Makes the caller the one thread that grows, or ends that; trims of mapped memory
- * are growers too, as the place of a handle is taken until it is unmapped. No lock
- * held; waits. */
+/* Makes the caller the one thread that grows, or ends that; trims are growers too
+ * where memory is mapped, as the place of a handle is taken until it is unmapped, or
+ * where somebody watches. No lock held; waits. */
 void binadei_grower_begin(struct binadei_segments *segments);
 void binadei_grower_end(struct binadei_segments *segments);
 /* The end alone; lock held. */

@@ -127,7 +127,8 @@ BINADE_API BINADE_MUST_USE binade_status binade_segment_release(
  *            destroys, inside its call; one at a time in a pool. It may block, and
  *            delays that call, and others that grow, trim or find segments. It may
  *            not wait for a thread that is in a call of the pool. It may use other
- *            pools; a call on this one returns BINADE_E_BUSY, or BINADE_E_INVALID
+ *            pools, but none whose own callbacks or source call this one; a call on
+ *            this one returns BINADE_E_BUSY, or BINADE_E_INVALID
  *            while the pool is destroyed. It may not leave by an exception or a
  *            jump.
  * Streams:   work that is queued may still use memory of a mapped segment that
