@@ -340,14 +340,24 @@ static int py_pool_append(PyObject *list, const binade_segment_info *info)
     return failed;
 }
 
+/* The one behind `info`. It waits for a thread that grows the pool, and is in the
+ * driver, or in a function that is told of segments and wants the GIL. */
+static binade_status py_pool_next_segment(binade_pool *pool,
+                                          binade_segment_info *info)
+{
+    binade_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_segment_find(pool, info->address + info->size_bytes, info);
+    Py_END_ALLOW_THREADS;
+    return status;
+}
+
 static PyObject *py_pool_segments_of(PyObject *self, binade_pool *pool)
 {
     PyObject *list = PyList_New(0);
     binade_segment_info info = {.struct_size = sizeof info};
     binade_status status = BINADE_OK;
-    while (list &&
-           (status = binade_segment_find(pool, info.address + info.size_bytes,
-                                         &info)) == BINADE_OK)
+    while (list && (status = py_pool_next_segment(pool, &info)) == BINADE_OK)
         if (py_pool_append(list, &info))
             Py_CLEAR(list);
     if (!list || status == BINADE_E_FOREIGN)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pool/api/arena.h"
+#include "pool/api/outside.h"
 #include "pool/api/plain.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
@@ -105,38 +106,14 @@ static binade_status find_device(struct binadei_pool_body *body)
     return status;
 }
 
-/* A source of the caller's may use other pools, so no call is inside while it
- * works; but this pool is in the middle of one. */
-static struct binadei_thread *step_out(const struct binadei_pool_body *body,
-                                       const struct binade_pool **out_outer)
-{
-    struct binadei_thread *thread = binadei_thread_self;
-    if (!binadei_thread_is_inside(thread))
-        return NULL;
-    *out_outer = binadei_thread_serving(thread);
-    binadei_thread_serve(thread, body->pool);
-    binadei_thread_leave(thread);
-    return thread;
-}
-
-static void step_in(struct binadei_thread *thread,
-                    const struct binade_pool *outer)
-{
-    if (!thread)
-        return;
-    binadei_thread_reenter(thread);
-    binadei_thread_serve(thread, outer);
-}
-
 static binade_status pool_reserve(void *context, size_t size_bytes,
                                   binade_devptr *out)
 {
     const struct binadei_pool_body *body = context;
-    const struct binade_pool *outer = NULL;
-    struct binadei_thread *thread = step_out(body, &outer);
+    const struct binadei_outside outside = binadei_step_out(body->pool);
     binade_status status =
         body->source.reserve(body->source.context, size_bytes, out);
-    step_in(thread, outer);
+    binadei_step_in(&outside);
     return status;
 }
 
@@ -144,11 +121,10 @@ static binade_status pool_release(void *context, binade_devptr address,
                                   size_t size_bytes)
 {
     const struct binadei_pool_body *body = context;
-    const struct binade_pool *outer = NULL;
-    struct binadei_thread *thread = step_out(body, &outer);
+    const struct binadei_outside outside = binadei_step_out(body->pool);
     binade_status status =
         body->source.release(body->source.context, address, size_bytes);
-    step_in(thread, outer);
+    binadei_step_in(&outside);
     return status;
 }
 

@@ -5,11 +5,16 @@
  */
 #include "binade/segment.h"
 
+#include <string.h>
+
+#include "pool/api/outside.h"
 #include "pool/base/failure.h"
+#include "pool/cache/gate.h"
 #include "pool/core/body.h"
 
 /* The struct's first version. */
 #define INFO_BYTES_MIN sizeof(binade_segment_info)
+#define WATCHER_BYTES_MIN sizeof(binade_segment_watcher)
 
 static binade_status segment_begin(binade_pool *pool, struct binadei_call *call)
 {
@@ -101,4 +106,95 @@ binade_status binade_segment_release(binade_pool *pool, binade_devptr address,
 {
     return segment_change(pool, address, size_bytes,
                           binadei_segments_release_range);
+}
+
+/* --- watching --- */
+
+static void watch_call(const struct binadei_watch *watch,
+                       const struct binadei_segment_info *info,
+                       uint64_t hold_count, bool is_added)
+{
+    const struct binadei_pool_body *body = watch->context;
+    const binade_segment_watcher *watcher = &watch->watcher;
+    binade_segment_callback function =
+        is_added ? watcher->added : watcher->releasing;
+    if (!function)
+        return;
+    const binade_segment_info told = segment_info_of(body, info, hold_count);
+    const struct binadei_outside outside = binadei_step_out(body->pool);
+    function(watcher->user, &told);
+    binadei_step_in(&outside);
+}
+
+static binade_status watch_check(const binade_segment_watcher *watcher,
+                                 const uint64_t *out_id)
+{
+    if (!watcher || !out_id || watcher->struct_size < WATCHER_BYTES_MIN) {
+        return binadei_fail(
+            BINADE_E_INVALID,
+            "binade_segment_watch: watcher or out_id is NULL, or "
+            "the watcher's struct_size below %zu",
+            WATCHER_BYTES_MIN);
+    }
+    if (watcher->flags) {
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_segment_watch: flags are 0x%x; accepted is "
+                            "0",
+                            watcher->flags);
+    }
+    if (!watcher->added && !watcher->releasing)
+        return binadei_fail(
+            BINADE_E_INVALID,
+            "binade_segment_watch: added and releasing are NULL");
+    return BINADE_OK;
+}
+
+/* For a call that waits, and may call the program: others go on with theirs, but
+ * the pool is not destroyed. */
+static const struct binade_pool *
+watch_wait_begin(const struct binadei_call *call)
+{
+    const struct binade_pool *outer = binadei_thread_serving(call->thread);
+    binadei_thread_serve(call->thread, call->pool);
+    binadei_slow_path_end(call->thread_state);
+    return outer;
+}
+
+static void watch_wait_end(struct binadei_call *call,
+                           const struct binade_pool *outer)
+{
+    binadei_call_resume(call);
+    binadei_thread_serve(call->thread, outer);
+}
+
+binade_status binade_segment_watch(binade_pool *pool,
+                                   const binade_segment_watcher *watcher,
+                                   uint64_t *out_id)
+{
+    struct binadei_call call;
+    binade_status status = watch_check(watcher, out_id);
+    if (status == BINADE_OK)
+        status = segment_begin(pool, &call);
+    if (status != BINADE_OK)
+        return status;
+    struct binadei_watch watch = {.context = pool->body, .tell = watch_call};
+    memcpy(&watch.watcher, watcher, sizeof(watch.watcher));
+    const struct binade_pool *outer = watch_wait_begin(&call);
+    status = binadei_segments_watch(pool->body->segments, &watch, out_id);
+    watch_wait_end(&call, outer);
+    binadei_call_leave(&call);
+    return status;
+}
+
+binade_status binade_segment_unwatch(binade_pool *pool, uint64_t id)
+{
+    struct binadei_call call;
+    binade_status status = segment_begin(pool, &call);
+    if (status != BINADE_OK)
+        return status;
+    const struct binade_pool *outer = watch_wait_begin(&call);
+    status = binadei_segments_unwatch(pool->body->segments, id);
+    watch_wait_end(&call, outer);
+    binadei_call_leave(&call);
+    return status;
 }

@@ -64,6 +64,14 @@ static const char *check_counts(const struct binadei_segments *segments,
     return NULL;
 }
 
+/* S8 of one segment. */
+static const char *check_told(const struct binadei_segment *segment)
+{
+    return segment->is_told == segment->is_away
+               ? "S8: who watches knows what is away, or not what is there"
+               : NULL;
+}
+
 static uint64_t first_of(const struct binadei_segment *segment)
 {
     return segment->info.first.index;
@@ -132,6 +140,8 @@ static const char *check_all(const struct binadei_segments *segments,
         const char *broken = check_order(segments, segment);
         if (!broken)
             broken = check_lookup(&segments->lookup, &segment->info, out_at);
+        if (!broken)
+            broken = check_told(segment);
         if (broken)
             return broken;
         pages += segment->info.page_count;

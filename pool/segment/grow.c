@@ -70,15 +70,28 @@ static binade_status grow_publish(struct binadei_segments *segments,
     return status;
 }
 
+/* Who watches knows it before anyone has memory of it. */
+static binade_status grow_add(struct binadei_segments *segments,
+                              struct binadei_segment *fresh)
+{
+    binadei_segment_announce(segments, fresh);
+    pthread_mutex_lock(&segments->lock);
+    binade_status status = grow_publish(segments, fresh);
+    pthread_mutex_unlock(&segments->lock);
+    if (status != BINADE_OK)
+        binadei_segment_retract(segments, fresh);
+    return status;
+}
+
 /* Adds `fresh`, if any, where `status` is BINADE_OK so far; returns what became
  * of it. Others grow from now on. */
 static binade_status grow_finish(struct binadei_segments *segments,
                                  struct binadei_segment *fresh,
                                  binade_status status)
 {
-    pthread_mutex_lock(&segments->lock);
     if (status == BINADE_OK && fresh)
-        status = grow_publish(segments, fresh);
+        status = grow_add(segments, fresh);
+    pthread_mutex_lock(&segments->lock);
     if (status != BINADE_OK)
         segments->failed_grow_count++;
     binadei_let_others_grow(segments);

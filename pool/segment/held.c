@@ -164,12 +164,17 @@ static bool held_set_away(struct binadei_segments *segments,
     for (uint32_t i = 0; i < work->count && !is_pinned; i++)
         work->all[i]->is_away = true;
     pthread_mutex_unlock(&segments->lock);
+    for (uint32_t i = 0; i < work->count && !is_pinned; i++)
+        binadei_segment_retract(segments, work->all[i]);
     return !is_pinned;
 }
 
 static void held_set_back(struct binadei_segments *segments,
                           const struct held_work *work)
 {
+    /* With another id: what was registered is stale. */
+    for (uint32_t i = 0; i < work->count; i++)
+        binadei_segment_announce(segments, work->all[i]);
     pthread_mutex_lock(&segments->lock);
     for (uint32_t i = 0; i < work->count; i++)
         work->all[i]->is_away = false;
@@ -264,8 +269,6 @@ static binade_status held_fill_one(struct binadei_segments *segments,
     pthread_mutex_lock(&segments->lock);
     uint64_t reserved_bytes = binadei_segments_reserved_bytes(segments);
     segment->is_empty = false;
-    /* Other memory: what was registered of it is stale. */
-    segment->info.id = segments->next_id++;
     segments->empty_bytes -= segment->info.memory_bytes;
     segments->listed_bytes += segment->info.memory_bytes;
     if (reserved_bytes > segments->peak_bytes)
@@ -327,6 +330,7 @@ void binadei_segments_drop(struct binadei_segments *segments,
         struct binadei_segment *segment = binadei_segment_unlist(segments, at);
         segments->trim_count++;
         pthread_mutex_unlock(&segments->lock);
+        binadei_segment_retract(segments, segment);
         (void)binadei_source_release(segments, segment);
     }
     binadei_grower_end(segments);

@@ -59,7 +59,6 @@ static binade_status list_segment(struct binadei_segments *segments,
     binade_status status = reserve_maps(segments, info);
     if (status != BINADE_OK)
         return status;
-    info->id = segments->next_id++;
     segments->listed_bytes += info->memory_bytes;
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     if (reserved > segments->peak_bytes)

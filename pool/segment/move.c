@@ -112,7 +112,9 @@ static bool start_moving(struct binadei_segments *segments,
     }
     pthread_mutex_unlock(&segments->lock);
     BINADEI_STEP("locked.mapped.claimed");
-    if (!at)
+    if (at)
+        binadei_segment_retract(segments, out->segment);
+    else
         free(left);
     return at != NULL;
 }
@@ -135,12 +137,14 @@ binade_status binadei_handle_put(struct binadei_segments *segments,
     if (status == BINADE_OK) {
         bool was_mapped = segment->is_mapped;
         segment->is_mapped = true;
+        binadei_segment_announce(segments, segment);
         pthread_mutex_lock(&segments->lock);
         status = binadei_segment_publish(segments, segment, own);
         segments->grow_count += status == BINADE_OK && !was_mapped;
         pthread_mutex_unlock(&segments->lock);
         if (status == BINADE_OK)
             return status;
+        binadei_segment_retract(segments, segment);
         segment->is_mapped = was_mapped;
         /* Nobody has used these addresses. */
         (void)mapper->unmap(mapper->context, info->address, info->memory_bytes);
@@ -153,6 +157,7 @@ binade_status binadei_handle_put(struct binadei_segments *segments,
 static void undo_move(struct binadei_segments *segments,
                       const struct move *move, struct binadei_maps *own)
 {
+    binadei_segment_announce(segments, move->segment);
     pthread_mutex_lock(&segments->lock);
     (void)binadei_segment_publish(segments, move->segment, own);
     pthread_mutex_unlock(&segments->lock);

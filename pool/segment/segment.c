@@ -158,6 +158,7 @@ binade_status binadei_segments_destroy(struct binadei_segments *segments)
     while (segments->listed) {
         struct binadei_segment *segment = segments->listed;
         segments->listed = segment->next;
+        binadei_segment_retract(segments, segment);
         /* Refused segments have the second try below. */
         (void)binadei_source_release(segments, segment);
     }
@@ -166,6 +167,7 @@ binade_status binadei_segments_destroy(struct binadei_segments *segments)
     release_addresses(segments);
     forget_segments(&segments->unreleased);
     forget_segments(&segments->left);
+    binadei_watchers_free(segments);
     binadei_lookup_fini(&segments->lookup);
     pthread_cond_destroy(&segments->grown);
     pthread_mutex_destroy(&segments->lock);

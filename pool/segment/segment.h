@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "binade/segment.h"
 #include "binade/source.h"
 #include "binade/status.h"
 #include "pool/buddy/buddy.h"
@@ -255,6 +256,27 @@ binadei_segments_hold_range(struct binadei_segments *segments,
 BINADE_MUST_USE binade_status
 binadei_segments_release_range(struct binadei_segments *segments,
                                binade_devptr address, uint64_t size_bytes);
+
+/* Who watches segments come and go (watch.c). */
+struct binadei_watch {
+    binade_segment_watcher watcher; /* a copy */
+    const void *context;
+    /* Calls the watcher, by the thread that grows, trims or moves, no lock held. */
+    void (*tell)(const struct binadei_watch *watch,
+                 const struct binadei_segment_info *info, uint64_t hold_count,
+                 bool is_added);
+};
+
+/* Tells of each segment that is there, and from then on of what comes and goes.
+ * Copies `watch`. Any thread, no lock held; waits for growers and trims. BINADE_OK,
+ * BINADE_E_NO_HOST_MEMORY. */
+BINADE_MUST_USE binade_status
+binadei_segments_watch(struct binadei_segments *segments,
+                       const struct binadei_watch *watch, uint64_t *out_id);
+/* It is told nothing any more, nor is it being told. As above; BINADE_E_INVALID: no
+ * such watcher. */
+BINADE_MUST_USE binade_status
+binadei_segments_unwatch(struct binadei_segments *segments, uint64_t id);
 
 /* A handle of a run of them. */
 struct binadei_piece {

@@ -19,12 +19,14 @@ struct binadei_segment {
     uint64_t hold_count; /* of these: by a program; the lock */
     /* Of mapped memory. */
     uint64_t handle;
-    bool is_mapped;      /* at its address */
-    bool is_held;        /* a holder has its pages, which are in no map */
-    bool is_away;        /* by its holder's wish nothing is mapped there, and
+    bool is_mapped; /* at its address */
+    bool is_held;   /* a holder has its pages, which are in no map */
+    bool is_away;   /* by its holder's wish nothing is mapped there, and
                           * nobody may pin it; written under the lock */
-    bool is_empty;       /* there is no handle, and no byte counts as reserved;
+    bool is_empty;  /* there is no handle, and no byte counts as reserved;
                           * the lock */
+    bool is_told;   /* who watches knows it: it is listed, or about to be, and
+                          * not away; the grower, or who took it off the list */
     uint32_t left_count; /* places that it left and is mapped at still; the lock
                           */
     /* Of such a place: what left it, and the epoch of the contexts after which
@@ -69,8 +71,12 @@ struct binadei_segments {
     uint64_t left_pages;
     uint64_t empty_bytes; /* of segments without a handle */
     bool is_growing;
+    uint32_t watch_count;  /* watchers, and those about to be */
+    uint32_t trim_running; /* trims that are no growers: nobody watches */
+    uint64_t last_watch;   /* id; 0: nobody has watched */
 
     /* The grower's, which set is_growing. */
+    struct binadei_watcher *watchers; /* in the order in which they began */
     bool is_padding; /* the source has returned unaligned memory before */
     /* Where page 0 is, of so many pages; 0: nothing was mapped yet. */
     binade_devptr base;
@@ -85,9 +91,9 @@ struct binadei_segments {
 
 /* Until nobody grows; lock held. */
 void binadei_await_grower(struct binadei_segments *segments);
-/* Makes the caller the one thread that grows, or ends that; trims of mapped memory
- * are growers too, as the place of a handle is taken until it is unmapped. No lock
- * held; waits. */
+/* Makes the caller the one thread that grows, or ends that; trims are growers too
+ * where memory is mapped, as the place of a handle is taken until it is unmapped, or
+ * where somebody watches. No lock held; waits. */
 void binadei_grower_begin(struct binadei_segments *segments);
 void binadei_grower_end(struct binadei_segments *segments);
 /* The end alone; lock held. */
@@ -95,8 +101,8 @@ void binadei_let_others_grow(struct binadei_segments *segments);
 /* Into its place on a list by first page; lock held. */
 void binadei_segment_insert(struct binadei_segment **list,
                             struct binadei_segment *fresh);
-/* Notes a segment that has its place in the list and in the look-up, and frees its
- * pages last: a thread that takes one finds its address. They are done, or in the
+/* Notes a segment that was announced and has its place in the list and in the
+ * look-up, and frees its pages last: a thread that takes one finds its address. They are done, or in the
  * fresh map of `own`, or the holder's. Lock held. BINADE_OK, or BINADE_E_NO_HOST_MEMORY: nothing has
  * changed. */
 binade_status binadei_segment_publish(struct binadei_segments *segments,
@@ -106,6 +112,18 @@ binade_status binadei_segment_publish(struct binadei_segments *segments,
 struct binadei_segment *
 binadei_segment_unlist(struct binadei_segments *segments,
                        struct binadei_segment **at);
+
+/* watch.c; by the grower, no lock held. */
+
+/* Gives a segment its id, and tells that it is there: before its pages are free. */
+void binadei_segment_announce(struct binadei_segments *segments,
+                              struct binadei_segment *segment);
+/* Tells that it goes, if it was announced: its pages are nobody's, and its memory
+ * is there still. Also by a trim that is no grower: then nobody watches. */
+void binadei_segment_retract(struct binadei_segments *segments,
+                             struct binadei_segment *segment);
+/* The end of them all, without a word. */
+void binadei_watchers_free(struct binadei_segments *segments);
 
 /* move.c: as binadei_segments_unmap_left(), of so many places at most; by the
  * grower. BINADE_OK, or the first refusal: what was refused is a place that is
@@ -131,8 +149,7 @@ uint64_t binadei_fitted_pages(const struct binadei_segments *segments,
                               uint64_t block_bytes, uint64_t pages,
                               uint64_t left);
 
-/* best_gap.c: gaps between listed segments, border pages left out; lock held.
- *  */
+/* place.c: gaps between listed segments, border pages left out; lock held. */
 
 /* The longest gap, in pages. */
 uint32_t binadei_longest_gap(const struct binadei_segments *segments);

@@ -57,6 +57,7 @@ static struct binadei_segment *withdraw_next(struct binadei_segments *segments,
 static binade_status relist(struct binadei_segments *segments,
                             struct binadei_segment *segment, binade_status why)
 {
+    binadei_segment_announce(segments, segment);
     pthread_mutex_lock(&segments->lock);
     segments->trim_count--;
     /* It does not fail: the words are there. */
@@ -68,6 +69,7 @@ static binade_status relist(struct binadei_segments *segments,
 static binade_status give_back(struct binadei_segments *segments,
                                struct binadei_segment *segment)
 {
+    binadei_segment_retract(segments, segment);
     binade_status status = binadei_source_unmap(segments, segment);
     return binadei_source_is_gone(status)
                ? binadei_source_release(segments, segment)
@@ -93,15 +95,41 @@ static binade_status trim_all(struct binadei_segments *segments,
     return first;
 }
 
+/* A grower where a place is taken until it is unmapped, or where somebody watches,
+ * who is told of one thing at a time. Returns whether it is one. */
+static bool trim_begin(struct binadei_segments *segments)
+{
+    pthread_mutex_lock(&segments->lock);
+    bool is_grower = segments->mapper || segments->watch_count;
+    if (is_grower) {
+        binadei_await_grower(segments);
+        segments->is_growing = true;
+    } else {
+        segments->trim_running++;
+    }
+    pthread_mutex_unlock(&segments->lock);
+    return is_grower;
+}
+
+static void trim_end(struct binadei_segments *segments, bool is_grower)
+{
+    if (is_grower) {
+        binadei_grower_end(segments);
+        return;
+    }
+    pthread_mutex_lock(&segments->lock);
+    if (--segments->trim_running == 0)
+        pthread_cond_broadcast(&segments->grown);
+    pthread_mutex_unlock(&segments->lock);
+}
+
 binade_status binadei_segments_trim(struct binadei_segments *segments,
                                     uint64_t keep_bytes, uint64_t *out_bytes)
 {
     *out_bytes = 0;
-    if (segments->mapper)
-        binadei_grower_begin(segments);
+    bool is_grower = trim_begin(segments);
     binade_status status = trim_all(segments, keep_bytes, out_bytes);
-    if (segments->mapper)
-        binadei_grower_end(segments);
+    trim_end(segments, is_grower);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "binade/segment.h"
+#include "tests/segment/ledger.h"
 
 namespace fault_test
 {
@@ -37,6 +38,40 @@ void Hold(World &world, binade_pool *pool, binade_devptr block)
     if (TRY(world, binade_segment_hold, (pool, block, 5 * kMiB))) {
         EXPECT_TRUE(
             TRY(world, binade_segment_release, (pool, block, 5 * kMiB)));
+    }
+}
+
+void Added(void *user, const binade_segment_info *info)
+{
+    static_cast<segment_test::Ledger *>(user)->Add(info->id, info->address,
+                                                   info->size_bytes);
+}
+
+void Releasing(void *user, const binade_segment_info *info)
+{
+    static_cast<segment_test::Ledger *>(user)->Release(info->id, info->address,
+                                                       info->size_bytes);
+}
+
+bool Watch(World &world, binade_pool *pool, segment_test::Ledger &told,
+           uint64_t *out_id)
+{
+    binade_segment_watcher watcher = {};
+    watcher.struct_size = sizeof watcher;
+    watcher.user = &told;
+    watcher.added = Added;
+    watcher.releasing = Releasing;
+    return TRY(world, binade_segment_watch, (pool, &watcher, out_id));
+}
+
+// For a while.
+void WatchAndLeave(World &world, binade_pool *pool)
+{
+    segment_test::Ledger told;
+    uint64_t id = 0;
+    if (Watch(world, pool, told, &id)) {
+        EXPECT_TRUE(TRY(world, binade_segment_unwatch, (pool, id)));
+        EXPECT_LT(0u, told.LiveBytes());
     }
 }
 
@@ -106,18 +141,24 @@ void PauseTenant(World &world, binade_pool *pool)
 void Mapped(World &world)
 {
     binade_devptr block = 0;
+    segment_test::Ledger told;
+    uint64_t id = 0;
     binade_pool *pool = CreateMapped(world);
     if (!pool)
         return;
+    (void)Watch(world, pool, told, &id);
     if (TRY(world, binade_alloc, (pool, 5 * kMiB, world.first, &block))) {
         (void)TRY(world, binade_pool_add_peer, (pool, kPeer));
         Hold(world, pool, block);
+        WatchAndLeave(world, pool);
         Send(world, pool, block);
         (void)TRY(world, binade_free, (pool, block, world.first));
     }
     PauseArena(world, pool);
     PauseTenant(world, pool);
     (void)TRY(world, binade_pool_destroy, (pool, nullptr));
+    EXPECT_EQ("", told.Complaint());
+    EXPECT_EQ(0u, told.LiveBytes()) << "each that was added is released";
 }
 
 } // namespace fault_test

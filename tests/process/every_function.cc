@@ -67,6 +67,12 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(binade_segment_find, (a.pool, a.block, &segment));
     FORKED(binade_segment_hold, (a.pool, a.block, 1));
     FORKED(binade_segment_release, (a.pool, a.block, 1));
+    static binade_segment_watcher watcher;
+    static uint64_t watch;
+    watcher.struct_size = sizeof(watcher);
+    watcher.added = [](void *, const binade_segment_info *) {};
+    FORKED(binade_segment_watch, (a.pool, &watcher, &watch));
+    FORKED(binade_segment_unwatch, (a.pool, 1));
     FORKED(binade_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(binade_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(binade_last_oom, (a.pool, &report));

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * A buddy, the maps of one stream, and segments of mapped memory over them, in
- * pages of 2 MiB: a page's number is its place among the reserved addresses. At
- * the end everything must be back at the mapper. For the tests of this folder.
+ * pages of 2 MiB: a page's number is its place among the reserved addresses.
+ * Whatever comes and goes, a watcher is told. At the end everything must be back at
+ * the mapper. For the tests of this folder.
  */
 #ifndef BINADE_TESTS_SEGMENT_MAPPED_UNDER_TEST_H_
 #define BINADE_TESTS_SEGMENT_MAPPED_UNDER_TEST_H_
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "tests/segment/fake_mapper.h"
+#include "tests/segment/ledger.h"
 #include "tests/support/buddy_probe.h"
 #include "tests/support/map_probe.h"
 #include "tests/support/segment_probe.h"
@@ -49,6 +51,8 @@ class MappedSegments
         options.buddy = buddy;
         EXPECT_EQ(BINADE_OK, segment_probe_create(&options, &own))
             << segment_probe_message();
+        uint64_t id = 0;
+        EXPECT_EQ(BINADE_OK, segment_probe_watch(own, &watcher_, &id));
     }
 
     ~MappedSegments()
@@ -64,12 +68,15 @@ class MappedSegments
     // What is not free is lost, which is no failure.
     binade_status End()
     {
+        is_ending_ = true;
         binade_status status = segment_probe_destroy(own);
         own = nullptr;
         map_probe_destroy(maps);
         buddy_probe_destroy(buddy);
         EXPECT_EQ("", mapper.Complaint());
         EXPECT_TRUE(mapper.IsEmpty());
+        EXPECT_EQ("", told.Complaint());
+        EXPECT_EQ(0u, told.LiveBytes()) << "each that was added is released";
         return status;
     }
 
@@ -229,6 +236,8 @@ class MappedSegments
         }
         EXPECT_EQ(mapper.HandleBytes(),
                   listed_bytes + Stats().unreleased_bytes);
+        EXPECT_EQ("", told.Complaint());
+        EXPECT_EQ(listed_bytes, told.LiveBytes());
     }
 
     static uint64_t Grain(uint64_t page)
@@ -237,9 +246,38 @@ class MappedSegments
     }
 
     FakeMapper mapper;
+    Ledger told;
     binadei_buddy *buddy = nullptr;
     binadei_maps *maps = nullptr;
     binadei_segments *own = nullptr;
+
+  private:
+    // Its memory is there, and nobody can take a page of it.
+    void Check(const segment_probe_info &info)
+    {
+        uint32_t first =
+            static_cast<uint32_t>((info.address - mapper.Base()) / kPage);
+        for (uint32_t i = 0; i < info.page_count; i++) {
+            if (!HandleAt(first + i))
+                told.Complain("told of what is not mapped:", info.id);
+            if (!is_ending_ &&
+                (DonePages(first + i, 1) || OwnPages(first + i, 1)))
+                told.Complain("told of what is free:", info.id);
+        }
+    }
+
+    static void Tell(void *self, const segment_probe_info *info, bool is_added)
+    {
+        auto *own = static_cast<MappedSegments *>(self);
+        own->Check(*info);
+        if (is_added)
+            own->told.Add(info->id, info->memory, info->memory_bytes);
+        else
+            own->told.Release(info->id, info->memory, info->memory_bytes);
+    }
+
+    bool is_ending_ = false;
+    segment_probe_watcher watcher_ = {this, Tell};
 };
 
 using Pages = std::vector<uint64_t>;

@@ -158,6 +158,38 @@ void segment_probe_drop(struct binadei_segments *segments, uint32_t first)
     binadei_segments_drop(segments, &held);
 }
 
+static void watcher_tell(const struct binadei_watch *watch,
+                         const struct binadei_segment_info *info,
+                         uint64_t hold_count, bool is_added)
+{
+    const struct segment_probe_watcher *watcher = watch->context;
+    const struct segment_probe_info told = {
+        .id = info->id,
+        .address = info->address,
+        .memory = info->memory,
+        .memory_bytes = info->memory_bytes,
+        .first_page = info->first.index,
+        .page_count = info->page_count,
+    };
+    (void)hold_count;
+    watcher->tell(watcher->context, &told, is_added);
+}
+
+binade_status segment_probe_watch(struct binadei_segments *segments,
+                                  const struct segment_probe_watcher *watcher,
+                                  uint64_t *out_id)
+{
+    const struct binadei_watch watch = {.context = watcher,
+                                        .tell = watcher_tell};
+    return binadei_segments_watch(segments, &watch, out_id);
+}
+
+binade_status segment_probe_unwatch(struct binadei_segments *segments,
+                                    uint64_t id)
+{
+    return binadei_segments_unwatch(segments, id);
+}
+
 bool segment_probe_pin(struct binadei_segments *segments, uint64_t address,
                        uint64_t *out_id)
 {

@@ -89,6 +89,13 @@ struct segment_probe_extension {
     uint64_t passed_epoch;
 };
 
+/* As struct binadei_watch; outlives the watch. */
+struct segment_probe_watcher {
+    void *context;
+    void (*tell)(void *context, const struct segment_probe_info *info,
+                 bool is_added);
+};
+
 /* NULL: no memory. It outlives the segments. */
 struct binadei_mapper *
 segment_probe_mapper_create(const struct segment_probe_mapper *functions);
@@ -122,6 +129,11 @@ binade_status segment_probe_vacate(struct binadei_segments *segments,
 binade_status segment_probe_refill(struct binadei_segments *segments,
                                    uint32_t first);
 void segment_probe_drop(struct binadei_segments *segments, uint32_t first);
+binade_status segment_probe_watch(struct binadei_segments *segments,
+                                  const struct segment_probe_watcher *watcher,
+                                  uint64_t *out_id);
+binade_status segment_probe_unwatch(struct binadei_segments *segments,
+                                    uint64_t id);
 /* False: no segment is there. */
 bool segment_probe_pin(struct binadei_segments *segments, uint64_t address,
                        uint64_t *out_id);

@@ -2,9 +2,10 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The segments of a pool, for transports that register memory: which piece of the
- * driver's memory an address is in, and how to keep it where it is. A segment is
- * what one registration can cover: a reservation of the pool's source, or, of
- * mapped memory (docs/mapped.md), one piece.
+ * driver's memory an address is in, how to keep it where it is, and how to be told
+ * of those that come and go. A segment is what one registration can cover: a
+ * reservation of the pool's source, or, of mapped memory (docs/mapped.md), one
+ * piece.
  *
  * Statuses that every function below can return, besides those it names:
  * BINADE_E_FORKED in the child of a fork; BINADE_E_BUSY from inside a signal
@@ -114,6 +115,98 @@ BINADE_API BINADE_MUST_USE binade_status binade_segment_hold(
  */
 BINADE_API BINADE_MUST_USE binade_status binade_segment_release(
     binade_pool *pool, binade_devptr address, size_t size_bytes);
+
+/**
+ * Told of a segment that has come, or is about to go.
+ *
+ * @param user     The watcher's.
+ * @param segment  The segment, as long as the call.
+ *
+ * Ownership: of `*segment`: the pool's.
+ * Threads:   the thread that grows, trims, moves, pauses, resumes, watches or
+ *            destroys, inside its call; one at a time in a pool. It may block, and
+ *            delays that call, and others that grow, trim or find segments. It may
+ *            not wait for a thread that is in a call of the pool. It may use other
+ *            pools, but none whose own callbacks or source call this one; a call on
+ *            this one returns BINADE_E_BUSY, or BINADE_E_INVALID
+ *            while the pool is destroyed. It may not leave by an exception or a
+ *            jump.
+ * Streams:   work that is queued may still use memory of a mapped segment that
+ *            moves, by way of its old address.
+ * Context:   whichever is current in that thread.
+ */
+typedef void (*binade_segment_callback)(void *user,
+                                        const binade_segment_info *segment);
+
+/** Who is told of segments that come and go. Later versions append fields. */
+typedef struct binade_segment_watcher {
+    /** Bytes of this struct: set by the caller. */
+    uint32_t struct_size;
+    /** 0. */
+    uint32_t flags;
+    /** Passed to both as it is; may be NULL. */
+    void *user;
+    /** The segment is there. No block has been in it yet, unless it was there
+     *  when the watch began. May be NULL. */
+    binade_segment_callback added;
+    /** The segment is about to go back to the driver, or to leave its address. No
+     *  block is in it any more, nor is it held, unless the pool is destroyed. May be
+     *  NULL. */
+    binade_segment_callback releasing;
+} binade_segment_watcher;
+
+/**
+ * Begins to watch a pool's segments: `added` is told of each that is there, before
+ * this returns, and of each that comes, before the pool gives out memory of it;
+ * `releasing` of each that goes, once, while its memory is still there. A piece
+ * that moves is released, and added with another id; so is the memory of a private
+ * arena that is paused, and resumed. What does not come about after it was
+ * added is released; what does not go after all is added again, with another id.
+ *
+ * @param pool     The pool.
+ * @param watcher  Copied. One function at least is not NULL.
+ * @param out_id   [out] For binade_segment_unwatch(); not 0. Written only when
+ *                 BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool`, `watcher`, `out_id` or both functions are NULL,
+ *         the pool destroyed, `flags` not 0, or `struct_size` less than that of the
+ *         struct's first version.
+ * @return BINADE_E_NO_HOST_MEMORY  Nothing was told.
+ * @return BINADE_E_UNSUPPORTED  The pool passes all through.
+ * @return BINADE_E_BUSY     also from inside a callback of the pool.
+ *
+ * Ownership: of `user`: the caller's, who keeps it until binade_segment_unwatch()
+ *            or the pool's end, which tells of all segments that are left.
+ * Threads:   any, concurrently. Waits for threads that grow or trim the pool.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_segment_watch(
+    binade_pool *pool, const binade_segment_watcher *watcher, uint64_t *out_id);
+
+/**
+ * Ends a watch. Nothing is told of the segments that are there: what the caller has
+ * registered is the caller's to end.
+ *
+ * @param pool  The pool.
+ * @param id    As binade_segment_watch() gave it.
+ *
+ * @return BINADE_OK         Neither function runs any more, nor will.
+ * @return BINADE_E_INVALID  `pool` is NULL or destroyed, or nobody watches by this
+ *         id.
+ * @return BINADE_E_UNSUPPORTED  The pool passes all through.
+ * @return BINADE_E_BUSY     also from inside a callback of the pool: the watch goes
+ *         on.
+ *
+ * Ownership: of `user`: the caller's alone from now on.
+ * Threads:   any, concurrently. Waits for threads that grow or trim the pool, and
+ *            for callbacks.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_segment_unwatch(binade_pool *pool, uint64_t id);
 
 #ifdef __cplusplus
 }

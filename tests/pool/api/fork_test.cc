@@ -66,6 +66,8 @@ struct Arguments {
     size_t out_bytes;
     binade_stats stats;
     binade_segment_info segment;
+    binade_segment_watcher watcher;
+    uint64_t watch;
     binade_ipc_handle handle; // of the block
     binade_scope open, ended, out_scope;
     binade_tenant tenant;
@@ -98,6 +100,8 @@ std::vector<std::function<binade_status()>> CallsOn(Arguments &a)
         [&] { return binade_segment_find(a.pool, a.block, &a.segment); },
         [&] { return binade_segment_hold(a.pool, a.block, 1); },
         [&] { return binade_segment_release(a.pool, a.block, 1); },
+        [&] { return binade_segment_watch(a.pool, &a.watcher, &a.watch); },
+        [&] { return binade_segment_unwatch(a.pool, a.watch); },
         [&] { return binade_ipc_export(a.pool, a.block, &a.handle); },
         [&] { return binade_ipc_release_exports(a.pool, 0); },
         [&] {
@@ -148,6 +152,8 @@ TEST_F(Fork, IsToldByEveryFunction)
     arguments.context = pool_test::PrimaryContext();
     arguments.stats.struct_size = sizeof(arguments.stats);
     arguments.segment.struct_size = sizeof(arguments.segment);
+    arguments.watcher.struct_size = sizeof(arguments.watcher);
+    arguments.watcher.added = [](void *, const binade_segment_info *) {};
     pool_test::Stream captured;
     ASSERT_EQ(BINADE_OK, binade_scope_begin(pool, captured, &arguments.ended));
     ASSERT_EQ(BINADE_OK, binade_scope_end(arguments.ended));
