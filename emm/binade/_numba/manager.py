@@ -17,6 +17,7 @@ from numba import cuda
 from numba.cuda.cudadrv import driver as numba_driver
 
 from binade import _native
+from binade._numba import ipc
 from binade._numba.core import Resource
 from binade._numba.family import FAMILY
 from binade._numba.generation import (
@@ -187,14 +188,15 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         it. Memory of others is left to the driver."""
         exported = self.generation.export(memory.device_pointer_value or 0)
         if exported is None:
-            return super().get_ipc_handle(memory)
-        version, _, reserved, _, offset = IPC_HANDLE.unpack_from(exported)
+            theirs = super().get_ipc_handle(memory)
+            return ipc.make(memory, FAMILY.ipc_bytes(theirs.handle),
+                            theirs.source_info, theirs.offset)
+        version, _, handle_bytes, _, offset = IPC_HANDLE.unpack_from(exported)
         if version != IPC_VERSION:
             raise RuntimeError(f"a handle of version {version}: this plugin "
                                f"and the library are not of one release")
-        return cuda.IpcHandle(
-            memory, FAMILY.ipc_handle(reserved), memory.size,
-            self.context.device.get_device_identity(), offset=offset)
+        return ipc.make(memory, handle_bytes,
+                        self.context.device.get_device_identity(), offset)
 
     def reset(self):
         """Ends all device memory of the context, as numba's own manager does.
