@@ -46,6 +46,7 @@ import threading
 import numpy as np
 
 from binade import HostArena, _nep49
+from binade._during import during
 
 __all__ = [
     "arena",
@@ -198,12 +199,45 @@ def use(host):
 
 
 @contextlib.contextmanager
-def pinned(device=None, *, node=None, nearest=None):
-    """A with-block in which NumPy's arrays are in pinned memory: arena(...),
-    which it gives. As a decorator it does the same for each call."""
+def _held(device, node, nearest):
     host = arena(device, node=node, nearest=nearest)
     with use(host):
         yield host
+
+
+class _Pinned:
+    """What pinned() returns: one with-block, or a decorator."""
+
+    def __init__(self, *place):
+        self._place = place
+        self._block = None
+
+    def __enter__(self):
+        if self._block is not None:
+            raise RuntimeError("it is entered already: call pinned() for each "
+                               "with-block")
+        block = _held(*self._place)
+        host = block.__enter__()
+        self._block = block
+        return host
+
+    def __exit__(self, kind, error, trace):
+        block, self._block = self._block, None
+        return block.__exit__(kind, error, trace)
+
+    def __call__(self, function):
+        return during(function, lambda: _held(*self._place))
+
+
+def pinned(device=None, *, node=None, nearest=None):
+    """A with-block in which NumPy's arrays are in pinned memory: arena(...),
+    which it gives. As a decorator it does the same for each call: of an async
+    function until it has ended, and of a generator while its own code runs,
+    but not while its caller's does between two items. A class is TypeError.
+
+    In a generator that is not decorated, do not yield inside the with-block:
+    the caller's arrays would be pinned, too."""
+    return _Pinned(device, node, nearest)
 
 
 _ORDERS = {"C": False, "F": True}
