@@ -25,8 +25,11 @@ new threads begin with NumPy's own, those of a ThreadPoolExecutor too: use
 contextvars.copy_context().run, or a with-block in the thread.
 
 Errors. When there is no pinned memory to be had, NumPy raises MemoryError, and
-empty_pinned() and its like raise binade.OutOfMemoryError, which is one. So
-they do in the child of a fork.
+empty_pinned() and its like raise binade.OutOfMemoryError, which is one.
+
+Fork. A child has no driver. Where it inherits the handler, as workers do that
+are forked in a with-block, NumPy's new arrays are in plain memory there;
+what asks for pinned memory by its name is binade.Error, E_FORKED.
 
 Driver calls. NumPy calls its handler with the GIL held, and an arena that has
 to grow calls the driver. Where host functions that need the GIL run on
