@@ -79,11 +79,12 @@ class Pool:
     `memory`: "driver" is cuMemAlloc(); "mapped" is mapped piece by piece, or
     Error, E_UNSUPPORTED, where there is none (docs/mapped.md); "auto" is mapped
     where there is such memory and the pool is not exportable. `peers`: devices
-    that may access mapped memory beside the pool's own."""
+    that may access mapped memory beside the pool's own. `context`: the address
+    of a CUcontext of the device; 0 or None is its primary one."""
     device: Final[int]
     is_open: Final[bool]
     memory: Final[str]  # what it became: "driver" or "mapped"
-    def __init__(self, device: int = 0, *, context: int = 0,
+    def __init__(self, device: int = 0, *, context: int | None = 0,
                  limit_bytes: int = ..., first_segment_bytes: int = ...,
                  largest_segment_bytes: int = ...,
                  thread_cache_bytes: int = ..., cache_bytes: int = ...,
@@ -145,7 +146,8 @@ class Pool:
     def close(self) -> int:
         """Destroys the pool with all its memory; blocks that were live, whose
         number is returned, are dead. Again: 0."""
-    def __enter__(self) -> "Pool": ...
+    def __enter__(self) -> "Pool":
+        """ValueError when it is closed."""
     def __exit__(self, kind: type[BaseException] | None,
                  error: BaseException | None,
                  trace: TracebackType | None) -> None: ...
@@ -154,7 +156,7 @@ class HostArena:
     """Pinned host memory near a device. Options: binade_host_options."""
     device: Final[int]
     is_open: Final[bool]
-    def __init__(self, device: int = 0, *, context: int = 0,
+    def __init__(self, device: int = 0, *, context: int | None = 0,
                  policy: str = "nearest",  # caller, explicit, interleave
                  nodes: tuple[int, ...] = (), limit_bytes: int = ...,
                  first_segment_bytes: int = ...,
@@ -190,7 +192,8 @@ class HostArena:
     def _capsule(self) -> Any:
         """The binade_host* as a capsule "binade_host": as long as it is there,
         close() raises Error, E_BUSY."""
-    def __enter__(self) -> "HostArena": ...
+    def __enter__(self) -> "HostArena":
+        """ValueError when it is closed."""
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
 
 class Tenant:

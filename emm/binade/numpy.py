@@ -25,8 +25,11 @@ new threads begin with NumPy's own, those of a ThreadPoolExecutor too: use
 contextvars.copy_context().run, or a with-block in the thread.
 
 Errors. When there is no pinned memory to be had, NumPy raises MemoryError, and
-empty_pinned() and its like raise binade.OutOfMemoryError, which is one. So
-they do in the child of a fork.
+empty_pinned() and its like raise binade.OutOfMemoryError, which is one.
+
+Fork. A child has no driver. Where it inherits the handler, as workers do that
+are forked in a with-block, NumPy's new arrays are in plain memory there;
+what asks for pinned memory by its name is binade.Error, E_FORKED.
 
 Driver calls. NumPy calls its handler with the GIL held, and an arena that has
 to grow calls the driver. Where host functions that need the GIL run on
@@ -46,6 +49,7 @@ import threading
 import numpy as np
 
 from binade import HostArena, _nep49
+from binade._during import during
 
 __all__ = [
     "arena",
@@ -198,12 +202,45 @@ def use(host):
 
 
 @contextlib.contextmanager
-def pinned(device=None, *, node=None, nearest=None):
-    """A with-block in which NumPy's arrays are in pinned memory: arena(...),
-    which it gives. As a decorator it does the same for each call."""
+def _held(device, node, nearest):
     host = arena(device, node=node, nearest=nearest)
     with use(host):
         yield host
+
+
+class _Pinned:
+    """What pinned() returns: one with-block, or a decorator."""
+
+    def __init__(self, *place):
+        self._place = place
+        self._block = None
+
+    def __enter__(self):
+        if self._block is not None:
+            raise RuntimeError("it is entered already: call pinned() for each "
+                               "with-block")
+        block = _held(*self._place)
+        host = block.__enter__()
+        self._block = block
+        return host
+
+    def __exit__(self, kind, error, trace):
+        block, self._block = self._block, None
+        return block.__exit__(kind, error, trace)
+
+    def __call__(self, function):
+        return during(function, lambda: _held(*self._place))
+
+
+def pinned(device=None, *, node=None, nearest=None):
+    """A with-block in which NumPy's arrays are in pinned memory: arena(...),
+    which it gives. As a decorator it does the same for each call: of an async
+    function until it has ended, and of a generator while its own code runs,
+    but not while its caller's does between two items. A class is TypeError.
+
+    In a generator that is not decorated, do not yield inside the with-block:
+    the caller's arrays would be pinned, too."""
+    return _Pinned(device, node, nearest)
 
 
 _ORDERS = {"C": False, "F": True}

@@ -105,7 +105,7 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
             arguments, names, "|i$O&sOO&O&O&O&O&O&ppps:HostArena", keys,
-            &options->device, native_u64_from, &context, &wishes->policy,
+            &options->device, native_context_from, &context, &wishes->policy,
             &wishes->nodes, native_u64_from, &options->limit_bytes,
             native_u64_from, &options->first_segment_bytes, native_u64_from,
             &options->largest_segment_bytes, native_u64_from,

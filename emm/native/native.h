@@ -95,6 +95,8 @@ PyObject *native_oom_report(binade_pool *pool);
 /* values.c: for "O&" of PyArg_Parse...(). Numbers: OverflowError for those that
  * do not fit. */
 int native_u64_from(PyObject *object, void *out);
+/* A context's address as a number; None is 0, the primary one. */
+int native_context_from(PyObject *object, void *out);
 int native_u32_from(PyObject *object, void *out);
 int native_stream_from(PyObject *object, void *out);
 /* (number, stream) of a fast call, by position or by name. A stream that is not

@@ -101,7 +101,7 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
             arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&pppO&O&:Pool", keys,
-            &options->device, native_u64_from, &context, native_u64_from,
+            &options->device, native_context_from, &context, native_u64_from,
             &options->limit_bytes, native_u64_from,
             &options->first_segment_bytes, native_u64_from,
             &options->largest_segment_bytes, native_u64_from,

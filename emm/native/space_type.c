@@ -174,6 +174,9 @@ static PyObject *space_context_lost(PyObject *self, PyObject *none)
 static PyObject *space_enter(PyObject *self, PyObject *none)
 {
     (void)none;
+    if (!native_enter(py_space_type_space_of(self)))
+        return NULL;
+    native_leave(py_space_type_space_of(self));
     return Py_NewRef(self);
 }
 

@@ -19,6 +19,14 @@ int native_u64_from(PyObject *object, void *out)
     return 1;
 }
 
+int native_context_from(PyObject *object, void *out)
+{
+    if (object != Py_None)
+        return native_u64_from(object, out);
+    *(uint64_t *)out = 0;
+    return 1;
+}
+
 int native_u32_from(PyObject *object, void *out)
 {
     uint64_t value = 0;

@@ -21,10 +21,12 @@ static bool is_for_plain(size_t size_bytes)
 static void *arena_alloc(binade_pool *pool, size_t size_bytes)
 {
     binade_devptr address = 0;
-    if (binade_alloc(pool, size_bytes, BINADE_STREAM_ANY, &address) !=
-        BINADE_OK)
-        return NULL;
-    return (void *)(uintptr_t)address;
+    binade_status status =
+        binade_alloc(pool, size_bytes, BINADE_STREAM_ANY, &address);
+    /* The child of a fork inherits the handler, and did not ask for it. */
+    if (status == BINADE_E_FORKED)
+        return binadei_plain_alloc(size_bytes);
+    return status == BINADE_OK ? (void *)(uintptr_t)address : NULL;
 }
 
 static void arena_free(binade_pool *pool, void *address)

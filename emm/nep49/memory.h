@@ -11,10 +11,12 @@
  *
  * For all of them:
  *
- * Errors:  none is reported but by NULL, which NumPy makes a MemoryError. In
- *          the child of a fork, and when the arena is destroyed, there is no
- *          pinned memory: requests from a page up fail, frees do nothing (the
- *          memory has gone with the arena, or is the parent's).
+ * Errors:  none is reported but by NULL, which NumPy makes a MemoryError. When
+ *          the arena is destroyed, requests from a page up fail, and frees do
+ *          nothing: the memory has gone with it.
+ * Fork:    a child has no pinned memory and gets plain memory of any size. Of
+ *          its parent's blocks it knows no sizes: they cannot be resized, and
+ *          frees do nothing.
  * Threads: any, concurrently, with or without Python's GIL, which they neither
  *          need nor release. Growing the arena blocks in the driver: what may
  *          not happen with the GIL held is to be reserved beforehand,
@@ -45,7 +47,7 @@ extern "C" {
  * @param ctx         binade_host_pool() of an arena.
  * @param size_bytes  0 is as 1.
  *
- * @return the memory, aligned to 16 bytes and from a page up to 512, or NULL.
+ * @return the memory, aligned to 16 bytes and pinned memory to 512, or NULL.
  */
 BINADE_API void *binade_nep49_malloc(void *ctx, size_t size_bytes);
 

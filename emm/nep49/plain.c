@@ -36,11 +36,15 @@ static void *nep49_plain_settle(void *start, size_t size_bytes)
 
 void *binadei_plain_alloc(size_t size_bytes)
 {
+    if (size_bytes > SIZE_MAX - SPARE_BYTES)
+        return NULL;
     return nep49_plain_settle(malloc(size_bytes + SPARE_BYTES), size_bytes);
 }
 
 void *binadei_plain_alloc_zeroed(size_t size_bytes)
 {
+    if (size_bytes > SIZE_MAX - SPARE_BYTES)
+        return NULL;
     return nep49_plain_settle(calloc(1, size_bytes + SPARE_BYTES), size_bytes);
 }
 

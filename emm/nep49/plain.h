@@ -20,7 +20,7 @@ static inline bool binadei_is_plain(const void *address)
     return (uintptr_t)address % BINADEI_ARENA_ALIGNMENT_BYTES != 0;
 }
 
-/* Less than a page. Aligned to 16 bytes; NULL when there is none. */
+/* Any size. Aligned to 16 bytes; NULL when there is none. */
 void *binadei_plain_alloc(size_t size_bytes);
 /* The same, zeroed. */
 void *binadei_plain_alloc_zeroed(size_t size_bytes);

@@ -67,7 +67,7 @@ def test_a_numpy_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
 @pytest.fixture
 def numba_is_0_56(monkeypatch):
     monkeypatch.setattr(packages, "is_installed", lambda name: True)
-    monkeypatch.setattr(packages, "_child", lambda code: ("", None))
+    monkeypatch.setattr(packages, "_child", lambda code: ("numba", None))
     monkeypatch.setattr(packages, "_versions",
                         lambda *names: "numba 0.56.4")
 
@@ -85,6 +85,34 @@ def test_numba_with_drivers_and_settings(machine, numba_is_0_56, driver, conf,
     machine.environment["BINADE_CONF"] = conf
     found = packages.numba(machine)
     assert found.verdict == verdict and words in found.reason
+
+
+@pytest.mark.parametrize("shape, verdict, words", [
+    ("reserved = property(lambda self: self.data.raw, lambda *_: None)", "ok",
+     "numba pickles its IPC handles"),
+    ("pass", "ok", "Binade pickles its IPC handles"),
+    ("del getPtr", "lacking", "get_ipc_handle() fails: ")],
+    ids=["readable", "opaque", "unknown"])
+def test_numba_handles_are_looked_at(machine, monkeypatch, shape, verdict,
+                                     words):
+    made = f"""
+import ctypes
+from binade._numba import ipc
+from numba.cuda.cudadrv import driver
+class Handle:
+    def __init__(self):
+        self.data = ctypes.create_string_buffer(64)
+    def getPtr(self):
+        return ctypes.addressof(self.data)
+    __slots__ = ("data",)
+    {shape}
+driver.binding.CUipcMemHandle = Handle
+"""
+    monkeypatch.setattr(packages, "_NUMBA", packages._NUMBA.replace(
+        "import binade.numba\n", "import binade.numba\n" + made))
+    found = packages.numba(machine)
+    assert (found.verdict, words in found.reason) == (verdict, True), found
+    assert "cuda-bindings " in found.reason
 
 
 def test_what_is_not_installed_is_not_checked(machine, monkeypatch):

@@ -88,6 +88,21 @@ def test_output_that_cannot_be_written_is_one_line():
     assert ended.returncode == 1
 
 
+@pytest.mark.parametrize("words", [
+    ("info",), ("info", "--json"), ("doctor",), ("--help",), ("--version",)])
+def test_output_that_is_closed_is_one_line(words):
+    ended = start(*words, preexec_fn=lambda: os.close(1))
+    assert ended.communicate(timeout=60)[1] == "binade: Bad file descriptor\n"
+    assert ended.returncode == 1
+
+
+def test_messages_without_standard_error_go_nowhere():
+    ended = subprocess.run([*COMMAND, "stats", "/nowhere"], check=False,
+                           stdout=subprocess.PIPE, timeout=60,
+                           preexec_fn=lambda: os.close(2))
+    assert (ended.returncode, ended.stdout) == (1, b"")
+
+
 def test_an_interrupt_is_130_and_no_traceback(tmp_path):
     """While it waits for a process that never answers."""
     path = str(tmp_path / "socket")

@@ -277,6 +277,23 @@ def test_sixteen_threads(pool):
     assert not failures
 
 
+@pytest.mark.parametrize("kind", [binade.Pool, binade.HostArena])
+def test_what_is_closed_is_not_entered(kind):
+    with kind() as made:
+        pass
+    with pytest.raises(ValueError, match="closed"):
+        with made:
+            pytest.fail("entered")
+
+
+@pytest.mark.parametrize("kind", [binade.Pool, binade.HostArena])
+def test_no_context_is_the_primary_one(kind):
+    with kind(context=None) as made:
+        made.alloc(10).free()
+    with pytest.raises(TypeError):
+        kind(context="primary")
+
+
 def test_close_while_others_are_inside():
     for _ in range(20):
         pool = binade.Pool()

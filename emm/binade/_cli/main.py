@@ -64,8 +64,19 @@ def _forget_output():
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _replace_closed_output():
+    """Python has None for what the program was started without, and prints
+    nothing there, or to the other one. A write to the first fails as in other
+    programs; messages go nowhere."""
+    if sys.stdout is None:
+        sys.stdout = open(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
+
+
 def main(arguments=None):
     """The exit code."""
+    _replace_closed_output()
     try:
         try:
             return _run(arguments)

@@ -25,6 +25,13 @@ print(*(one.message for one in caught
         if str(one.message).startswith("binade ")), sep="\\n", end="")
 """
 
+# Prints who pickles numba's IPC handles, or why they cannot be made.
+_NUMBA = """\
+import binade.numba
+from binade._numba import ipc
+print(ipc.why_not() or ipc.who_pickles(), end="")
+"""
+
 
 def is_installed(module):
     try:
@@ -59,7 +66,7 @@ def numba(machine):
     if not is_installed("numba"):
         return None
     what = _versions("numba", "numba-cuda", "cuda-bindings")
-    _, failure = _child("import binade.numba")
+    handles, failure = _child(_NUMBA)
     if failure:
         return Finding("numba", LACKING, f"{what}: binade.numba cannot be used: "
                        f"{failure}", "docs/numba.md has the versions")
@@ -74,7 +81,11 @@ def numba(machine):
             return Finding("numba", LACKING, f"{what}: with {mode} its pools, "
                            f"which can be exported from, are refused",
                            f"BINADE_CONF={mode},exportable:0")
-    return Finding("numba", OK, f"{what}: binade.numba can be used")
+    if handles not in ("numba", "Binade"):
+        return Finding("numba", LACKING, f"{what}: get_ipc_handle() fails: "
+                       f"{handles}", "docs/numba.md has the versions")
+    return Finding("numba", OK, f"{what}: binade.numba can be used; "
+                   f"{handles} pickles its IPC handles")
 
 
 def numpy(_machine):

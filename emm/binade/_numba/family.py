@@ -12,6 +12,8 @@ import inspect
 
 from numba.cuda.cudadrv import driver as numba_driver
 
+from binade._numba import driver_handle
+
 driver = numba_driver.driver
 
 if "context" not in inspect.signature(numba_driver.MemoryPointer).parameters:
@@ -39,13 +41,21 @@ class Bindings:
 
     @staticmethod
     def context_address(context):
-        return int(context.handle)
+        return Bindings.pushable(context.handle)
 
     @staticmethod
-    def ipc_handle(reserved):
-        handle = numba_driver.binding.CUipcMemHandle()
-        handle.reserved = reserved
-        return handle
+    def pushable(context_handle):
+        # numba-cuda 0.22 keeps a c_void_p of ctypes.
+        return int(getattr(context_handle, "value", context_handle))
+
+    @staticmethod
+    def ipc_handle(handle_bytes):
+        return driver_handle.make(numba_driver.binding.CUipcMemHandle,
+                                  handle_bytes)
+
+    @staticmethod
+    def ipc_bytes(handle):
+        return driver_handle.bytes_of(handle)
 
     @staticmethod
     def alloc_managed(size, attach_global):
@@ -78,10 +88,18 @@ class Ctypes:
         return context.handle.value
 
     @staticmethod
-    def ipc_handle(reserved):
+    def pushable(context_handle):
+        return context_handle
+
+    @staticmethod
+    def ipc_handle(handle_bytes):
         from numba.cuda.cudadrv import drvapi
 
-        return drvapi.cu_ipc_mem_handle.from_buffer_copy(reserved)
+        return drvapi.cu_ipc_mem_handle.from_buffer_copy(handle_bytes)
+
+    @staticmethod
+    def ipc_bytes(handle):
+        return bytes(handle)
 
     @staticmethod
     def alloc_managed(size, attach_global):

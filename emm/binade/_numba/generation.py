@@ -91,7 +91,7 @@ def unpin(address, size, _owner):
 def free_managed(context_handle, pointer):
     """For finalizers, whose thread may have no context."""
     try:
-        driver.cuCtxPushCurrent(context_handle)
+        driver.cuCtxPushCurrent(FAMILY.pushable(context_handle))
         try:
             driver.cuMemFree(pointer)
         finally:

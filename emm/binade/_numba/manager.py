@@ -17,6 +17,7 @@ from numba import cuda
 from numba.cuda.cudadrv import driver as numba_driver
 
 from binade import _native
+from binade._numba import ipc
 from binade._numba.core import Resource
 from binade._numba.family import FAMILY
 from binade._numba.generation import (
@@ -87,9 +88,18 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         self._unclosed = []
         self._resource = None
         # numba makes one without a context, to ask for its version.
-        self.generation = None
+        self._generation = None
         if self.context is not None:
-            self.generation = self._new_generation()
+            self._generation = self._new_generation()
+
+    @property
+    def generation(self):
+        """Of the context now; RuntimeError for a manager without a context."""
+        if self._generation is None:
+            raise RuntimeError(
+                "this memory manager was made without a context, and has no "
+                "memory: numba makes one with each context")
+        return self._generation
 
     def _new_generation(self):
         return Generation(self.context, self.pool_options)
@@ -97,6 +107,8 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
     def initialize(self):
         """numba calls it whenever a thread turns to the context, so it does
         next to nothing: pool and arenas are made when they are needed."""
+        if self._generation is None:
+            return
         if self._resource is None:
             self._resource = self._offer_to_cuda_core()
         if self._unclosed:
@@ -119,8 +131,8 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
 
     def memalloc(self, size):
         """Device memory of the pool."""
-        return DeviceMemory(weakref.proxy(self.context), size,
-                            self.block(size))
+        block = self.block(size)
+        return DeviceMemory(weakref.proxy(self.context), size, block)
 
     def memhostalloc(self, size, mapped=False, portable=False, wc=False):
         """Pinned memory next to the device, from an arena. It is always mapped,
@@ -132,8 +144,8 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
     def mempin(self, owner, pointer, size, mapped=False):
         """Pins memory of the program's own, counted: the same array may be
         pinned several times, and its neighbours too."""
-        _native.pin(pointer, size)
         generation, key = self.generation, object()
+        _native.pin(pointer, size)
         generation.pins[key] = (pointer, size, owner)
         release = functools.partial(generation.free_pinned, key, self._cleanup)
         try:
@@ -145,8 +157,8 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
     def memallocmanaged(self, size, attach_global=True):
         """Managed memory is the driver's own: it moves by itself, so that no
         pool could say where it is."""
-        pointer = FAMILY.alloc_managed(size, attach_global)
         generation, key = self.generation, object()
+        pointer = FAMILY.alloc_managed(size, attach_global)
         generation.managed[key] = pointer
         release = functools.partial(generation.free_managed, key, self._cleanup)
         return self._owned(numba_driver.ManagedMemory, pointer, size, None,
@@ -177,8 +189,9 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         """What the driver has free, and what the pool has from it and nobody
         uses: an allocation may get either, but no more in one piece than the
         larger of the two."""
+        idle_bytes = self.generation.idle_bytes()
         free, total = FAMILY.memory_info()
-        return cuda.MemoryInfo(free + self.generation.idle_bytes(), total)
+        return cuda.MemoryInfo(free + idle_bytes, total)
 
     def get_ipc_handle(self, memory):
         """The driver's handle of the segment that the array lies in, and the
@@ -187,20 +200,21 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         it. Memory of others is left to the driver."""
         exported = self.generation.export(memory.device_pointer_value or 0)
         if exported is None:
-            return super().get_ipc_handle(memory)
-        version, _, reserved, _, offset = IPC_HANDLE.unpack_from(exported)
+            theirs = super().get_ipc_handle(memory)
+            return ipc.make(memory, FAMILY.ipc_bytes(theirs.handle),
+                            theirs.source_info, theirs.offset)
+        version, _, handle_bytes, _, offset = IPC_HANDLE.unpack_from(exported)
         if version != IPC_VERSION:
             raise RuntimeError(f"a handle of version {version}: this plugin "
                                f"and the library are not of one release")
-        return cuda.IpcHandle(
-            memory, FAMILY.ipc_handle(reserved), memory.size,
-            self.context.device.get_device_identity(), offset=offset)
+        return ipc.make(memory, handle_bytes,
+                        self.context.device.get_device_identity(), offset)
 
     def reset(self):
         """Ends all device memory of the context, as numba's own manager does.
         Pinned arrays stay until they are dropped."""
         self.initialize()
-        old, self.generation = self.generation, self._new_generation()
+        old, self._generation = self.generation, self._new_generation()
         unclosed = old.end()
         if unclosed is not None:
             self._unclosed.append(unclosed)

@@ -7,11 +7,13 @@ import pickle
 
 import numpy as np
 import pytest
+from numba_handles import SHAPES, are_opaque, use_shape
 from numba_support import address_of, cuda, reset_afterwards
 
 import binade.ipc
 import binade.numba
-from numba.cuda.cudadrv.driver import CudaAPIError, driver
+from binade._numba.family import FAMILY
+from numba.cuda.cudadrv.driver import CudaAPIError, IpcHandle, driver
 
 __all__ = ["reset_afterwards"]
 
@@ -24,10 +26,18 @@ def read(handle):
     return found
 
 
-def read_raw(reserved, offset, count):
-    with cuda.open_ipc_array(reserved, shape=count, dtype=np.int64,
-                             offset=offset) as array:
-        return array.copy_to_host()
+def read_raw(handle_bytes, offset, count):
+    if not are_opaque():
+        with cuda.open_ipc_array(handle_bytes, shape=count, dtype=np.int64,
+                                 offset=offset) as array:
+            return array.copy_to_host()
+    # numba's function writes `reserved`.
+    handle = IpcHandle(None, FAMILY.ipc_handle(handle_bytes), 8 * count,
+                       offset=offset)
+    found = handle.open_array(cuda.current_context(), count,
+                              np.dtype(np.int64), (8,)).copy_to_host()
+    handle.close()
+    return found
 
 
 def read_without_numbas_handle(handle):
@@ -35,11 +45,20 @@ def read_without_numbas_handle(handle):
         return cuda.as_cuda_array(shared).copy_to_host()
 
 
+@pytest.fixture(name="shape", scope="module", params=SHAPES, autouse=True)
+def used_shape(request):
+    """Of the handles of cuda.bindings, here and in the peer."""
+    with pytest.MonkeyPatch.context() as patch:
+        use_shape(request.param, patch)
+        yield request.param
+
+
 @pytest.fixture(name="peer", scope="module")
-def started_peer():
+def started_peer(shape):
     """Calls functions in a process that was spawned."""
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, context) as executor:
+    with concurrent.futures.ProcessPoolExecutor(
+            1, context, use_shape, (shape,)) as executor:
         yield lambda *call: executor.submit(*call).result(timeout=120)
 
 
@@ -109,6 +128,7 @@ def test_memory_of_others_is_left_to_the_driver(peer):
     assert np.array_equal(
         peer(read_raw, handle.handle.reserved, handle.offset, 1000),
         np.arange(1000))
+    assert np.array_equal(peer(read, view.get_ipc_handle()), np.arange(1000))
     driver.cuMemFree(base)
 
 

@@ -60,6 +60,17 @@ def test_instance_without_context_is_asked_for_its_version_only():
     assert standin.binade_standin_calls(b"*") == calls
 
 
+@pytest.mark.parametrize("call, arguments", [
+    ("memalloc", (10,)), ("memhostalloc", (10,)), ("memallocmanaged", (10,)),
+    ("mempin", (None, 4096, 10)), ("get_memory_info", ()), ("reset", ()),
+    ("get_ipc_handle", (None,)), ("trim", ())])
+def test_instance_without_context_says_so(call, arguments):
+    without = manager.Manager(context=None)
+    without.initialize()
+    with pytest.raises(RuntimeError, match="without a context"):
+        getattr(without, call)(*arguments)
+
+
 def test_pool_that_a_graph_capture_keeps_open_is_closed_later():
     array = cuda.device_array(MIB, np.uint8)
     pool = binade.numba.pool()

@@ -241,8 +241,8 @@ TEST_F(Handler, OutlivesItsArena)
     binade_nep49_free(ctx, small, 200);
 }
 
-// It may call and report and nothing else: its malloc() may be locked.
-TEST_F(Handler, HasNoPinnedMemoryInTheChildOfAFork)
+// Of what it has from its parent, a child knows no sizes.
+TEST_F(Handler, HasPlainMemoryInTheChildOfAFork)
 {
     Arena arena;
     void *ctx = binade_host_pool(arena);
@@ -250,8 +250,13 @@ TEST_F(Handler, HasNoPinnedMemoryInTheChildOfAFork)
     pid_t child = fork();
     ASSERT_NE(-1, child);
     if (child == 0) {
-        int wrong = binade_nep49_malloc(ctx, kMiB) != nullptr;
+        void *own = binade_nep49_calloc(ctx, kMiB, 1);
+        int wrong = own == nullptr || !Holds(own, 0, kMiB);
         wrong |= 2 * (binade_nep49_realloc(ctx, block, 2 * kMiB) != nullptr);
+        own = binade_nep49_realloc(ctx, own, 2 * kMiB);
+        wrong |= 4 * (own == nullptr || !Holds(own, 0, kMiB));
+        wrong |= 8 * (binade_nep49_malloc(ctx, SIZE_MAX - 10) != nullptr);
+        binade_nep49_free(ctx, own, 2 * kMiB);
         binade_nep49_free(ctx, block, kMiB);
         _exit(wrong);
     }
