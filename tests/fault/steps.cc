@@ -322,7 +322,6 @@ const std::vector<Step> kSteps = {
     {"tenants", Tenants},
     {"scopes", Scopes},
     {"private arenas", PrivateArenas},
-    {"mapped memory", Mapped},
     {"free on a block's own stream", FreeOwn},
     {"snapshot", Snapshot},
     {"out of memory", OutOfMemory},
@@ -333,6 +332,9 @@ const std::vector<Step> kSteps = {
     {"pins", Pins},
     {"ask and trim", AskAndTrim},
     {"expose", Expose},
+    // Last: it waits for events, with more or fewer calls each time, behind
+    // which another call would be the n-th.
+    {"mapped memory", Mapped},
 };
 const Step kLastStep = {"destroy", Destroy};
 
