@@ -102,9 +102,9 @@ void binadei_let_others_grow(struct binadei_segments *segments);
 void binadei_segment_insert(struct binadei_segment **list,
                             struct binadei_segment *fresh);
 /* Notes a segment that was announced and has its place in the list and in the
- * look-up, and frees its pages last: a thread that takes one finds its address. They are done, or in the
- * fresh map of `own`, or the holder's. Lock held. BINADE_OK, or BINADE_E_NO_HOST_MEMORY: nothing has
- * changed. */
+ * look-up, and frees its pages last: a thread that takes one finds its address.
+ * They are done, or in the fresh map of `own`, or the holder's. Lock held.
+ * BINADE_OK, or BINADE_E_NO_HOST_MEMORY: nothing has changed. */
 binade_status binadei_segment_publish(struct binadei_segments *segments,
                                       struct binadei_segment *segment,
                                       struct binadei_maps *own);

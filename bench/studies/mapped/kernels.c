@@ -4,9 +4,9 @@
 #include "bench/studies/mapped/kernels.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "bench/studies/mapped/must.h"
 
 #define BLOCK_THREADS 256U
 
@@ -32,8 +32,6 @@ static const char source[] =
     CHECK("check", "ld.global.ca.u32")
         CHECK("check_read_only", "ld.global.nc.u32");
 
-static const char *program = "kernels";
-
 static struct {
     CUresult (*load)(void **out_module, const void *image);
     CUresult (*find)(kernel *out, void *module, const char *name);
@@ -43,31 +41,18 @@ static struct {
                        void **arguments, void **extra);
 } entries;
 
-static void must(CUresult code, const char *what)
-{
-    if (code == CUDA_SUCCESS)
-        return;
-    (void)fprintf(stderr, "%s: %s: error %d\n", program, what, (int)code);
-    exit(1);
-}
-
 static void find_entry(void *library, const char *name, void *out)
 {
     void *entry = library ? dlsym(library, name) : NULL;
-    if (!entry) {
-        (void)fprintf(stderr, "%s: the driver has no %s\n", program, name);
-        exit(1);
-    }
+    must(entry ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND, name);
     /* ISO C has no conversion between the two kinds of pointers. */
     memcpy(out, &entry, sizeof(entry));
 }
 
-void kernels_load(const char *name, const struct binadei_driver *driver,
-                  struct kernels *out)
+void kernels_load(const struct binadei_driver *driver, struct kernels *out)
 {
     void *module;
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    program = name;
     out->driver = driver;
     find_entry(library, "cuModuleLoadData", (void *)&entries.load);
     find_entry(library, "cuModuleGetFunction", (void *)&entries.find);

@@ -25,10 +25,9 @@ struct kernels {
     CUdeviceptr wrong;      /* that count */
 };
 
-/* All of them: what fails ends the process, after saying so. `program` is its
- * name, and the context is current. */
-void kernels_load(const char *program, const struct binadei_driver *driver,
-                  struct kernels *out);
+/* All of them: what fails ends the process, after saying so. The context is
+ * current. */
+void kernels_load(const struct binadei_driver *driver, struct kernels *out);
 void kernels_launch(const struct kernels *kernels, CUstream stream,
                     kernel which, CUdeviceptr block, uint32_t value,
                     unsigned words);

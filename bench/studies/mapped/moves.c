@@ -18,6 +18,7 @@
 #include "bench/base/numbers.h"
 #include "bench/base/team.h"
 #include "bench/studies/mapped/kernels.h"
+#include "bench/studies/mapped/must.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -63,17 +64,6 @@ static const CUmemAllocationProp properties = {
 static const CUmemAccessDesc access_of_all = {
     .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-
-/* The end, after saying what failed. */
-static void must(CUresult code, const char *what)
-{
-    if (code == CUDA_SUCCESS)
-        return;
-    (void)fprintf(stderr, "moves: %s: error %d\n", what, (int)code);
-    exit(1);
-}
-
-#define MUST(call, arguments) must(study.driver->call arguments, #call)
 
 static void map(CUdeviceptr address, size_t bytes,
                 CUmemGenericAllocationHandle handle)
@@ -419,7 +409,7 @@ static int run(const struct part *only)
         return 1;
     }
     if (!only || only->has_kernels)
-        kernels_load("moves", study.driver, &study.kernels);
+        kernels_load(study.driver, &study.kernels);
     for (const struct part *part = parts; part->name; part++)
         if (!only || only == part)
             part->measure(bench_device_streams[0]);

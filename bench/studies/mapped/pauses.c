@@ -13,6 +13,7 @@
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
 #include "bench/base/numbers.h"
+#include "bench/studies/mapped/must.h"
 #include "binade/binade.h"
 #include "pool/driver/driver_table.h"
 
@@ -52,24 +53,6 @@ static struct {
     double pause_ms[CYCLES_MOST];
     double resume_ms[CYCLES_MOST];
 } study = {.mib = 4096, .block_mib = 64, .cycles = 20};
-
-static void must(CUresult code, const char *what)
-{
-    if (code == CUDA_SUCCESS)
-        return;
-    (void)fprintf(stderr, "pauses: %s: error %d\n", what, (int)code);
-    exit(1);
-}
-
-#define MUST(call, arguments) must(study.driver->call arguments, #call)
-
-static void must_be(binade_status status)
-{
-    if (status == BINADE_OK)
-        return;
-    (void)fprintf(stderr, "pauses: %s\n", binade_last_error_message());
-    exit(1);
-}
 
 static size_t block_bytes(void)
 {

@@ -7,14 +7,14 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
 #include "bench/base/device.h"
-#include "bench/base/numbers.h"
+#include "bench/studies/mapped/copies.h"
 #include "bench/studies/mapped/kernels.h"
+#include "bench/studies/mapped/must.h"
 #include "binade/binade.h"
 #include "pool/driver/driver_table.h"
 
@@ -22,7 +22,6 @@
 #define OWN 0
 #define PEER 1
 #define DEVICES 2
-#define COPIES 10U
 
 static const char help[] =
     "usage: peers [--part=P] [--mib=N] [--rounds=N] [--driver=D]\n"
@@ -59,24 +58,6 @@ static struct {
     uint64_t block_mib;
     uint64_t rounds;
 } study = {.block_mib = 1024, .rounds = 1000};
-
-static void must(CUresult code, const char *what)
-{
-    if (code == CUDA_SUCCESS)
-        return;
-    (void)fprintf(stderr, "peers: %s: error %d\n", what, (int)code);
-    exit(1);
-}
-
-#define MUST(call, arguments) must(study.driver->call arguments, #call)
-
-static void must_be(binade_status status)
-{
-    if (status == BINADE_OK)
-        return;
-    (void)fprintf(stderr, "peers: %s\n", binade_last_error_message());
-    exit(1);
-}
 
 static size_t block_bytes(void)
 {
@@ -173,19 +154,11 @@ static void measure_moved(void)
     must_be(binade_pool_destroy(pool, NULL));
 }
 
-/* Median GB/s on device 1's stream. */
+/* On device 1's stream. */
 static double copy_speed(CUdeviceptr to, CUdeviceptr from)
 {
-    double speeds[COPIES];
-    const struct device *device = on(PEER);
-    for (unsigned i = 0; i < COPIES; i++) {
-        uint64_t begun_ns = clock_now_ns();
-        MUST(cuMemcpyDtoDAsync, (to, from, block_bytes(), device->stream));
-        MUST(cuStreamSynchronize, (device->stream));
-        speeds[i] = (double)block_bytes() / (double)(clock_now_ns() - begun_ns);
-    }
-    numbers_sort(speeds, COPIES);
-    return numbers_median(speeds, COPIES);
+    return copies_speed(study.driver, on(PEER)->stream, to, from,
+                        block_bytes());
 }
 
 static CUdeviceptr allocate_on(unsigned ordinal)
@@ -278,7 +251,7 @@ static void open_device(unsigned ordinal, bool has_kernels)
     (void)on(ordinal);
     MUST(cuStreamCreate, (&device->stream, CU_STREAM_NON_BLOCKING));
     if (has_kernels)
-        kernels_load("peers", study.driver, &device->kernels);
+        kernels_load(study.driver, &device->kernels);
 }
 
 /* `only` NULL: all parts. */

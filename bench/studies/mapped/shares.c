@@ -16,12 +16,12 @@
 
 #include "bench/base/clock.h"
 #include "bench/base/command_line.h"
-#include "bench/base/numbers.h"
+#include "bench/studies/mapped/copies.h"
+#include "bench/studies/mapped/must.h"
 #include "binade/binade.h"
 #include "pool/driver/driver_table.h"
 
 #define MIB (UINT64_C(1) << 20)
-#define COPIES 10U
 #define OWNERS_DEVICE 0
 #define FREE_WAIT_NS UINT64_C(5000000000)
 
@@ -61,32 +61,6 @@ static struct {
     int memory;      /* the socket that it travels on */
     int turn;        /* one for words between the two */
 } study = {.mib = 1024, .imports = 1000};
-
-static void must(CUresult code, const char *what)
-{
-    if (code == CUDA_SUCCESS)
-        return;
-    (void)fprintf(stderr, "shares: %s: error %d\n", what, (int)code);
-    exit(1);
-}
-
-#define MUST(call, arguments) must(study.driver->call arguments, #call)
-
-static void must_be(binade_status status)
-{
-    if (status == BINADE_OK)
-        return;
-    (void)fprintf(stderr, "shares: %s\n", binade_last_error_message());
-    exit(1);
-}
-
-static void must_hold(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    (void)fprintf(stderr, "shares: not so: %s\n", what);
-    exit(1);
-}
 
 static size_t block_bytes(void)
 {
@@ -293,18 +267,9 @@ static double import_ns(const binade_ipc_handle *ticket, binade_devptr address)
     return (double)(ended_ns - begun_ns) / (double)study.imports;
 }
 
-/* Median GB/s. */
 static double copy_speed(CUdeviceptr to, CUdeviceptr from)
 {
-    double speeds[COPIES];
-    for (unsigned i = 0; i < COPIES; i++) {
-        uint64_t begun_ns = clock_now_ns();
-        MUST(cuMemcpyDtoDAsync, (to, from, block_bytes(), study.stream));
-        MUST(cuStreamSynchronize, (study.stream));
-        speeds[i] = (double)block_bytes() / (double)(clock_now_ns() - begun_ns);
-    }
-    numbers_sort(speeds, COPIES);
-    return numbers_median(speeds, COPIES);
+    return copies_speed(study.driver, study.stream, to, from, block_bytes());
 }
 
 /* cuMemAlloc's, on the owner's device, for this process's context. */

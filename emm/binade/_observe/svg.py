@@ -4,12 +4,12 @@ what the memory is."""
 
 from html import escape
 
+from binade._observe import MAPPED
+
 WIDTH, LEFT, ROW, GAP, TOP = 1000, 190, 18, 6, 64
 # More segments or smaller pieces than this cannot be told apart.
 ROWS_MAX = 400
 PIECE_PIXELS = 0.75
-# The source of pools that have addresses without memory.
-MAPPED = "cuMemMap"
 
 # For light and for dark; and in words.
 KINDS = {
@@ -85,13 +85,10 @@ def _row(pool, segment, y, scale):
            f'width="{segment["size_bytes"] * scale:.2f}" height="{ROW}"/>')
 
 
-def _hole(before, segment, y):
-    """What is between two segments of a mapped pool: memory that has moved
-    away, or was never there."""
-    size = segment["address"] - before["address"] - before["size_bytes"]
-    if size > 0:
-        yield (f'<text x="{LEFT}" y="{y + 13}">{_bytes(size)} of addresses '
-               f'without memory</text>')
+def _hole(before, segment):
+    """Bytes between two segments of a mapped pool: memory has moved away from
+    there, or never was there."""
+    return segment["address"] - before["address"] - before["size_bytes"]
 
 
 def _legend(pools):
@@ -138,10 +135,12 @@ def draw(answer):
                         f'Pool {pool["id"]}: {escape(pool["source"])}, device '
                         f'{pool["device"]}</text>')
             y += 24
-        if before and pool["source"] == MAPPED and not left_out:
-            hole = list(_hole(before, segment, y))
-            body += hole
-            y += len(hole) * (ROW + GAP)
+        is_told = before and pool["source"] == MAPPED and not left_out
+        if is_told and _hole(before, segment):
+            body.append(f'<text x="{LEFT}" y="{y + 13}">'
+                        f'{_bytes(_hole(before, segment))} of addresses '
+                        f'without memory</text>')
+            y += ROW + GAP
         before = segment
         body += _row(pool, segment, y, scale)
         y += ROW + GAP

@@ -10,6 +10,8 @@ and nothing is told of what came later than the segments.
 import pickle
 from bisect import bisect, bisect_left
 
+from binade._observe import MAPPED
+
 _STATES = {"used": "active_allocated", "kept": "active_allocated",
            "leaving": "active_pending_free", "retiring": "active_pending_free"}
 _FREES = frozenset(("free", "free_sized", "free_after"))
@@ -17,8 +19,6 @@ _OUT_OF_MEMORY = frozenset(
     ("BINADE_E_NO_DEVICE_MEMORY", "BINADE_E_NO_PINNED_MEMORY"))
 # Above it are ANY and DONE, which name no stream.
 _STREAM_MAX = (1 << 63) - 1
-# The source of pools whose pieces move.
-_MAPPED = "cuMemMap"
 # The viewer's unpickler knows the protocols 2 to 4.
 _PROTOCOL = 4
 
@@ -153,7 +153,7 @@ def _segment(pool, segment, intervals, history):
                            if one["state"] != "inactive"),
         "requested_size": sum(one["requested_size"] for one in allocated),
         "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
-        "is_expandable": pool["source"] == _MAPPED,
+        "is_expandable": pool["source"] == MAPPED,
         "frames": _frame(f"pool {pool['id']}, {pool['source']}"),
         "blocks": blocks}
 
