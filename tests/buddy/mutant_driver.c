@@ -1,12 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * mutant_driver REPEATS [maps]
+ * mutant_driver REPEATS [maps|races]
  *
  * The models and every race, again and again, the meetings of map_steps.c and the
- * cases of good_fits.c;
- * or what is about streams' maps alone; exits with 1, and says why, at the
- * first thing that is wrong. mutants.sh links it with sources that it changed,
+ * cases of good_fits.c; or what is about streams' maps alone; or the races
+ * alone; exits with 1, and says why, at the first thing that is wrong. mutants.sh links it with sources that it changed,
  * whose every atomic operation calls perturb() first: threads then meet in the
  * middle of operations even on a machine with few cores.
  */
@@ -90,16 +89,24 @@ static void play_races(bool is_of_maps, uint64_t seed)
                message);
 }
 
+/* Of the buddy's and of the maps. */
+static void play_others(uint64_t first_seed)
+{
+    play_meetings();
+    play_good_fits();
+    play_map_model(first_seed);
+}
+
 int main(int argc, char **argv)
 {
     long repeats = argc > 1 ? strtol(argv[1], NULL, 10) : 1;
     bool is_of_maps = argc > 2 && strcmp(argv[2], "maps") == 0;
+    bool is_of_races = argc > 2 && strcmp(argv[2], "races") == 0;
     for (uint64_t i = 0; i < (uint64_t)repeats; i++) {
-        if (!is_of_maps)
+        if (!is_of_maps && !is_of_races)
             play_model(i * SEEDS);
-        play_meetings();
-        play_good_fits();
-        play_map_model(i * SEEDS);
+        if (!is_of_races)
+            play_others(i * SEEDS);
         play_races(is_of_maps, i);
     }
     puts("nothing is wrong");

@@ -23,7 +23,8 @@ drivers=(tests/buddy/{byte_map,good_fits,model,mutant_driver}.c
     tests/progress/freeze.c tests/support/tools/failing_memory.c
     tests/oracle/mutex_buddy.c)
 more=()
-part=() # of the driver: all, or "maps"
+part=buddy # what a mutant is of: buddy or maps
+plays=()   # what the driver plays: all, "maps" or "races"
 wanted=${1:?usage: mutants.sh buddy|maps}
 failures=0
 export TSAN_OPTIONS="halt_on_error=1 exitcode=66"
@@ -70,7 +71,7 @@ with_flags() {
     copy_sources "$work/control"
     if build_drivers >"$work/log" 2>&1 &&
         build "$work/control" "${product[@]}" >>"$work/log" 2>&1 &&
-        "$work/control/driver" 1 >>"$work/log" 2>&1; then
+        "$work/control/driver" 1 "${plays[@]}" >>"$work/log" 2>&1; then
         printf 'passes  no change %s\n' "$*"
     else
         fail "the unchanged sources fail"
@@ -82,7 +83,7 @@ with_flags() {
 # the other files it has the objects that nothing was changed in.
 mutant() {
     local folder=$work/mutant changed=("$2") result
-    [ "${part[*]:-buddy}" = "$wanted" ] || return 0
+    [ "$part" = "$wanted" ] || return 0
     [[ $2 == *.c ]] || changed=("${product[@]}")
     copy_sources "$folder"
     cp "$folder/$2" "$work/before"
@@ -97,7 +98,7 @@ mutant() {
         cat "$work/log"
         return
     fi
-    timeout 100 "$folder/driver" 8 "${part[@]}" >"$work/log" 2>&1
+    timeout 100 "$folder/driver" 8 "${plays[@]}" >"$work/log" 2>&1
     result=$?
     case $result in
     1 | 66) # the driver's own verdict, or the sanitizer's
@@ -200,7 +201,7 @@ mutant "a word is closed by a store" $give \
 
 # What only a stream's maps and views do. That a search respects who has the run
 # lock is about progress: a mutant that does not would lose nothing.
-part=(maps)
+part=maps plays=(maps)
 
 # Giving to a stream.
 mutant "a full word of a map is never coalesced" $map \
@@ -350,7 +351,7 @@ mutant "the rest of a page that is opened is not noted" $take \
     '/^static uint32_t open_page/,/^}/s/^    buddy_note_sides/    if (0) &/'
 mutant "the sides of a claim are not noted" $claim \
     's/^    if \(!claim\.is_failed\)$/    if (0)/'
-part=()
+part=buddy plays=(races)
 
 # Memory orders. This machine may keep them anyway; a sanitizer can tell.
 with_flags "${tsan[@]}"
@@ -362,7 +363,7 @@ mutant "a give does not release" $base \
     's/memory_order_seq_cst, memory_order_relaxed/memory_order_acquire, memory_order_relaxed/'
 mutant "an opened word is not released" $base \
     's/value, memory_order_seq_cst\)/value, memory_order_relaxed)/'
-part=(maps)
+part=maps plays=(maps)
 mutant "a claim does not acquire" $map_state \
     's/~mask, memory_order_acquire/~mask, memory_order_relaxed/'
 mutant "a move does not pass on what givers released" $map \

@@ -175,6 +175,28 @@ TEST_F(HostPin, UnpinsWhatItHadPinnedUntilItFailed)
     EXPECT_EQ(BINADE_OK, pages_.Unpin(4, 2));
 }
 
+// Whichever call fails, what the driver has registered is still known.
+TEST_F(HostPin, ForgetsNothingWhenACallFails)
+{
+    uint64_t calls = 0;
+    unsigned n = 0;
+    do {
+        SCOPED_TRACE("call " + std::to_string(++n));
+        uint64_t before = pool_test::Calls();
+        pool_test::SetFaults("*:nth=" + std::to_string(n) +
+                             ":code=CUDA_ERROR_UNKNOWN");
+        binade_status status = pages_.Pin(0, 2);
+        calls = pool_test::Calls() - before;
+        pool_test::SetFaults("");
+        if (status == BINADE_OK) {
+            EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 2));
+        }
+        EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
+        EXPECT_EQ(0, Count());
+    } while (calls >= n);
+    EXPECT_LT(5u, n) << "each of more than four calls failed once";
+}
+
 TEST_F(HostPin, TriesAgainWhatTheDriverDidNotTakeBack)
 {
     EXPECT_EQ(BINADE_OK, pages_.Pin(0, 1));

@@ -9,11 +9,11 @@
 #include "tests/support/map_probe.h"
 #include "tests/support/tools/random.h"
 
-#define PAGES 8U
+#define PAGES 4U
 /* Pages behind them that come and go. */
 #define GUEST_PAGES 2U
 #define HAND_MAX 24U
-/* What one thread holds at most: all together leave half of the pages. */
+/* What one thread holds at most: all together could have them all. */
 #define HELD_GRAINS_MAX PROBE_PAGE_GRAINS
 #define SMALL_GRAINS_MAX 64U
 #define BATCH_MAX 8U
