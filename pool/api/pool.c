@@ -34,7 +34,9 @@
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
-#define CAPACITY_PAGES ((uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES))
+/* Offsets for so many times the limit: room beside segments that come and go,
+ * and places that are waited for; tables of a few megabytes for a small limit. */
+#define CAPACITY_SHARE 64U
 
 static binade_status pool_no_memory(void)
 {
@@ -68,6 +70,14 @@ static binade_status pool_open_context(struct binadei_pool_body *body)
 static uint64_t pool_whole_pages(uint64_t bytes)
 {
     return bytes / BINADEI_PAGE_BYTES * BINADEI_PAGE_BYTES;
+}
+
+static uint32_t page_capacity_of(uint64_t limit_bytes)
+{
+    uint64_t bytes = limit_bytes < BINADEI_CAPACITY_BYTES / CAPACITY_SHARE
+                         ? limit_bytes * CAPACITY_SHARE
+                         : BINADEI_CAPACITY_BYTES;
+    return (uint32_t)(bytes / BINADEI_PAGE_BYTES);
 }
 
 /* The limit that was set, or the device's memory, or for a source of the
@@ -205,7 +215,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .source = &source,
         .mapper = is_mapped(body) ? &body->mapper : NULL,
         .peers = body->options.peer_devices,
-        .page_capacity = CAPACITY_PAGES,
+        .page_capacity = body->page_capacity,
         .limit_bytes = body->limit_bytes,
         .is_limited = body->options.limit_bytes != 0,
         .first_bytes = body->options.first_segment_bytes,
@@ -216,8 +226,12 @@ static binade_status make_segments(struct binadei_pool_body *body)
     body->source_name = source.name;
     binade_status status =
         binadei_buddy_create(options.page_capacity, &body->buddy);
-    if (status != BINADE_OK)
-        return status;
+    if (status != BINADE_OK) {
+        return binadei_fail(status,
+                            "no addresses for the tables of a pool of %llu "
+                            "bytes at most (vm.overcommit_memory, ulimit -v)",
+                            (unsigned long long)body->limit_bytes);
+    }
     body->any_maps = binadei_maps_create(body->buddy);
     if (!body->any_maps)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
@@ -248,8 +262,9 @@ static binade_status make_engine(struct binadei_pool_body *body,
         .cache_bytes = cache_bytes(body),
         .history_entries = body->options.history_entries,
         .any_maps = body->any_maps,
-        .noted_pages =
-            body->options.flags & BINADE_POOL_NOTE_STREAMS ? CAPACITY_PAGES : 0,
+        .noted_pages = body->options.flags & BINADE_POOL_NOTE_STREAMS
+                           ? body->page_capacity
+                           : 0,
     };
     return binadei_engine_create(&options, &body->engine);
 }
@@ -303,6 +318,7 @@ static binade_status pool_make_body(struct binadei_pool_body *body,
         status = find_device(body);
     if (status == BINADE_OK)
         status = find_limit(body);
+    body->page_capacity = page_capacity_of(body->limit_bytes);
     if (status == BINADE_OK)
         status = make_mapper(body);
     if (status == BINADE_OK)

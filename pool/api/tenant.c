@@ -59,8 +59,8 @@ static binade_status make_tags(const struct binadei_call *call)
 {
     if (call->pool->body->ops->has_records)
         return BINADE_OK;
-    return binadei_engine_make_tags(
-        call->engine, (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES));
+    return binadei_engine_make_tags(call->engine,
+                                    call->pool->body->page_capacity);
 }
 
 static binade_status enter(binade_pool *pool, const char *name,

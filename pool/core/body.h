@@ -23,6 +23,7 @@ struct binadei_pool_body {
     const struct binadei_driver *driver;
     binade_pool_options options; /* resolved */
     uint64_t limit_bytes;
+    uint32_t page_capacity; /* of each offset space */
     CUdevice device;
     bool has_primary; /* the context is retained */
     bool is_arena;    /* a host arena's, which alone destroys it */

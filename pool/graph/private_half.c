@@ -6,15 +6,14 @@
 #include <stdlib.h>
 
 #include "pool/base/failure.h"
-#include "pool/config/options.h"
 
 /* So many maps of streams that have nothing in them are kept. */
 #define OWNS_MOST 32U
 
-binade_status binadei_half_init(struct binadei_half *half)
+binade_status binadei_half_init(struct binadei_half *half,
+                                uint32_t page_capacity)
 {
-    binade_status status = binadei_buddy_create(
-        (uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES), &half->done);
+    binade_status status = binadei_buddy_create(page_capacity, &half->done);
     if (status == BINADE_OK)
         half->pending = binadei_maps_create(half->done);
     if (half->pending)

@@ -45,8 +45,9 @@ struct binadei_half {
     uint64_t closings; /* ever: which one it is that is waited for */
 };
 
-/* BINADE_OK or BINADE_E_NO_HOST_MEMORY; then there is nothing to end. */
-BINADE_MUST_USE binade_status binadei_half_init(struct binadei_half *half);
+/* With offsets as its pool has them. BINADE_OK or BINADE_E_NO_HOST_MEMORY; then there is nothing to end. */
+BINADE_MUST_USE binade_status binadei_half_init(struct binadei_half *half,
+                                                uint32_t page_capacity);
 /* What is still in it is lost. One that was never made is fine. */
 void binadei_half_fini(struct binadei_half *half);
 

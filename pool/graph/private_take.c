@@ -318,9 +318,10 @@ binade_status binadei_private_take(struct binadei_call *call,
 /* Lock held. Which half all these grains are of, or BINADEI_PRIVATE_SIDES. */
 static unsigned private_side_of(const struct want *want, binadei_grain start)
 {
-    const struct binadei_privates *privates = want->call->pool->body->privates;
+    const struct binadei_pool_body *body = want->call->pool->body;
+    const struct binadei_privates *privates = body->privates;
     uint64_t end = start.index + want->request->size.grains;
-    if (end > (uint64_t)BINADEI_PRIVATE_PAGES * BINADEI_PAGE_GRAINS)
+    if (end > (uint64_t)body->page_capacity * BINADEI_PAGE_GRAINS)
         return BINADEI_PRIVATE_SIDES;
     uint32_t mark =
         binadei_private_mark_at(privates, binadei_page_of_grain(start));

@@ -12,7 +12,6 @@
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
 #include "pool/cache/uses.h"
-#include "pool/config/options.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/driver/section.h"
@@ -72,13 +71,13 @@ void binadei_privates_fini(struct binadei_privates *privates)
 }
 
 /* Lock of all held. */
-static bool make_owners(struct binadei_privates *privates)
+static bool make_owners(struct binadei_privates *privates,
+                        uint32_t page_capacity)
 {
     /* relaxed: written under the lock. */
     if (atomic_load_explicit(&privates->owners, memory_order_relaxed))
         return true;
-    binadei_private_owner *owners =
-        calloc(BINADEI_PRIVATE_PAGES, sizeof(*owners));
+    binadei_private_owner *owners = calloc(page_capacity, sizeof(*owners));
     /* PA.release: the zeroes. */
     atomic_store_explicit(&privates->owners, owners, memory_order_release);
     return owners != NULL;
@@ -123,10 +122,12 @@ privates_find_place(struct binadei_privates *privates, bool is_account,
     return arena;
 }
 
-static binade_status make_halves(struct binadei_private *arena)
+static binade_status make_halves(struct binadei_private *arena,
+                                 uint32_t page_capacity)
 {
     for (unsigned i = 0; i < BINADEI_PRIVATE_SIDES; i++) {
-        binade_status status = binadei_half_init(&arena->halves[i]);
+        binade_status status =
+            binadei_half_init(&arena->halves[i], page_capacity);
         if (status == BINADE_OK)
             continue;
         binadei_private_free_halves(arena);
@@ -160,17 +161,18 @@ static binade_status privates_make(struct binadei_call *call,
     binade_status status = BINADE_OK;
     const binade_private number = binadei_scope_next_number();
     const bool is_account = call->pool->body->ops->has_records;
+    const uint32_t page_capacity = call->pool->body->page_capacity;
     struct binadei_private *arena =
         privates_find_place(privates, is_account, &status);
     if (!arena)
         return status;
-    if ((!is_account && !make_owners(privates)) ||
+    if ((!is_account && !make_owners(privates, page_capacity)) ||
         !binadei_scope_name(number, call->pool))
         return binadei_private_no_memory();
     /* A thread that still looks at the place has another number. */
     pthread_mutex_lock(&arena->lock);
     if (!is_account)
-        status = make_halves(arena);
+        status = make_halves(arena, page_capacity);
     if (status == BINADE_OK)
         privates_begin(arena, number, limit_bytes, flags);
     pthread_mutex_unlock(&arena->lock);

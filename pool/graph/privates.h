@@ -17,7 +17,6 @@
 #include "binade/private.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/uses.h"
-#include "pool/config/options.h"
 #include "pool/graph/kept.h"
 #include "pool/graph/private_half.h"
 
@@ -155,9 +154,6 @@ BINADE_MUST_USE binade_status binadei_private_end(
     struct binadei_call *call, const struct binadei_private_ref *ref);
 
 /* --- what the files of this part share --- */
-
-#define BINADEI_PRIVATE_PAGES                                                  \
-    ((uint32_t)(BINADEI_CAPACITY_BYTES / BINADEI_PAGE_BYTES))
 
 binade_status binadei_private_no_memory(void);
 /* With the lock held after BINADE_OK; BINADE_E_INVALID: the arena is gone. */

@@ -174,9 +174,11 @@ def overcommit(machine):
     room = (int(lines.get("CommitLimit", 0))
             - int(lines.get("Committed_AS", 0))) << 10
     reason = (f"vm.overcommit_memory is 2: the tables of each pool and arena, "
-              f"{TABLES_BYTES / GIB:.1f} GiB of addresses, count as memory, of "
+              f"{TABLES_BYTES / GIB:.1f} GiB of addresses where its limit is "
+              f"16 GiB or more, count as memory, of "
               f"which {room / GIB:.1f} GiB are left")
-    advice = "set vm.overcommit_memory to 0, or raise vm.overcommit_ratio"
+    advice = ("set vm.overcommit_memory to 0, raise vm.overcommit_ratio, or "
+              "give pools a smaller limit")
     return Finding("overcommit", OK if room >= TABLES_BYTES else BROKEN, reason,
                    "" if room >= TABLES_BYTES else advice)
 

@@ -131,6 +131,30 @@ TEST_F(PoolFault, EveryAllocationOfHostMemory)
     std::printf("%u allocations, each failed once\n", n - 1);
 }
 
+// And says that it was the host's memory: the message before is another one.
+TEST_F(PoolFault, CreationWithoutHostMemorySaysSo)
+{
+    unsigned n = 0;
+    for (bool is_over = false; !is_over && n < kTooMany && !HasFailure();) {
+        SCOPED_TRACE("allocation " + std::to_string(++n));
+        binade_pool_options options = pool_test::Defaults();
+        binade_pool *pool = nullptr;
+        EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(nullptr, nullptr));
+        const std::string before = binade_last_error_message();
+        failing_memory_arm(n);
+        binade_status status = binade_pool_create(&options, &pool);
+        is_over = failing_memory_disarm();
+        if (status == BINADE_OK) {
+            EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+            continue;
+        }
+        EXPECT_EQ(BINADE_E_NO_HOST_MEMORY, status);
+        EXPECT_NE(before, binade_last_error_message());
+        EXPECT_STRNE("", binade_last_error_message());
+    }
+    EXPECT_GT(n, 10u);
+}
+
 // A free needs host memory only for the stream's own maps: without it the block
 // waits among what was freed with ANY.
 TEST_F(PoolFault, AFreeOnAStreamLosesNothingForWantOfHostMemory)

@@ -3,9 +3,12 @@
 // The life of a pool: what it is made with, and what its end gives back.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -69,6 +72,26 @@ TEST_F(PoolCreate, ReservesNothing)
     Pool own;
     EXPECT_EQ(0u, own.Stats().reserved_bytes_current);
     EXPECT_EQ(before, Live("allocations"));
+}
+
+// Of this process, mapped or only set aside.
+uint64_t AddressBytes()
+{
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Where addresses count as memory, a small pool must not ask for gigabytes.
+TEST_F(PoolCreate, TakesAddressesByItsLimit)
+{
+    binade_pool_options options = Defaults();
+    options.limit_bytes = 64 * kMiB;
+    Pool first(options); // what a process needs once
+    uint64_t before = AddressBytes();
+    Pool own(options);
+    EXPECT_GT(before + options.limit_bytes, AddressBytes());
+    own.Free(own.Alloc(60 * kMiB));
 }
 
 TEST_F(PoolCreate, RefusesAnOptionAndMakesNothing)
