@@ -147,7 +147,7 @@ binade_status binade_host_reserve(binade_host *host, uint64_t size_bytes,
         .thread_count = thread_count,
     };
     binadei_pinned_report_to(&to);
-    status = binadei_pool_reserve(host->pool, size_bytes);
+    status = binade_pool_reserve(host->pool, size_bytes);
     binadei_pinned_report_to(NULL);
     return status;
 }

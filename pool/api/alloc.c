@@ -33,7 +33,7 @@ static binade_status alloc_in(struct binadei_call *call,
                               const struct binadei_alloc_args *args,
                               binade_devptr *out)
 {
-    uint64_t limit_bytes = call->pool->body->limit_bytes;
+    uint64_t limit_bytes = binadei_limit_of(call->pool->body);
     if (!args->size_bytes) {
         *out = 0;
         return BINADE_OK;

@@ -22,11 +22,4 @@ BINADE_MUST_USE binade_status binadei_arena_pool_create(
 BINADE_MUST_USE binade_status binadei_pool_destroy(binade_pool *pool,
                                                    binade_leaks *out_leaks);
 
-/* Adds segments until `total_bytes` are reserved, used or not. Any thread; the
- * source works in the calling one. BINADE_OK; BINADE_E_INVALID for a pool that
- * is destroyed; BINADE_E_TOO_LARGE; or what the source said: what was added
- * until then stays. */
-BINADE_MUST_USE binade_status binadei_pool_reserve(binade_pool *pool,
-                                                   uint64_t total_bytes);
-
 #endif

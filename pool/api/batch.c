@@ -41,9 +41,9 @@ static binade_status check_batch(const binade_pool *pool, size_t size_bytes,
                             "binade_alloc_batch: out is NULL");
     if (!pool || binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
         return BINADE_OK;
-    uint64_t limit_bytes = pool->body->limit_bytes < BINADEI_CAPACITY_BYTES
-                               ? pool->body->limit_bytes
-                               : BINADEI_CAPACITY_BYTES;
+    uint64_t limit_bytes = binadei_limit_of(pool->body);
+    if (limit_bytes > BINADEI_CAPACITY_BYTES)
+        limit_bytes = BINADEI_CAPACITY_BYTES;
     if (size_bytes && count > most_blocks(limit_bytes, size_bytes)) {
         return binadei_fail(BINADE_E_TOO_LARGE,
                             "%zu blocks of %zu bytes: the pool never reserves "

@@ -248,6 +248,11 @@ static uint64_t plain_sweep(struct binadei_call *call)
     return 0;
 }
 
+static void plain_reset_peaks(struct binadei_pool_body *body)
+{
+    binadei_segments_reset_peak(body->segments);
+}
+
 static void plain_fill(struct binadei_call *call, binade_stats *stats)
 {
     (void)call;
@@ -275,6 +280,7 @@ const struct binadei_pool_ops binadei_plain_ops = {
     .usable_size = usable_size,
     .forget = plain_forget,
     .sweep = plain_sweep,
+    .reset_peaks = plain_reset_peaks,
     .fill = plain_fill,
     .end = plain_end,
 };

@@ -12,6 +12,7 @@
 #include "pool/api/arena.h"
 #include "pool/api/outside.h"
 #include "pool/api/plain.h"
+#include "pool/api/settings.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
@@ -34,10 +35,6 @@
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
-/* Offsets for so many times the limit: room beside segments that come and go,
- * and places that are waited for; tables of a few megabytes for a small limit. */
-#define CAPACITY_SHARE 64U
-
 static binade_status pool_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
@@ -64,41 +61,6 @@ static binade_status pool_open_context(struct binadei_pool_body *body)
         status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain,
                               (&body->context, body->device));
     body->has_primary = status == BINADE_OK;
-    return status;
-}
-
-static uint64_t pool_whole_pages(uint64_t bytes)
-{
-    return bytes / BINADEI_PAGE_BYTES * BINADEI_PAGE_BYTES;
-}
-
-static uint32_t page_capacity_of(uint64_t limit_bytes)
-{
-    uint64_t bytes = limit_bytes < BINADEI_CAPACITY_BYTES / CAPACITY_SHARE
-                         ? limit_bytes * CAPACITY_SHARE
-                         : BINADEI_CAPACITY_BYTES;
-    return (uint32_t)(bytes / BINADEI_PAGE_BYTES);
-}
-
-/* The limit that was set, or the device's memory, or for a source of the
- * caller's what the offset space holds. */
-static binade_status find_limit(struct binadei_pool_body *body)
-{
-    struct binadei_section section;
-    size_t free_bytes = 0;
-    size_t total_bytes = 0;
-    body->limit_bytes = pool_whole_pages(body->options.limit_bytes);
-    if (!body->limit_bytes && body->options.source)
-        body->limit_bytes = BINADEI_CAPACITY_BYTES;
-    if (body->limit_bytes)
-        return BINADE_OK;
-    binade_status status = binadei_context_enter(&body->own_context, &section);
-    if (status != BINADE_OK)
-        return status;
-    status =
-        BINADEI_CALL(body->driver, cuMemGetInfo, (&free_bytes, &total_bytes));
-    (void)binadei_section_leave(&section);
-    body->limit_bytes = pool_whole_pages(total_bytes);
     return status;
 }
 
@@ -216,7 +178,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
         .mapper = is_mapped(body) ? &body->mapper : NULL,
         .peers = body->options.peer_devices,
         .page_capacity = body->page_capacity,
-        .limit_bytes = body->limit_bytes,
+        .limit_bytes = body->first_limit_bytes,
         .is_limited = body->options.limit_bytes != 0,
         .first_bytes = body->options.first_segment_bytes,
         .largest_bytes = body->options.largest_segment_bytes,
@@ -230,7 +192,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
         return binadei_fail(status,
                             "no addresses for the tables of a pool of %llu "
                             "bytes at most (vm.overcommit_memory, ulimit -v)",
-                            (unsigned long long)body->limit_bytes);
+                            (unsigned long long)body->first_limit_bytes);
     }
     body->any_maps = binadei_maps_create(body->buddy);
     if (!body->any_maps)
@@ -243,7 +205,7 @@ static binade_status make_segments(struct binadei_pool_body *body)
 /* What all threads' caches together may hold. */
 static uint64_t cache_bytes(const struct binadei_pool_body *body)
 {
-    uint64_t bytes = body->limit_bytes / CACHE_SHARE;
+    uint64_t bytes = body->first_limit_bytes / CACHE_SHARE;
     if (body->options.cache_bytes)
         return body->options.cache_bytes;
     return bytes < LEAST_CACHE_BYTES ? LEAST_CACHE_BYTES : bytes;
@@ -317,8 +279,9 @@ static binade_status pool_make_body(struct binadei_pool_body *body,
     if (status == BINADE_OK)
         status = find_device(body);
     if (status == BINADE_OK)
-        status = find_limit(body);
-    body->page_capacity = page_capacity_of(body->limit_bytes);
+        status = binadei_limit_find(body, body->options.limit_bytes,
+                                    &body->first_limit_bytes);
+    body->page_capacity = binadei_page_capacity_of(body->first_limit_bytes);
     if (status == BINADE_OK)
         status = make_mapper(body);
     if (status == BINADE_OK)
@@ -601,20 +564,4 @@ binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
                             "binade_host_destroy() ends both");
     }
     return binadei_pool_destroy(pool, out_leaks);
-}
-
-/* As growing does on the way out of memory: outside of slow paths, so that
- * nobody waits for the source on our account. */
-binade_status binadei_pool_reserve(binade_pool *pool, uint64_t total_bytes)
-{
-    struct binadei_call call;
-    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
-    if (status != BINADE_OK)
-        return status;
-    binadei_slow_path_end(call.thread_state);
-    status = binadei_segments_grow_to(pool->body->segments, total_bytes);
-    binadei_slow_path_begin(call.thread_state);
-    binadei_call_pass_gate(&call);
-    binadei_call_end(&call);
-    return status;
 }

@@ -108,7 +108,7 @@ checked_alloc_make(const struct binadei_checked *checked,
                    const struct binadei_alloc_args *args,
                    binade_status *out_status)
 {
-    uint64_t limit_bytes = checked->body->limit_bytes;
+    uint64_t limit_bytes = binadei_limit_of(checked->body);
     uint64_t bytes = args->size_bytes;
     if (checked->is_checked)
         bytes += binadei_block_record_alignment(args) + BINADEI_BOUND_BYTES;

@@ -51,8 +51,9 @@ static bool checked_backing_reserve_limit(struct binadei_checked *checked,
                                           uint64_t bytes)
 {
     pthread_mutex_lock(&checked->lock);
-    bool is_there =
-        checked->body->limit_bytes - checked->reserved_bytes >= bytes;
+    uint64_t limit_bytes = binadei_limit_of(checked->body);
+    bool is_there = checked->reserved_bytes <= limit_bytes &&
+                    limit_bytes - checked->reserved_bytes >= bytes;
     if (is_there)
         checked->reserved_bytes += bytes;
     if (checked->peak_bytes < checked->reserved_bytes)
@@ -104,12 +105,13 @@ checked_backing_reserve(struct binadei_call *call,
     struct binadei_checked *checked = call->pool->body->checked;
     uint64_t bytes = record->base_bytes;
     if (!checked_backing_reserve_limit(checked, bytes)) {
-        return binadei_fail(checked->source.flags & BINADE_SOURCE_PINNED
-                                ? BINADE_E_NO_PINNED_MEMORY
-                                : BINADE_E_NO_DEVICE_MEMORY,
-                            "%llu bytes: above the pool's limit of %llu",
-                            (unsigned long long)bytes,
-                            (unsigned long long)checked->body->limit_bytes);
+        return binadei_fail(
+            checked->source.flags & BINADE_SOURCE_PINNED
+                ? BINADE_E_NO_PINNED_MEMORY
+                : BINADE_E_NO_DEVICE_MEMORY,
+            "%llu bytes: above the pool's limit of %llu",
+            (unsigned long long)bytes,
+            (unsigned long long)binadei_limit_of(checked->body));
     }
     binadei_slow_path_end(call->thread_state);
     begin_turn(checked);

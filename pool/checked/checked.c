@@ -215,6 +215,15 @@ void binadei_checked_fill(struct binadei_call *call, binade_stats *stats)
     pthread_mutex_unlock(&checked->lock);
 }
 
+void binadei_checked_reset_peaks(struct binadei_pool_body *body)
+{
+    struct binadei_checked *checked = body->checked;
+    binadei_segments_reset_peak(body->segments);
+    pthread_mutex_lock(&checked->lock);
+    checked->peak_bytes = checked->reserved_bytes;
+    pthread_mutex_unlock(&checked->lock);
+}
+
 static void read_counts(struct binadei_checked *checked,
                         binade_checked_counts *out)
 {

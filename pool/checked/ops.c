@@ -68,6 +68,7 @@ const struct binadei_pool_ops binadei_checked_ops = {
     .usable_size = binadei_checked_size,
     .forget = binadei_checked_forget,
     .sweep = binadei_checked_sweep,
+    .reset_peaks = binadei_checked_reset_peaks,
     .fill = binadei_checked_fill,
     .end = binadei_checked_end,
 };

@@ -132,6 +132,7 @@ const void *binadei_checked_owner(const struct binadei_checked *except,
                                   binade_devptr address);
 /* checked.c: of the table of operations. */
 uint64_t binadei_checked_sweep(struct binadei_call *call);
+void binadei_checked_reset_peaks(struct binadei_pool_body *body);
 void binadei_checked_fill(struct binadei_call *call, binade_stats *stats);
 void binadei_checked_end(struct binadei_pool_body *body, bool is_at_rest,
                          binade_leaks *leaks);

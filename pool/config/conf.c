@@ -77,10 +77,14 @@ bool binadei_word_number(struct binadei_word word, bool takes_suffix,
     if (i == 0)
         return false;
     unsigned order = 0;
-    if (takes_suffix && i + 1 == word.length)
+    if (takes_suffix && i < word.length)
         order = order_of_suffix(word.text[i]);
     if (order)
         i++;
+    /* 8G and 8GiB are the same; 8GB would be less, and is refused. */
+    if (order && i + 2 == word.length && word.text[i] == 'i' &&
+        word.text[i + 1] == 'B')
+        i += 2;
     if (i != word.length || value > UINT64_MAX >> order)
         return false;
     *out = value << order;

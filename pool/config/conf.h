@@ -51,8 +51,8 @@ bool binadei_conf_is_for_process(const struct binadei_conf_entry *entry);
 /* Whether `word` is `text`. */
 bool binadei_word_is(struct binadei_word word, const char *text);
 
-/* Reads digits, and after them, where `takes_suffix`, one of K, M and G. False
- * for anything else and for what 64 bits do not hold. */
+/* Reads digits, and after them, where `takes_suffix`, one of K, M and G, or
+ * KiB, MiB and GiB. False for anything else and for what 64 bits do not hold. */
 bool binadei_word_number(struct binadei_word word, bool takes_suffix,
                          uint64_t *out);
 

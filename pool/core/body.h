@@ -22,8 +22,8 @@ struct binadei_pool_ops;
 struct binadei_pool_body {
     const struct binadei_driver *driver;
     binade_pool_options options; /* resolved */
-    uint64_t limit_bytes;
-    uint32_t page_capacity; /* of each offset space */
+    uint64_t first_limit_bytes;  /* when it was made */
+    uint32_t page_capacity;      /* of each offset space */
     CUdevice device;
     bool has_primary; /* the context is retained */
     bool is_arena;    /* a host arena's, which alone destroys it */
@@ -45,6 +45,12 @@ struct binadei_pool_body {
     struct binadei_checked *checked; /* NULL: an ordinary pool */
     struct binadei_exposed exposed;
 };
+
+/* What the pool never exceeds, now. Wait-free. */
+static inline uint64_t binadei_limit_of(const struct binadei_pool_body *body)
+{
+    return binadei_segments_limit(body->segments);
+}
 
 /* Every block that is in use, at rest. */
 void binadei_leaks_find(const struct binadei_pool_body *body,

@@ -76,6 +76,8 @@ struct binadei_pool_ops {
     /* Lets go of what the kind alone holds back. Returns the bytes that went
      * back to the source by that. */
     uint64_t (*sweep)(struct binadei_call *call);
+    /* Peaks begin anew; outside of slow paths. */
+    void (*reset_peaks)(struct binadei_pool_body *body);
     /* What the caches cannot know. */
     void (*fill)(struct binadei_call *call, binade_stats *stats);
     /* After the engine was drained, with no call under way: finds what was never

@@ -167,7 +167,7 @@ static binade_status private_call_take(struct binadei_call *call,
                                        const struct binadei_private_ref *ref,
                                        size_t size_bytes, binade_devptr *out)
 {
-    uint64_t limit_bytes = call->pool->body->limit_bytes;
+    uint64_t limit_bytes = binadei_limit_of(call->pool->body);
     binade_scope scope;
     if (size_bytes > limit_bytes)
         return binadei_fail(BINADE_E_TOO_LARGE,

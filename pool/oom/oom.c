@@ -44,7 +44,7 @@ static void oom_fill_segments(const struct binadei_pool_body *body,
 {
     struct binadei_segments_stats segments;
     binadei_segments_stats(body->segments, &segments);
-    report->limit_bytes = body->limit_bytes;
+    report->limit_bytes = binadei_limit_of(body);
     report->reserved_bytes = segments.reserved_bytes;
     report->unreleased_bytes = segments.unreleased_bytes;
     report->segment_count = segments.segment_count;

@@ -33,7 +33,7 @@ binade_status binadei_reserve_addresses(struct binadei_segments *segments,
 {
     const struct binadei_mapper *mapper = segments->mapper;
     uint64_t pages = segments->page_capacity;
-    uint64_t limit = segments->limit_bytes / BINADEI_PAGE_BYTES;
+    uint64_t limit = binadei_limit(segments) / BINADEI_PAGE_BYTES;
     uint64_t least = limit < pages && limit > needed ? limit : needed;
     binade_status status;
     if (segments->base)
@@ -66,7 +66,7 @@ static bool is_worth_moving(struct binadei_segments *segments,
     uint64_t bytes = binadei_movable_bytes(segments, view, place);
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     return (bytes > reserved / MOVABLE_PART && !has_moved_much(segments)) ||
-           bytes + (segments->limit_bytes - reserved) <
+           bytes + binadei_bytes_below(segments, binadei_limit(segments)) <
                (uint64_t)place->pages * BINADEI_PAGE_BYTES;
 }
 
@@ -168,7 +168,8 @@ static uint32_t growth_step(const struct binadei_segments *segments,
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
     uint64_t part = has_moved_much(segments) ? TIGHT_STEP_PART : STEP_PART;
     uint64_t pages = reserved / part / BINADEI_PAGE_BYTES;
-    uint64_t left = (segments->limit_bytes - reserved) / BINADEI_PAGE_BYTES;
+    uint64_t left = binadei_bytes_below(segments, binadei_limit(segments)) /
+                    BINADEI_PAGE_BYTES;
     if (pages > STEP_PAGES_MOST)
         pages = STEP_PAGES_MOST;
     if (pages >= WHOLE_STEP_PAGES)
@@ -185,7 +186,7 @@ static uint32_t growth_step(const struct binadei_segments *segments,
 static bool may_create(const struct binadei_segments *segments, uint32_t pages)
 {
     return (uint64_t)pages * BINADEI_PAGE_BYTES <=
-           segments->limit_bytes - binadei_segments_reserved_bytes(segments);
+           binadei_bytes_below(segments, binadei_limit(segments));
 }
 
 /* Returns the pages that are still missing. */

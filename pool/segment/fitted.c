@@ -36,7 +36,7 @@ static uint64_t most_shared_pages(const struct binadei_segments *segments)
 static uint64_t most_pages(const struct binadei_segments *segments)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    uint64_t bytes = segments->limit_bytes / ADVANCE_PART;
+    uint64_t bytes = binadei_limit(segments) / ADVANCE_PART;
     if (bytes < reserved)
         bytes = reserved;
     uint64_t pages = bytes / BINADEI_PAGE_BYTES;

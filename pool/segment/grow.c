@@ -114,7 +114,7 @@ static uint64_t bytes_to_ask(const struct binadei_segments *segments,
 static uint64_t pages_within(const struct binadei_segments *segments,
                              uint64_t limit_bytes)
 {
-    uint64_t room = limit_bytes - binadei_segments_reserved_bytes(segments);
+    uint64_t room = binadei_bytes_below(segments, limit_bytes);
     room &= ~(uint64_t)(segments->granularity_bytes - 1);
     uint64_t pages = room / BINADEI_PAGE_BYTES;
     return segments->is_padding && pages ? pages - 1 : pages;
@@ -122,7 +122,7 @@ static uint64_t pages_within(const struct binadei_segments *segments,
 
 static uint64_t pages_within_limit(const struct binadei_segments *segments)
 {
-    uint64_t pages = pages_within(segments, segments->limit_bytes);
+    uint64_t pages = pages_within(segments, binadei_limit(segments));
     uint64_t watermark_bytes = segments->watermark_bytes;
     if (binadei_segments_reserved_bytes(segments) >= watermark_bytes)
         return pages;
@@ -285,7 +285,7 @@ static binade_status grow_refuse_size(uint64_t bytes)
 static bool may_have(const struct binadei_segments *segments, uint64_t pages)
 {
     return pages <= segments->page_capacity &&
-           pages <= segments->limit_bytes / BINADEI_PAGE_BYTES;
+           pages <= binadei_limit(segments) / BINADEI_PAGE_BYTES;
 }
 
 static binade_status segment_grow(struct binadei_segments *segments,

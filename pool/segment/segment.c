@@ -84,8 +84,8 @@ static void segment_fill(struct binadei_segments *segments,
     segments->buddy = options->buddy;
     segments->maps = options->maps;
     segments->page_capacity = options->page_capacity;
-    segments->limit_bytes =
-        options->limit_bytes ? options->limit_bytes : UINT64_MAX;
+    atomic_init(&segments->limit_bytes,
+                options->limit_bytes ? options->limit_bytes : UINT64_MAX);
     segments->watermark_bytes = options->watermark_bytes;
     segments->largest_bytes = largest ? largest : BINADEI_SEGMENT_LARGEST_BYTES;
     segments->is_limited = options->is_limited;
@@ -97,6 +97,32 @@ static void segment_fill(struct binadei_segments *segments,
         segments->granularity_bytes = BINADEI_PAGE_BYTES;
     pthread_mutex_init(&segments->lock, NULL);
     pthread_cond_init(&segments->grown, NULL);
+}
+
+void binadei_segments_set_limit(struct binadei_segments *segments,
+                                uint64_t limit_bytes)
+{
+    binadei_grower_begin(segments);
+    /* relaxed: see state.h. */
+    atomic_store_explicit(&segments->limit_bytes, limit_bytes,
+                          memory_order_relaxed);
+    segments->is_limited = true;
+    binadei_grower_end(segments);
+}
+
+uint64_t binadei_segments_limit(const struct binadei_segments *segments)
+{
+    return binadei_limit(segments);
+}
+
+void binadei_segments_reset_peak(struct binadei_segments *segments)
+{
+    /* What somebody asks for is reserved already, and may be refused. */
+    binadei_grower_begin(segments);
+    pthread_mutex_lock(&segments->lock);
+    segments->peak_bytes = binadei_segments_reserved_bytes(segments);
+    pthread_mutex_unlock(&segments->lock);
+    binadei_grower_end(segments);
 }
 
 binade_status

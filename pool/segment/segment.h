@@ -194,13 +194,23 @@ bool binadei_segments_can_trim(struct binadei_segments *segments);
 uint64_t
 binadei_segments_reserved_bytes(const struct binadei_segments *segments);
 
+/* What is never exceeded from now on; what is reserved above it stays until a
+ * trim. Any thread, no lock held; waits for a grower. `limit_bytes`: whole pages,
+ * within the offset space. */
+void binadei_segments_set_limit(struct binadei_segments *segments,
+                                uint64_t limit_bytes);
+/* Wait-free; UINT64_MAX: none. */
+uint64_t binadei_segments_limit(const struct binadei_segments *segments);
+/* The peak begins anew at what is reserved. As above. */
+void binadei_segments_reset_peak(struct binadei_segments *segments);
+
 /* Whether a thread is asking the source for more right now. Any thread; blocks on
  * the lock. */
 bool binadei_segments_are_growing(struct binadei_segments *segments);
 
 struct binadei_segments_stats {
     uint64_t reserved_bytes;
-    uint64_t peak_bytes;       /* the most that ever were reserved */
+    uint64_t peak_bytes;       /* the most that were since the last reset */
     uint64_t unreleased_bytes; /* of these: the source refused to take back */
     uint64_t grow_count;       /* segments ever added */
     uint64_t failed_grow_count;

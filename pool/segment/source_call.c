@@ -44,8 +44,8 @@ static binade_status
 source_call_reserve_limit(struct binadei_segments *segments, uint64_t bytes)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    uint64_t limit = segments->limit_bytes;
-    if (bytes > limit - reserved) {
+    uint64_t limit = binadei_limit(segments);
+    if (bytes > binadei_bytes_below(segments, limit)) {
         return binadei_fail(binadei_source_exhausted(segments),
                             "%llu bytes more would exceed the limit of %llu "
                             "bytes: %llu are reserved",

@@ -42,7 +42,8 @@ struct binadei_segments {
     struct binadei_buddy *buddy;
     struct binadei_maps *maps; /* or NULL */
     uint32_t page_capacity;
-    uint64_t limit_bytes;
+    /* Edge: none; relaxed. Written by the grower; others may see it late. */
+    _Atomic uint64_t limit_bytes;
     uint64_t watermark_bytes;
     bool is_limited;
     uint64_t first_bytes;     /* of any segment, if it is to be had */
@@ -86,6 +87,19 @@ struct binadei_segments {
 
     struct binadei_lookup lookup;
 };
+
+static inline uint64_t binadei_limit(const struct binadei_segments *segments)
+{
+    return atomic_load_explicit(&segments->limit_bytes, memory_order_relaxed);
+}
+
+/* What may be reserved up to so much; a limit may be below what is reserved. */
+static inline uint64_t
+binadei_bytes_below(const struct binadei_segments *segments, uint64_t bytes)
+{
+    uint64_t reserved = binadei_segments_reserved_bytes(segments);
+    return reserved < bytes ? bytes - reserved : 0;
+}
 
 /* list.c */
 

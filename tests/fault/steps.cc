@@ -264,6 +264,29 @@ void OutOfMemory(World &world)
     world.FreeAll(BINADE_STREAM_ANY);
 }
 
+// The limit stays as it is.
+void Settings(World &world)
+{
+    binade_devptr address = 0;
+    binade_pool *pool = nullptr;
+    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
+    if (!world.pool)
+        return;
+    (void)TRY(world, binade_pool_set_limit, (world.pool, kLimitBytes));
+    (void)TRY(world, binade_pool_reserve, (world.pool, 4 * kMiB));
+    if (TRY(world, binade_pool_options_get, (world.pool, &options))) {
+        EXPECT_EQ(kLimitBytes, options.limit_bytes);
+    }
+    if (TRY(world, binade_alloc_zeroed,
+            (world.pool, 5 * kKiB, world.first, &address))) {
+        world.Own(address, 5 * kKiB);
+        EXPECT_TRUE(TRY(world, binade_pool_of, (address, &pool)));
+        EXPECT_EQ(world.pool, pool);
+    }
+    world.FreeAll(world.first);
+    EXPECT_TRUE(TRY(world, binade_pool_reset_peaks, (world.pool)));
+}
+
 void AskAndTrim(World &world)
 {
     binade_stats stats = {};
@@ -330,6 +353,7 @@ const std::vector<Step> kSteps = {
     {"checked", Checked},
     {"host arena", HostArena},
     {"pins", Pins},
+    {"settings", Settings},
     {"ask and trim", AskAndTrim},
     {"expose", Expose},
     // Last: it waits for events, with more or fewer calls each time, behind

@@ -30,6 +30,7 @@ void AddBlocks(const Arguments &a, Calls &calls)
     FORKED(binade_alloc, (a.pool, 4096, kStream, &out));
     FORKED(binade_alloc_aligned, (a.pool, 9, 4096, kStream, &out));
     FORKED(binade_try_alloc, (a.pool, 4096, kStream, &out));
+    FORKED(binade_alloc_zeroed, (a.pool, 4096, kStream, &out));
     FORKED(binade_alloc_batch, (a.pool, 4096, kStream, 1, &out));
     FORKED(binade_free, (a.pool, a.block, kStream));
     FORKED(binade_free_sized, (a.pool, a.block, 4096, kStream));
@@ -52,12 +53,18 @@ void AddPools(const Arguments &a, Calls &calls)
 {
     static binade_pool *pool;
     static binade_stats stats;
+    static binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
     static binade_segment_info segment;
     static binade_oom_report report;
     stats.struct_size = sizeof(stats);
     segment.struct_size = sizeof(segment);
     report.struct_size = sizeof(report);
     FORKED(binade_pool_create, (nullptr, &pool));
+    FORKED(binade_pool_of, (a.block, &pool));
+    FORKED(binade_pool_options_get, (a.pool, &options));
+    FORKED(binade_pool_reserve, (a.pool, 4096));
+    FORKED(binade_pool_reset_peaks, (a.pool));
+    FORKED(binade_pool_set_limit, (a.pool, 0));
     FORKED(binade_pool_destroy, (a.pool, nullptr));
     FORKED(binade_pool_trim, (a.pool, 0, nullptr));
     FORKED(binade_pool_stats, (a.pool, &stats));

@@ -339,6 +339,25 @@ binade_alloc_cached(binade_pool *pool, size_t size_bytes, binade_stream stream,
                     binade_devptr *out);
 
 /**
+ * As binade_alloc(), and zeroes the `size_bytes` on the stream: work that is put
+ * there afterwards sees them. A stream that captures gets a node that zeroes the
+ * block at each launch.
+ *
+ * @return BINADE_OK and what binade_alloc() returns
+ * @return BINADE_E_INVALID  also for BINADE_STREAM_ANY and BINADE_STREAM_DONE,
+ *         which have no order in which the zeroes would come first.
+ * @return what the driver said when it refused to fill: no block is taken then
+ *
+ * Ownership: as binade_alloc()
+ * Threads:   any, concurrently. Calls the driver, once, for the filling.
+ * Streams:   the filling is work of `stream`.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_alloc_zeroed(binade_pool *pool, size_t size_bytes, binade_stream stream,
+                    binade_devptr *out);
+
+/**
  * Takes several blocks of one size: all or none.
  *
  * @param pool,size_bytes,stream  As for binade_alloc().
@@ -490,6 +509,112 @@ binade_free_batch(binade_pool *pool, const binade_devptr *addresses,
  */
 BINADE_API BINADE_MUST_USE binade_status
 binade_usable_size(binade_pool *pool, binade_devptr address, size_t *out);
+
+/**
+ * Tells the options that a pool goes by: those that it was made with, BINADE_CONF
+ * and defaults resolved, and the limit as it is now.
+ *
+ * @param pool  The pool.
+ * @param out   [in,out] `struct_size` says how much the caller has room for and
+ *              gets the bytes filled in. `limit_bytes` is what counts, never 0;
+ *              `context` the pool's; `source` NULL, or the pool's copy.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
+ *         `struct_size` is less than that of version 0.1.0.
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: the caller's struct; the copy of the source until the pool's end.
+ * Threads:   any, concurrently. Wait-free.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_options_get(binade_pool *pool, binade_pool_options *out);
+
+/**
+ * Changes the most that a pool reserves. A growth that is under way ends first.
+ * What is reserved above a lower limit goes back at once, as far as
+ * binade_pool_trim() can give it back; the rest is used as it is, and the pool
+ * does not grow before it is below.
+ *
+ * @param pool         The pool.
+ * @param limit_bytes  In whole units of 2 MiB, rounded down; 0: what the device
+ *                     has.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID    `pool` is NULL or destroyed, or the limit is below
+ *         2 MiB and not 0.
+ * @return BINADE_E_TOO_LARGE  The limit is above 16 times that with which the
+ *         pool was made (up to 1 TiB, where that was 16 GiB or more): its tables
+ *         have no place for more.
+ * @return BINADE_E_FORKED, or why the device does not say what it has
+ * @return what the source said when it refused to take something back: the limit
+ *         counts all the same
+ *
+ * Threads:   any. Waits for a thread that grows the pool; blocks in the source.
+ * Streams:   as binade_pool_trim()
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_set_limit(binade_pool *pool, uint64_t limit_bytes);
+
+/**
+ * Reserves ahead of need: until the pool has `total_bytes`, used or not. They
+ * stay until a trim.
+ *
+ * @param pool         The pool.
+ * @param total_bytes  What shall be reserved, all in all.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID      `pool` is NULL or destroyed.
+ * @return BINADE_E_TOO_LARGE    More than the limit.
+ * @return BINADE_E_UNSUPPORTED  The pool passes all through.
+ * @return BINADE_E_NO_DEVICE_MEMORY (or _PINNED_, for such a source), or what
+ *         else the source said: what was added until then stays
+ *
+ * Threads:   any. Blocks in the source, in the calling thread.
+ * Streams:   none.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_reserve(binade_pool *pool, uint64_t total_bytes);
+
+/**
+ * Lets the peaks of binade_pool_stats() begin anew at the current values.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `pool` is NULL or destroyed.
+ * @return BINADE_E_FORKED
+ *
+ * Threads:   any. Waits for a thread that grows the pool.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_reset_peaks(binade_pool *pool);
+
+/**
+ * Tells which pool of this process an address is of, a host arena's too.
+ *
+ * @param address  Any in a segment of the pool; of a pool that passes all
+ *                 through, where a block begins. Memory that was imported from
+ *                 another process is no pool's.
+ * @param out      [out] The pool. Written only when BINADE_OK is returned.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `out` is NULL.
+ * @return BINADE_E_FOREIGN  No pool has it.
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: whose the pool was: it is there for as long as a block in it is, if
+ *            its owner keeps to that.
+ * Threads:   any, concurrently. Blocks while a pool is made or destroyed.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status binade_pool_of(binade_devptr address,
+                                                        binade_pool **out);
 
 /**
  * Gives memory that nobody uses back to the source: empties the calling

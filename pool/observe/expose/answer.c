@@ -94,7 +94,7 @@ static void answer_copy(const struct binadei_pool_body *body, void *context)
     view->device = body->options.device;
     view->is_pinned =
         body->options.source && (body->source.flags & BINADE_SOURCE_PINNED);
-    view->limit_bytes = body->limit_bytes;
+    view->limit_bytes = binadei_limit_of(body);
     view->stats.struct_size = sizeof(view->stats);
     view->status = view->what == STATS
                        ? binade_pool_stats(pool, &view->stats)

@@ -90,7 +90,7 @@ static void stats_fill_segments(binade_stats *stats,
         binadei_buddy_free_grains(body->buddy) * BINADEI_GRAIN_BYTES;
     stats->longest_run_bytes =
         binadei_buddy_longest_page_run(body->buddy) * BINADEI_PAGE_BYTES;
-    stats->limit_bytes = body->limit_bytes;
+    stats->limit_bytes = binadei_limit_of(body);
 }
 
 /* As much as the caller has room for. */

@@ -65,6 +65,8 @@ struct Arguments {
     binade_pool *out_pool;
     size_t out_bytes;
     binade_stats stats;
+    binade_pool_options options;
+    binade_pool *found;
     binade_segment_info segment;
     binade_segment_watcher watcher;
     uint64_t watch;
@@ -92,7 +94,13 @@ std::vector<std::function<binade_status()>> CallsOn(Arguments &a)
         [&] { return binade_free_after(a.pool, a.block, a.event); },
         [&] { return binade_record_use(a.pool, a.block, a.stream); },
         [&] { return binade_usable_size(a.pool, a.block, &a.out_bytes); },
+        [&] { return binade_alloc_zeroed(a.pool, 4096, kStream, &a.out); },
         [&] { return binade_pool_trim(a.pool, 0, nullptr); },
+        [&] { return binade_pool_set_limit(a.pool, 0); },
+        [&] { return binade_pool_reserve(a.pool, 4 * kMiB); },
+        [&] { return binade_pool_reset_peaks(a.pool); },
+        [&] { return binade_pool_options_get(a.pool, &a.options); },
+        [&] { return binade_pool_of(a.block, &a.found); },
         [&] { return binade_pool_stats(a.pool, &a.stats); },
         [&] { return binade_stream_retire(a.pool, a.stream); },
         [&] { return binade_pool_add_context(a.pool, a.context); },
@@ -151,6 +159,7 @@ TEST_F(Fork, IsToldByEveryFunction)
     arguments.event = pool_test::NewEvent();
     arguments.context = pool_test::PrimaryContext();
     arguments.stats.struct_size = sizeof(arguments.stats);
+    arguments.options.struct_size = sizeof(arguments.options);
     arguments.segment.struct_size = sizeof(arguments.segment);
     arguments.watcher.struct_size = sizeof(arguments.watcher);
     arguments.watcher.added = [](void *, const binade_segment_info *) {};

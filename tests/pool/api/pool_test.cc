@@ -333,6 +333,7 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
     size_t size_bytes = 0;
     uint64_t bytes = 0;
     binade_stats stats = {};
+    binade_pool_options options = Defaults();
     stats.struct_size = sizeof(stats);
     pool_test::Stream stream;
     binade_event event = pool_test::NewEvent();
@@ -353,8 +354,13 @@ TEST_F(PoolDestroy, MakesEveryLaterCallInvalid)
         binade_free_after(pool, block, event),
         binade_record_use(pool, block, kStream),
         binade_usable_size(pool, block, &size_bytes),
+        binade_alloc_zeroed(pool, 512, kStream, &block),
         binade_pool_trim(pool, 0, &bytes),
         binade_pool_stats(pool, &stats),
+        binade_pool_options_get(pool, &options),
+        binade_pool_set_limit(pool, 4 * kMiB),
+        binade_pool_reserve(pool, 4 * kMiB),
+        binade_pool_reset_peaks(pool),
         binade_stream_retire(pool, stream),
         binade_pool_add_context(pool, pool_test::PrimaryContext()),
         binade_pool_destroy(pool, nullptr),

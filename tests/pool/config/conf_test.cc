@@ -37,6 +37,19 @@ TEST(PoolConf, SetsEveryKey)
     EXPECT_EQ(2500 * kKiB, resolved.options.watermark_bytes);
 }
 
+TEST(PoolConf, TakesSizesAsTheyAreWritten)
+{
+    Resolved resolved("limit:8GiB,first_segment:4MiB,cache:131072KiB");
+    ASSERT_EQ(BINADE_OK, resolved.status) << resolved.message;
+    EXPECT_EQ(8 * kGiB, resolved.options.limit_bytes);
+    EXPECT_EQ(4 * kMiB, resolved.options.first_segment_bytes);
+    EXPECT_EQ(128 * kMiB, resolved.options.cache_bytes);
+    for (const char *size : {"8GB", "8Gi", "8iB", "8GiBs", "GiB", "8 GiB"})
+        EXPECT_EQ(BINADE_E_INVALID,
+                  Resolved((std::string("limit:") + size).c_str()).status)
+            << size;
+}
+
 TEST(PoolConf, GoesOverTheProgram)
 {
     binade_pool_options given = Defaults();
