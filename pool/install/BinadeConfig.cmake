@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# find_package(Binade) gives two imported targets: binade::binade, the shared
-# library, and binade::static, the archive with all that it needs. Paths are
+# find_package(Binade) gives two imported targets: Binade::binade, the shared
+# library, and Binade::static, the archive with all that it needs. Paths are
 # taken from this file's own place, so that an installed tree may be moved.
 get_filename_component(_binade_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.."
                        ABSOLUTE)
@@ -9,19 +9,19 @@ get_filename_component(_binade_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.."
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 
-if(NOT TARGET binade::binade)
-  add_library(binade::binade SHARED IMPORTED)
+if(NOT TARGET Binade::binade)
+  add_library(Binade::binade SHARED IMPORTED)
   set_target_properties(
-    binade::binade
+    Binade::binade
     PROPERTIES IMPORTED_LOCATION "${_binade_prefix}/lib/libbinade.so"
                IMPORTED_SONAME "libbinade.so.0"
                INTERFACE_INCLUDE_DIRECTORIES "${_binade_prefix}/include")
 endif()
 
-if(NOT TARGET binade::static)
-  add_library(binade::static STATIC IMPORTED)
+if(NOT TARGET Binade::static)
+  add_library(Binade::static STATIC IMPORTED)
   set_target_properties(
-    binade::static
+    Binade::static
     PROPERTIES IMPORTED_LOCATION "${_binade_prefix}/lib/libbinade.a"
                INTERFACE_INCLUDE_DIRECTORIES "${_binade_prefix}/include"
                INTERFACE_LINK_LIBRARIES "hwloc;Threads::Threads;${CMAKE_DL_LIBS}"

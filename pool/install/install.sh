@@ -52,7 +52,7 @@ case $prefix in
 esac
 [ "$prefix" = / ] || prefix=${prefix%/}
 
-headers=(pool/include/binade/*.h)
+headers=(pool/include/binade/*.{h,hpp})
 for needed in libbinade.so libbinade.a LICENSE pool/standin/libcuda.so.1 \
     pool/standin/standin.h "${headers[@]}"; do
     [ -e "$needed" ] || fail "$needed was not built; $usage"

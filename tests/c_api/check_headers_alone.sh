@@ -47,5 +47,9 @@ for path in "${headers[@]}"; do
         compile "$header" cc clang++ -std=c++17
     fi
 done
+compile binade.hpp cc g++ -std=c++17
+if command -v clang++ >/dev/null; then
+    compile binade.hpp cc clang++ -std=c++17
+fi
 printf 'headers: %d compiled alone, %d failed\n' "$checked" "$failed"
 [ "$failed" = 0 ]

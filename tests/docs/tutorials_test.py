@@ -55,7 +55,7 @@ def do(tmp_path):
 
 @pytest.mark.parametrize("name, files, commands", [
     ("quickstart", 2, 5),
-    ("server", 4, 5),
+    ("server", 5, 6),
     ("staging", 4, 4),
     ("python", 6, 9),
 ])

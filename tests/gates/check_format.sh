@@ -10,10 +10,10 @@ set -uo pipefail
 cd "$1" || exit 1
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     mapfile -d '' files < <(git ls-files -z --cached --others \
-        --exclude-standard -- '*.c' '*.h' '*.cc')
+        --exclude-standard -- '*.c' '*.h' '*.cc' '*.hpp')
 else
     mapfile -d '' files < <(find . \( -name '*.c' -o -name '*.h' \
-        -o -name '*.cc' \) -not -path './.venv/*' -print0)
+        -o -name '*.cc' -o -name '*.hpp' \) -not -path './.venv/*' -print0)
 fi
 [ "${#files[@]}" -gt 0 ] || {
     echo "format: no C or C++ file in $1" >&2

@@ -135,7 +135,7 @@ TEST_F(Settings, LimitsChangeWhileOthersGrow)
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; i++)
         threads.emplace_back([&] {
-            for (int n = 0; n < 200; n++) {
+            for (int n = 0; n < 60; n++) {
                 binade_status status = TryAlloc(pool, 20 * kMiB);
                 if (status != BINADE_OK) {
                     EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, status);
@@ -143,7 +143,7 @@ TEST_F(Settings, LimitsChangeWhileOthersGrow)
                 EXPECT_GE(128 * kMiB, pool.Stats().reserved_bytes_current);
             }
         });
-    for (int n = 0; n < 200; n++)
+    for (int n = 0; n < 60; n++)
         EXPECT_EQ(BINADE_OK,
                   binade_pool_set_limit(pool, (n % 2 ? 64 : 128) * kMiB));
     for (std::thread &thread : threads)

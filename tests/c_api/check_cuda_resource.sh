@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# check_cuda_resource.sh SOURCE INCLUDE_DIR LIBRARY STANDIN
+#
+# Compiles SOURCE with the CCCL of each Toolkit that is found, as C++17 and as
+# C++20, and runs it. BINADE_REQUIRE_TOOLKIT=1 makes it a failure that there is
+# none.
+set -euo pipefail
+
+source=$1 include_dir=$2 library=$3 standin=$4
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+checked=0
+for toolkit in "${CUDA_PATH:-}" "${CUDA_HOME:-}" /usr/local/cuda; do
+    [ -n "$toolkit" ] && [ -e "$toolkit/include/cccl/cuda/memory_resource" ] ||
+        continue
+    for standard in c++17 c++20; do
+        # CCCL 3.0 has its resources behind this.
+        g++ "-std=$standard" -Wall -Wextra -Wconversion -Werror \
+            -DLIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE \
+            "-I$include_dir" -isystem "$toolkit/include/cccl" \
+            -isystem "$toolkit/include" "$source" "$library" \
+            -lhwloc -ldl -pthread -o "$scratch/program"
+        BINADE_DRIVER=$standin "$scratch/program"
+        checked=$((checked + 1))
+    done
+done
+printf 'cuda_resource: %d compiled and run\n' "$checked"
+[ "$checked" -gt 0 ] || [ "${BINADE_REQUIRE_TOOLKIT:-0}" != 1 ]
