@@ -13,6 +13,7 @@
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/driver/probe.h"
 #include "pool/driver/section.h"
 
 #define SEGMENT_BYTES (UINT64_C(2) << 20)
@@ -46,9 +47,7 @@ static binade_status arena_check_device(const struct binadei_driver *driver,
     binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (&count));
     if (status != BINADE_OK || (device >= 0 && device < count))
         return status;
-    return binadei_fail(count ? BINADE_E_INVALID : BINADE_E_NO_DEVICE,
-                        "host option device: %d; accepted values are 0 to %d",
-                        (int)device, count - 1);
+    return binadei_refuse_device(driver, device, count);
 }
 
 static binade_status make_source(struct binade_host *host,

@@ -133,9 +133,10 @@ static binade_status refuse_missing(const struct binadei_topology *topology,
                                     unsigned node)
 {
     char text[BINADEI_NODESET_TEXT_BYTES];
-    return binadei_fail(
-        BINADE_E_INVALID, "node %u does not exist; there are %s", node,
-        binadei_nodeset_text(binadei_topology_nodes(topology), text));
+    (void)binadei_nodeset_text(binadei_topology_nodes(topology), text);
+    return binadei_fail(BINADE_E_INVALID,
+                        "node %u does not exist; the machine has node%s %s",
+                        node, strpbrk(text, ",-") ? "s" : "", text);
 }
 
 static binade_status

@@ -23,6 +23,7 @@
 #include "pool/core/body.h"
 #include "pool/core/exposed.h"
 #include "pool/core/ops.h"
+#include "pool/driver/probe.h"
 #include "pool/driver/section.h"
 #include "pool/graph/privates.h"
 #include "pool/graph/scopes.h"
@@ -51,9 +52,7 @@ static binade_status pool_open_context(struct binadei_pool_body *body)
     if (status != BINADE_OK)
         return status;
     if (body->options.device < 0 || body->options.device >= count) {
-        return binadei_fail(count ? BINADE_E_INVALID : BINADE_E_NO_DEVICE,
-                            "device %d: accepted values are 0 to %d",
-                            (int)body->options.device, count - 1);
+        return binadei_refuse_device(driver, body->options.device, count);
     }
     status = BINADEI_CALL(driver, cuDeviceGet,
                           (&body->device, body->options.device));

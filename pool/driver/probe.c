@@ -164,15 +164,21 @@ static binade_status probe_find_device(const struct binadei_driver *driver,
     binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (out_count));
     if (status != BINADE_OK)
         return status;
-    if (*out_count == 0)
+    return index >= 0 && index < *out_count
+               ? BINADEI_CALL(driver, cuDeviceGet, (out, index))
+               : binadei_refuse_device(driver, index, *out_count);
+}
+
+binade_status binadei_refuse_device(const struct binadei_driver *driver,
+                                    int index, int count)
+{
+    if (count == 0)
         return binadei_fail(BINADE_E_NO_DEVICE,
                             "the driver (%s) shows no device",
                             driver->library_path);
-    if (index < 0 || index >= *out_count)
-        return binadei_fail(BINADE_E_INVALID,
-                            "device %d: accepted values are 0 to %d", index,
-                            *out_count - 1);
-    return BINADEI_CALL(driver, cuDeviceGet, (out, index));
+    return binadei_fail(BINADE_E_INVALID,
+                        "device %d does not exist; the machine has %s%d", index,
+                        count == 1 ? "device " : "devices 0 to ", count - 1);
 }
 
 binade_status binadei_driver_probe(const struct binadei_driver *driver,

@@ -248,9 +248,14 @@ stream_state_context_of(const struct binadei_streams *streams, CUstream stream,
                         CUcontext *out)
 {
     *out = streams->contexts[0];
-    return stream_state_has_handle(stream)
-               ? BINADEI_CALL(streams->driver, cuStreamGetCtx, (stream, out))
-               : BINADE_OK;
+    if (!stream_state_has_handle(stream))
+        return BINADE_OK;
+    binade_status status =
+        BINADEI_CALL(streams->driver, cuStreamGetCtx, (stream, out));
+    return status == BINADE_OK
+               ? status
+               : binadei_fail(status, "stream %p: %s", (void *)stream,
+                              binadei_failure_message());
 }
 
 binade_status binadei_stream_state_use(struct binadei_streams *streams,

@@ -101,7 +101,7 @@ TEST_F(Probe, TakesTheVersionOfAnEntryThatTheTableNames)
 TEST_F(Probe, RefusesADeviceThatIsNotThere)
 {
     EXPECT_EQ(BINADE_E_INVALID, binade_probe(2, &caps));
-    EXPECT_STREQ("device 2: accepted values are 0 to 1",
+    EXPECT_STREQ("device 2 does not exist; the machine has devices 0 to 1",
                  binade_last_error_message());
     EXPECT_EQ(BINADE_E_INVALID, binade_probe(-1, &caps));
 }

@@ -168,13 +168,13 @@ INSTANTIATE_TEST_SUITE_P(
     Requests, BadPlacement,
     testing::Values(
         BadRow{"dgx", Named(kExplicit, "1,5"), BINADE_E_INVALID,
-               "node 5 does not exist; there are 0-1"},
+               "node 5 does not exist; the machine has nodes 0-1"},
         BadRow{"dgx", Named(kInterleave, "0-2"), BINADE_E_INVALID,
-               "node 2 does not exist; there are 0-1"},
+               "node 2 does not exist; the machine has nodes 0-1"},
         BadRow{"dgx", Caller(7), BINADE_E_INVALID,
-               "node 7 does not exist; there are 0-1"},
+               "node 7 does not exist; the machine has nodes 0-1"},
         BadRow{"dgx", Caller(4000), BINADE_E_INVALID,
-               "node 4000 does not exist; there are 0-1"},
+               "node 4000 does not exist; the machine has nodes 0-1"},
         BadRow{"clusters_cpuset", Named(kExplicit, "1-2"), BINADE_E_INVALID,
                "node 2 exists, but this process may not use it: its cpuset "
                "has nodes 1,3"},

@@ -112,7 +112,7 @@ TEST_F(PoolCreate, RefusesADeviceThatIsNotThere)
         options.device = device;
         EXPECT_EQ(BINADE_E_INVALID, binade_pool_create(&options, &pool));
         EXPECT_EQ("device " + std::to_string(device) +
-                      ": accepted values are 0 to 1",
+                      " does not exist; the machine has devices 0 to 1",
                   Message());
     }
     EXPECT_EQ(nullptr, pool);
