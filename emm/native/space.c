@@ -165,9 +165,10 @@ void native_space_finalize(PyObject *self)
     }
 }
 
+/* The type is not visited: it and the module, which our end needs, are never
+ * collected with us. */
 int native_space_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    Py_VISIT((PyObject *)Py_TYPE(self));
     return native_watches_visit(native_space_of(self), visit, arg);
 }
 

@@ -127,9 +127,9 @@ static void watch_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* The type is not visited: see native_space_traverse(). */
 static int watch_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    Py_VISIT((PyObject *)Py_TYPE(self));
     Py_VISIT(watch_of(self)->added);
     Py_VISIT(watch_of(self)->releasing);
     return 0;

@@ -442,6 +442,33 @@ def test_threads_grow_and_find_while_a_function_runs(pool):
     assert not ledger.complaints and not ledger.live and ledger.ended
 
 
+def test_what_waits_for_no_function_that_runs(pool):
+    """With the GIL held, some of it: if it waited, nothing would go on."""
+    block, tenant = pool.alloc(512), pool.tenant("tenant")
+    is_inside, is_done = threading.Event(), threading.Event()
+    ledger, watch = watched(pool)
+    ledger.at_each = lambda: (is_inside.set(), is_done.wait(60))
+    thread = threading.Thread(target=pool.allocate, args=(20 * MIB,))
+    thread.start()
+    is_inside.wait()
+    assert pool.usable_size(block.address) == 512
+    assert pool.owns(block.address) and watch.is_open and pool.is_open
+    assert binade._native.pool_of(block.address) is pool
+    pool.hold(block.address)
+    pool.release_hold(block.address)
+    tenant.budget_bytes = 5
+    assert pool.last_oom() is None and tenant.stats()["budget_bytes"] == 5
+    assert pool.stats()["allocation.all.current"] >= 1
+    with pool.tenant("other", pausable=pool.memory == "mapped") as made:
+        assert not made.is_paused
+    block.free(binade.DONE)
+    assert refusal(pool.close) == "E_BUSY"
+    assert thread.is_alive() and not is_done.is_set()
+    is_done.set()
+    thread.join()
+    assert pool.close() == 1 and not ledger.complaints
+
+
 def test_watches_begin_and_end_while_others_grow(pool):
     is_over = threading.Event()
 
@@ -529,3 +556,31 @@ def test_an_interpreter_that_ends_tells_nothing():
         print("over")
     """)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "over\n", "")
+
+
+def test_an_interpreter_ends_with_a_pool_in_a_cycle():
+    """Which the collector finds when the package's modules are gone."""
+    ended = run_program("""
+        import binade
+        cycle = [binade.Pool()]
+        cycle.append(cycle)
+    """, PYTHONWARNINGS="")  # which keeps modules longer
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("kept", [
+    "cycle.append(watched)",
+    "cycle.append(watched.alloc(1 << 20))",
+    "sys.kept = watched",
+    "sys.modules['binade._native'].kept = watched"])
+def test_an_interpreter_ends_with_what_is_watched(kept):
+    ended = run_program(f"""
+        import binade, sys
+        watched = binade.Pool()
+        watched.watch_segments(lambda _: watched, lambda _: print("told"))
+        watched.alloc(1 << 20).free()
+        cycle = []
+        cycle.append(cycle)
+        {kept}
+    """)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
