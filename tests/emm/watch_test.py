@@ -226,6 +226,8 @@ def test_the_pool_is_busy_meanwhile(pool):
                      functools.partial(pool.watch_segments, told.append),
                      pool.segments, pool.close, watch.close):
             assert refusal(call) == "E_BUSY", call
+        with pytest.raises(binade.Error, match="in the middle of a call"):
+            pool.alloc(512)
         with binade.Pool() as other:
             other.alloc(8 * MIB).free()
         told.append("all")

@@ -216,6 +216,9 @@ void ExpectBusy(binade_pool *pool, binade_devptr block, uint64_t id)
     EXPECT_EQ(BINADE_E_BUSY,
               binade_alloc(pool, 64 * kMiB, BINADE_STREAM_LEGACY, &out));
     EXPECT_EQ(BINADE_E_BUSY, binade_free(pool, block, BINADE_STREAM_LEGACY));
+    EXPECT_STREQ("the pool called this function in the middle of a call of its "
+                 "own",
+                 binade_last_error_message());
     EXPECT_EQ(BINADE_E_BUSY, binade_pool_trim(pool, 0, &bytes));
     EXPECT_EQ(BINADE_E_BUSY, binade_segment_find(pool, block, &info));
     EXPECT_EQ(BINADE_E_BUSY, binade_segment_hold(pool, block, 1));
