@@ -4,10 +4,10 @@ name a stream, and pinned host memory on the NUMA node next to the GPU."""
 
 from binade._native import (
     ANY, DONE, LEGACY, PER_THREAD, Block, Error, HostArena, HostBlock,
-    OutOfMemoryError, Pool, Tenant, probe, version)
+    OutOfMemoryError, Pool, SegmentWatch, Tenant, probe, version)
 
 __version__ = version()
 __all__ = [
     "ANY", "DONE", "LEGACY", "PER_THREAD", "Block", "Error", "HostArena",
-    "HostBlock", "OutOfMemoryError", "Pool", "Tenant", "probe",
+    "HostBlock", "OutOfMemoryError", "Pool", "SegmentWatch", "Tenant", "probe",
     "version"]

@@ -101,6 +101,31 @@ class Pool:
         """Keeps all segments of a range from moving and from going back to the
         driver, until release_hold() was called as often."""
     def release_hold(self, address: int, nbytes: int = 1) -> None: ...
+    def watch_segments(
+            self, added: Callable[[dict[str, Any]], object] | None = None,
+            releasing: Callable[[dict[str, Any]], object] | None = None,
+    ) -> "SegmentWatch":
+        """Tells of segments, for who registers all of a pool (RDMA, UCX, NIXL):
+        added(segment) of each that is there, before this returns, and of each
+        that comes, before a block is in it; releasing(segment) of each that
+        goes, when no block is in it any more and while its memory is there. A
+        piece that moves or pauses is released, and added with another id. The
+        pool's end releases all; the end of the interpreter tells nothing.
+
+        segment: as segments() has it, a dictionary of its own for each call.
+        Threads: whichever grows or trims the pool runs them, one at a time; it
+            may block, but not wait for a thread that is in a call of the pool.
+        Meanwhile: calls on the pool are Error, E_BUSY, but for frees: those of
+            all pools, also of blocks that go by themselves, are done when the
+            call is over that told. What such a free fails with, and what the
+            functions raise, goes to sys.unraisablehook(), and the pool goes on.
+        Life: the pool keeps the functions, and the watch, which may be dropped,
+            until its close(). A function that refers to its pool keeps it from
+            going by itself, until the garbage collector finds both; one that
+            refers to a block keeps it for good: close the watch or the pool.
+
+        TypeError without a function; Error, E_UNSUPPORTED, for a pool that
+        passes all through."""
     def add_peer(self, device: int) -> None:
         """One more device that may access all memory of the pool, which is
         mapped."""
@@ -151,6 +176,16 @@ class Pool:
     def __exit__(self, kind: type[BaseException] | None,
                  error: BaseException | None,
                  trace: TracebackType | None) -> None: ...
+
+class SegmentWatch:
+    """What Pool.watch_segments() began."""
+    is_open: Final[bool]  # False after close(), or the pool's
+    def close(self) -> None:
+        """Ends it, and tells nothing of the segments that are there. Neither
+        function runs any more when this returns. Error, E_BUSY, within a
+        function of the pool. Again: nothing happens."""
+    def __enter__(self) -> "SegmentWatch": ...
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
 
 class HostArena:
     """Pinned host memory near a device. Options: binade_host_options."""

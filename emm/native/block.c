@@ -95,35 +95,60 @@ PyObject *native_block_new(struct native_space *space, PyObject *tenant,
     return made;
 }
 
-/* Once for each block, however many threads are at it. */
-static binade_status py_block_give_back(struct native_block *block,
-                                        binade_stream stream)
+/* Once for each block, however many threads are at it: whoever it lets gives the
+ * block back. */
+static bool py_block_claim(struct native_block *block)
 {
     /* relaxed: the block's bytes are ordered by its stream. */
-    if (!atomic_exchange_explicit(&block->is_live, false, memory_order_relaxed))
-        return BINADE_OK;
+    return atomic_exchange_explicit(&block->is_live, false,
+                                    memory_order_relaxed);
+}
+
+/* Of a block that is claimed. An error is set where it is to be raised. */
+static binade_status py_block_give_back(struct native_block *block,
+                                        binade_stream stream, bool is_raised)
+{
     binade_status status = BINADE_OK;
     binade_pool *pool = native_enter_open(block->space);
-    if (pool) {
-        status = native_give(pool, block->address, stream);
-        native_leave(block->space);
-    }
+    if (!pool)
+        return BINADE_OK;
+    status = native_give(pool, block->address, stream);
     /* relaxed: as above; what was refused is still the caller's. */
     if (status != BINADE_OK)
         atomic_store_explicit(&block->is_live, true, memory_order_relaxed);
+    if (status != BINADE_OK && is_raised)
+        native_raise(native_state_of((PyObject *)block), NULL, status);
+    native_leave(block->space);
     return status;
+}
+
+static binade_status py_block_drop(struct native_block *block,
+                                   binade_stream stream)
+{
+    return py_block_claim(block) ? py_block_give_back(block, stream, false)
+                                 : BINADE_OK;
+}
+
+static void py_block_finish_end(void *block)
+{
+    native_block_dealloc(block);
 }
 
 void native_block_dealloc(PyObject *self)
 {
     struct native_block *block = native_block_of(self);
     PyTypeObject *type = Py_TYPE(self);
+    if (block->space && !native_is_over() && native_is_told()) {
+        /* Nobody refers to it: its memory waits, and ends here again. */
+        native_postpone(&block->postponed, self, py_block_finish_end);
+        return;
+    }
     if (block->space && !native_is_over()) {
         struct native_error error = native_error_keep();
         /* A stream that captures cannot be waited for: all of them then. Who
          * drops the last reference can be told of nothing. */
-        if (py_block_give_back(block, block->stream) == BINADE_E_BUSY)
-            (void)py_block_give_back(block, BINADE_STREAM_ANY);
+        if (py_block_drop(block, block->stream) == BINADE_E_BUSY)
+            (void)py_block_drop(block, BINADE_STREAM_ANY);
         native_error_restore(error);
     }
     if (block->is_shown && !native_is_over())
@@ -135,10 +160,29 @@ void native_block_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
+/* Who called free() is gone, and cannot be told. */
+static void py_block_finish_free(void *object)
+{
+    struct native_block *block = object;
+    struct native_error error = native_error_keep();
+    if (py_block_give_back(block, block->stream, true) != BINADE_OK)
+        PyErr_WriteUnraisable(object);
+    native_error_restore(error);
+    Py_DECREF((PyObject *)block);
+}
+
 PyObject *native_block_free(PyObject *self, binade_stream stream)
 {
-    binade_status status = py_block_give_back(native_block_of(self), stream);
-    if (status != BINADE_OK)
-        return native_refuse(native_state_of(self), NULL, status);
+    struct native_block *block = native_block_of(self);
+    if (!py_block_claim(block))
+        Py_RETURN_NONE;
+    if (native_is_told()) {
+        block->stream = stream;
+        Py_INCREF(self);
+        native_postpone(&block->postponed, self, py_block_finish_free);
+        Py_RETURN_NONE;
+    }
+    if (py_block_give_back(block, stream, true) != BINADE_OK)
+        return NULL;
     Py_RETURN_NONE;
 }

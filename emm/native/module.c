@@ -47,7 +47,8 @@ static int add_types(PyObject *module, struct native_state *state)
                 native_arena_type_add(module, state, base) ||
                 native_block_types_add(module, state) ||
                 native_import_type_add(module, state) ||
-                native_tenant_type_add(module, state);
+                native_tenant_type_add(module, state) ||
+                native_watch_type_add(module, state);
     Py_XDECREF((PyObject *)base);
     return error;
 }
@@ -66,7 +67,7 @@ static int py_module_fill(PyObject *module)
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     const struct native_state *state = PyModule_GetState(module);
-    enum { HELD_COUNT = 8 };
+    enum { HELD_COUNT = 9 };
     PyObject *const held[HELD_COUNT] = {
         state->error,
         state->out_of_memory,
@@ -76,6 +77,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
         (PyObject *)state->host_block_type,
         (PyObject *)state->import_type,
         (PyObject *)state->tenant_type,
+        (PyObject *)state->watch_type,
     };
     int result = 0;
     for (size_t i = 0; !result && i < HELD_COUNT; i++)
@@ -83,17 +85,23 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     return result;
 }
 
-static int py_module_clear(PyObject *module)
+static void py_module_clear_types(struct native_state *state)
 {
-    struct native_state *state = PyModule_GetState(module);
-    Py_CLEAR(state->error);
-    Py_CLEAR(state->out_of_memory);
     Py_CLEAR(state->pool_type);
     Py_CLEAR(state->arena_type);
     Py_CLEAR(state->block_type);
     Py_CLEAR(state->host_block_type);
     Py_CLEAR(state->import_type);
     Py_CLEAR(state->tenant_type);
+    Py_CLEAR(state->watch_type);
+}
+
+static int py_module_clear(PyObject *module)
+{
+    struct native_state *state = PyModule_GetState(module);
+    Py_CLEAR(state->error);
+    Py_CLEAR(state->out_of_memory);
+    py_module_clear_types(state);
     return 0;
 }
 

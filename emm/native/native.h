@@ -33,7 +33,15 @@ struct native_state {
     PyTypeObject *host_block_type;
     PyTypeObject *import_type;
     PyTypeObject *tenant_type;
+    PyTypeObject *watch_type;
     struct native_space *pools; /* a list of those that were made */
+};
+
+/* In a thread's list of what it does later; postpone.c. */
+struct native_postponed {
+    struct native_postponed *next;
+    void *object;
+    void (*finish)(void *object);
 };
 
 /* A Pool, or a HostArena, whose memory is a pool's as well. */
@@ -50,6 +58,8 @@ struct native_space {
      * pool away. Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;
     struct native_space *next; /* in native_state.pools; the GIL */
+    /* A list of those that are told of a Pool's segments; the GIL. */
+    struct native_watch *watches;
     /* Of a HostArena; the GIL. Blocks of which the CPU's address was handed out,
      * by an interface that keeps them; and the pool of one that was closed while
      * there were any, which ends with the last of them. */
@@ -66,7 +76,19 @@ struct native_block {
     binade_stream stream;
     /* Edge: none; relaxed: it only says whether a free came first. */
     atomic_bool is_live;
-    bool is_shown; /* counted in the space; the GIL */
+    bool is_shown;                     /* counted in the space; the GIL */
+    struct native_postponed postponed; /* its free or its end; the GIL */
+};
+
+/* A SegmentWatch: functions of the program, or NULL. The GIL. */
+struct native_watch {
+    PyObject_HEAD
+        /* Until the watch is over, then NULL. Borrowed: it has us in its list. */
+        struct native_space *space;
+    PyObject *added;
+    PyObject *releasing;
+    uint64_t id; /* 0: it has not begun */
+    struct native_watch *next;
 };
 
 /* errors.c */
@@ -107,6 +129,8 @@ int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
 /* A dictionary gets one more entry; steals `value`. */
 int native_put(PyObject *dictionary, const char *key, PyObject *value);
 int native_put_u64(PyObject *dictionary, const char *key, uint64_t value);
+/* A segment as a dictionary. */
+PyObject *native_segment_of(const binade_segment_info *info);
 
 /* space.c: life of a pool or an arena. */
 struct native_state *native_state_of(PyObject *object);
@@ -114,6 +138,8 @@ struct native_state *native_state_of(PyObject *object);
 binade_pool *native_enter_open(struct native_space *space);
 /* The same; NULL after an error. */
 binade_pool *native_enter(struct native_space *space);
+/* Then does what the thread has postponed, by which the library's message of this
+ * call's failure may be lost: raise before. */
 void native_leave(struct native_space *space);
 /* BINADE_OK: the address is in its memory, used or not; BINADE_E_FOREIGN: it is
  * not; or what the library said. */
@@ -125,6 +151,9 @@ PyObject *native_space_close(PyObject *self, PyObject *none);
 /* A block that was shown is gone. */
 void native_space_unshow(struct native_space *space);
 void native_space_dealloc(PyObject *self);
+/* By the garbage collector: the pool ends before what its functions refer to. */
+void native_space_finalize(PyObject *self);
+int native_space_traverse(PyObject *self, visitproc visit, void *arg);
 
 /* space_type.c: what pools and arenas have in common, as their base type. */
 PyTypeObject *native_space_type_new(PyObject *module);
@@ -140,6 +169,39 @@ binade_status native_give(binade_pool *pool, binade_devptr address,
  */
 bool native_is_over(void);
 int native_watch_exit(PyObject *module);
+
+/* postpone.c: frees that a thread puts off. */
+/* Around a function that is told of segments. */
+void native_told_begin(void);
+void native_told_end(void);
+/* Whether the thread runs one: then it frees later. */
+bool native_is_told(void);
+/* `finish` is called with the object when the thread runs none and leaves a call
+ * on a pool. */
+void native_postpone(struct native_postponed *entry, void *object,
+                     void (*finish)(void *object));
+void native_do_postponed(void);
+
+/* watch.c: who is told of segments. */
+/* BINADE_OK: from now on, and of what is there before this returns. */
+binade_status native_watch_begin(struct native_watch *watch, binade_pool *pool);
+/* The space has it from now on. */
+void native_watch_link(struct native_watch *watch, struct native_space *space);
+/* Takes it from the space, if that has it still. The library has forgotten it. */
+void native_watch_unlink(struct native_watch *watch);
+void native_watch_drop_functions(struct native_watch *watch);
+/* The pool is gone. */
+void native_watches_end(struct native_space *space);
+/* The space is going, and the library keeps its pool: nothing of what it may call
+ * ends. */
+void native_watches_abandon(struct native_space *space);
+int native_watches_visit(const struct native_space *space, visitproc visit,
+                         void *arg);
+
+/* watch_type.c */
+int native_watch_type_add(PyObject *module, struct native_state *state);
+PyObject *native_watch_segments(PyObject *self, PyObject *arguments,
+                                PyObject *names);
 
 /* block.c: life of a block. */
 /* Refuses a block that was freed, or whose pool was closed. */

@@ -322,19 +322,9 @@ static PyObject *pool_add_peer(PyObject *self, PyObject *argument)
     return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *py_pool_segment(const binade_segment_info *info)
-{
-    return Py_BuildValue(
-        "{sKsKsKsKsisO}", "id", (unsigned long long)info->id, "address",
-        (unsigned long long)info->address, "nbytes",
-        (unsigned long long)info->size_bytes, "hold_count",
-        (unsigned long long)info->hold_count, "device", (int)info->device,
-        "is_mapped", info->flags & BINADE_SEGMENT_MAPPED ? Py_True : Py_False);
-}
-
 static int py_pool_append(PyObject *list, const binade_segment_info *info)
 {
-    PyObject *made = py_pool_segment(info);
+    PyObject *made = native_segment_of(info);
     int failed = made ? PyList_Append(list, made) : -1;
     Py_XDECREF(made);
     return failed;
@@ -468,6 +458,12 @@ static PyMethodDef methods[] = {
      "are."},
     {"release_hold", pool_release_hold, METH_VARARGS,
      "release_hold(address, nbytes=1)\n\nEnds one hold of each."},
+    {"watch_segments", NATIVE_METHOD(native_watch_segments),
+     METH_VARARGS | METH_KEYWORDS,
+     "watch_segments(added=None, releasing=None)\n\nTells of each segment that "
+     "is there and that comes, and of each before it goes. Until close() of "
+     "the "
+     "SegmentWatch that it gives."},
     {"add_peer", pool_add_peer, METH_O,
      "add_peer(device)\n\nLets one more device access all memory of the pool, "
      "which is mapped."},

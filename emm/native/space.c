@@ -43,6 +43,7 @@ void native_leave(struct native_space *space)
 {
     /* PU.release: what was done with the pool comes before its end. */
     atomic_fetch_sub_explicit(&space->user_count, 1, memory_order_release);
+    native_do_postponed();
 }
 
 int native_space_check_new(struct native_space *space)
@@ -79,11 +80,13 @@ static binade_status py_space_destroy(struct native_space *space,
     status = space->host ? binade_host_destroy(space->host, leaks)
                          : binade_pool_destroy(pool, leaks);
     Py_END_ALLOW_THREADS;
-    /* PO.release: refused, it is as it was. */
-    if (status == BINADE_E_BUSY)
+    if (status == BINADE_E_BUSY) {
+        /* PO.release: refused, it is as it was. */
         atomic_store_explicit(&space->pool, pool, memory_order_release);
-    else
-        space->host = NULL;
+        return status;
+    }
+    space->host = NULL;
+    native_watches_end(space);
     return status;
 }
 
@@ -118,19 +121,22 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
     (void)none;
     bool is_used = false;
     binade_leaks leaks = {.struct_size = sizeof leaks};
+    native_do_postponed(); /* no leak, but late */
     binade_pool *pool = take_away(native_space_of(self), &is_used);
     if (pool && native_space_of(self)->shown_count)
         return leave(native_space_of(self), pool);
     if (is_used)
         return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
-                                "it is in use: by a call of another thread, or "
-                                "by a handler of NumPy's");
+                                "it is in use: by a call that has not "
+                                "returned, or by a handler of NumPy's");
     binade_status status =
         pool ? py_space_destroy(native_space_of(self), pool, &leaks)
              : BINADE_OK;
-    if (status != BINADE_OK)
-        return native_refuse(native_state_of(self), NULL, status);
-    return PyLong_FromUnsignedLongLong(leaks.block_count);
+    PyObject *answer = status == BINADE_OK
+                           ? PyLong_FromUnsignedLongLong(leaks.block_count)
+                           : native_refuse(native_state_of(self), NULL, status);
+    native_do_postponed();
+    return answer;
 }
 
 /* Before anything else of its end: who finds it takes a reference. */
@@ -143,19 +149,37 @@ static void py_space_unlist(struct native_space *space)
         *at = space->next;
 }
 
+void native_space_finalize(PyObject *self)
+{
+    struct native_space *space = native_space_of(self);
+    bool is_used = false;
+    if (native_is_over())
+        return;
+    binade_pool *pool = take_away(space, &is_used);
+    if (pool) {
+        struct native_error error = native_error_keep();
+        /* There is nobody left to tell what it says. */
+        (void)py_space_destroy(space, pool, NULL);
+        native_do_postponed();
+        native_error_restore(error);
+    }
+}
+
+/* The type is not visited: it and the module, which our end needs, are never
+ * collected with us. */
+int native_space_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    return native_watches_visit(native_space_of(self), visit, arg);
+}
+
 void native_space_dealloc(PyObject *self)
 {
     struct native_space *space = native_space_of(self);
     PyTypeObject *type = Py_TYPE(self);
-    bool is_used = false;
+    PyObject_GC_UnTrack(self);
     py_space_unlist(space);
-    binade_pool *pool = take_away(space, &is_used);
-    if (pool && !native_is_over()) {
-        struct native_error error = native_error_keep();
-        /* There is nobody left to tell what it says. */
-        (void)py_space_destroy(space, pool, NULL);
-        native_error_restore(error);
-    }
+    native_space_finalize(self);
+    native_watches_abandon(space);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
     release(self);
     Py_DECREF(type);

@@ -42,6 +42,49 @@ static PyObject *space_allocate(PyObject *self, PyObject *const *arguments,
     return result;
 }
 
+/* deallocate() while the thread runs a function of a watcher. */
+struct later_free {
+    struct native_postponed postponed;
+    struct native_space *space;
+    uint64_t address;
+    binade_stream stream;
+};
+
+/* Who called is gone, and cannot be told. */
+static void py_space_type_finish_free(void *object)
+{
+    struct later_free *later = object;
+    struct native_space *space = later->space;
+    struct native_error error = native_error_keep();
+    binade_pool *pool = native_enter_open(space);
+    if (pool) {
+        binade_status status = native_give(pool, later->address, later->stream);
+        if (status != BINADE_OK) {
+            native_raise(native_state_of((PyObject *)space), pool, status);
+            PyErr_WriteUnraisable((PyObject *)space);
+        }
+        native_leave(space);
+    }
+    native_error_restore(error);
+    PyMem_Free(later);
+    Py_DECREF((PyObject *)space);
+}
+
+static PyObject *py_space_type_free_later(struct native_space *space,
+                                          uint64_t address,
+                                          binade_stream stream)
+{
+    struct later_free *later = PyMem_Malloc(sizeof *later);
+    if (!later)
+        return PyErr_NoMemory();
+    later->space = space;
+    Py_INCREF((PyObject *)space);
+    later->address = address;
+    later->stream = stream;
+    native_postpone(&later->postponed, later, py_space_type_finish_free);
+    Py_RETURN_NONE;
+}
+
 static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
                                   Py_ssize_t count, PyObject *names)
 {
@@ -50,6 +93,9 @@ static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "address", &address,
                                  &stream))
         return NULL;
+    if (native_is_told())
+        return py_space_type_free_later(py_space_type_space_of(self), address,
+                                        stream);
     binade_pool *pool = native_enter_open(py_space_type_space_of(self));
     if (!pool)
         Py_RETURN_NONE; /* the memory went with it */
@@ -249,6 +295,8 @@ static PyGetSetDef properties[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, native_space_dealloc},
+    {Py_tp_finalize, native_space_finalize},
+    {Py_tp_traverse, native_space_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {0, NULL},
@@ -257,7 +305,7 @@ static PyType_Slot slots[] = {
 static PyType_Spec spec = {
     .name = "binade._native._Space",
     .basicsize = sizeof(struct native_space),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = slots,
 };
 

@@ -15,6 +15,7 @@ struct native_tenant {
     unsigned user_count;
     bool is_pausable;
     bool is_ending; /* a thread ends it, with the GIL released */
+    struct native_postponed postponed; /* its end; the GIL */
 };
 
 static struct native_tenant *tenant_of(PyObject *self)
@@ -96,24 +97,40 @@ static binade_status py_tenant_destroy(struct native_tenant *tenant)
     return status;
 }
 
-/* A pool that is closed has ended its tenants. */
-static binade_status py_tenant_end(struct native_tenant *tenant)
+/* 0, or -1 after an error. A pool that is closed has ended its tenants. */
+static int py_tenant_end(struct native_tenant *tenant)
 {
     binade_status status = BINADE_OK;
     if (!tenant->handle)
-        return BINADE_OK;
-    if (native_enter_open(tenant->space)) {
+        return 0;
+    binade_pool *pool = native_enter_open(tenant->space);
+    if (pool)
         status = py_tenant_destroy(tenant);
-        native_leave(tenant->space);
-    }
     if (status == BINADE_OK)
         tenant->handle = 0;
-    return status;
+    else
+        native_raise(native_state_of((PyObject *)tenant), NULL, status);
+    if (pool)
+        native_leave(tenant->space);
+    return status == BINADE_OK ? 0 : -1;
+}
+
+static void tenant_dealloc(PyObject *self);
+
+static void py_tenant_finish_end(void *tenant)
+{
+    tenant_dealloc(tenant);
 }
 
 static void tenant_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    if (!native_is_over() && native_is_told()) {
+        /* As blocks: block.c. */
+        native_postpone(&tenant_of(self)->postponed, self,
+                        py_tenant_finish_end);
+        return;
+    }
     if (!native_is_over()) {
         struct native_error error = native_error_keep();
         /* What allocate() gave, and what is exported, has it until the pool
@@ -135,10 +152,7 @@ static PyObject *tenant_close(PyObject *self, PyObject *none)
         return native_refuse_as(state, BINADE_E_BUSY,
                                 "the tenant is in use by a call of another "
                                 "thread");
-    binade_status status = py_tenant_end(tenant_of(self));
-    if (status != BINADE_OK)
-        return native_refuse(state, NULL, status);
-    Py_RETURN_NONE;
+    return py_tenant_end(tenant_of(self)) ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
@@ -182,10 +196,10 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
 /* None, or NULL after an error. */
 static PyObject *py_tenant_answer(PyObject *self, binade_status status)
 {
-    py_tenant_leave(tenant_of(self));
     if (status != BINADE_OK)
-        return native_refuse(native_state_of(self), NULL, status);
-    Py_RETURN_NONE;
+        native_raise(native_state_of(self), NULL, status);
+    py_tenant_leave(tenant_of(self));
+    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *tenant_pause(PyObject *self, PyObject *arguments,

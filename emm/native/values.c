@@ -182,3 +182,13 @@ int native_put_u64(PyObject *dictionary, const char *key, uint64_t value)
 {
     return native_put(dictionary, key, PyLong_FromUnsignedLongLong(value));
 }
+
+PyObject *native_segment_of(const binade_segment_info *info)
+{
+    return Py_BuildValue(
+        "{sKsKsKsKsisO}", "id", (unsigned long long)info->id, "address",
+        (unsigned long long)info->address, "nbytes",
+        (unsigned long long)info->size_bytes, "hold_count",
+        (unsigned long long)info->hold_count, "device", (int)info->device,
+        "is_mapped", info->flags & BINADE_SEGMENT_MAPPED ? Py_True : Py_False);
+}

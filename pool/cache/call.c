@@ -320,12 +320,15 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
     if (status != BINADE_OK)
         return status;
     out->cancel_state = binadei_cancel_hold();
-    if (binadei_thread_serving(out->thread) == pool)
-        status = BINADE_E_BUSY;
-    else if (binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
+    if (binadei_thread_serving(out->thread) == pool) {
+        status = binadei_fail(BINADE_E_BUSY,
+                              "the pool called this function in the middle of "
+                              "a call of its own");
+    } else if (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) {
         status = binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
-    else
+    } else {
         status = call_begin(out, stream);
+    }
     if (status != BINADE_OK)
         call_end(out);
     return status;

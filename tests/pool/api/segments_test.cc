@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -16,6 +17,17 @@ namespace
 
 using pool_test::kMiB;
 using pool_test::Pool;
+
+// Fields may only be appended.
+static_assert(offsetof(binade_segment_info, struct_size) == 0, "moved");
+static_assert(offsetof(binade_segment_info, flags) == 4, "moved");
+static_assert(offsetof(binade_segment_info, id) == 8, "moved");
+static_assert(offsetof(binade_segment_info, address) == 16, "moved");
+static_assert(offsetof(binade_segment_info, size_bytes) == 24, "moved");
+static_assert(offsetof(binade_segment_info, hold_count) == 32, "moved");
+static_assert(offsetof(binade_segment_info, device) == 40, "moved");
+static_assert(offsetof(binade_segment_info, reserved) == 44, "moved");
+static_assert(sizeof(binade_segment_info) == 48, "changed");
 
 class Segments : public ::testing::TestWithParam<uint32_t>
 {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <random>
@@ -23,6 +24,14 @@ namespace
 using pool_test::kMiB;
 using pool_test::Pool;
 using segment_test::Ledger;
+
+// Fields may only be appended.
+static_assert(offsetof(binade_segment_watcher, struct_size) == 0, "moved");
+static_assert(offsetof(binade_segment_watcher, flags) == 4, "moved");
+static_assert(offsetof(binade_segment_watcher, user) == 8, "moved");
+static_assert(offsetof(binade_segment_watcher, added) == 16, "moved");
+static_assert(offsetof(binade_segment_watcher, releasing) == 24, "moved");
+static_assert(sizeof(binade_segment_watcher) == 32, "changed");
 
 // Keeps a ledger, and does something at each event.
 class Watcher
@@ -207,6 +216,9 @@ void ExpectBusy(binade_pool *pool, binade_devptr block, uint64_t id)
     EXPECT_EQ(BINADE_E_BUSY,
               binade_alloc(pool, 64 * kMiB, BINADE_STREAM_LEGACY, &out));
     EXPECT_EQ(BINADE_E_BUSY, binade_free(pool, block, BINADE_STREAM_LEGACY));
+    EXPECT_STREQ("the pool called this function in the middle of a call of its "
+                 "own",
+                 binade_last_error_message());
     EXPECT_EQ(BINADE_E_BUSY, binade_pool_trim(pool, 0, &bytes));
     EXPECT_EQ(BINADE_E_BUSY, binade_segment_find(pool, block, &info));
     EXPECT_EQ(BINADE_E_BUSY, binade_segment_hold(pool, block, 1));

@@ -1,0 +1,197 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * SegmentWatch, what Pool.watch_segments() makes: how one begins, and close().
+ */
+#include "emm/native/native.h"
+
+static struct native_watch *watch_of(PyObject *self)
+{
+    return (struct native_watch *)self;
+}
+
+static struct native_watch *
+py_watch_type_new_object(const struct native_state *state, PyObject *added,
+                         PyObject *releasing)
+{
+    allocfunc make = (allocfunc)PyType_GetSlot(state->watch_type, Py_tp_alloc);
+    struct native_watch *watch =
+        (struct native_watch *)make(state->watch_type, 0);
+    if (watch) {
+        watch->added = added == Py_None ? NULL : Py_NewRef(added);
+        watch->releasing = releasing == Py_None ? NULL : Py_NewRef(releasing);
+    }
+    return watch;
+}
+
+static int py_watch_type_check(PyObject *function, const char *name)
+{
+    if (function == Py_None || PyCallable_Check(function))
+        return 0;
+    PyErr_Format(PyExc_TypeError, "%s is %R; accepted are functions and None",
+                 name, function);
+    return -1;
+}
+
+static int py_watch_type_parse(PyObject *arguments, PyObject *names,
+                               PyObject **added, PyObject **releasing)
+{
+    static char *keys[] = {"added", "releasing", NULL};
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|OO:watch_segments",
+                                     keys, added, releasing) ||
+        py_watch_type_check(*added, "added") ||
+        py_watch_type_check(*releasing, "releasing"))
+        return -1;
+    if (*added != Py_None || *releasing != Py_None)
+        return 0;
+    PyErr_SetString(PyExc_TypeError, "added or releasing is missing");
+    return -1;
+}
+
+PyObject *native_watch_segments(PyObject *self, PyObject *arguments,
+                                PyObject *names)
+{
+    struct native_space *space = (struct native_space *)self;
+    PyObject *added = Py_None;
+    PyObject *releasing = Py_None;
+    if (py_watch_type_parse(arguments, names, &added, &releasing))
+        return NULL;
+    binade_pool *pool = native_enter(space);
+    if (!pool)
+        return NULL;
+    const struct native_state *state = native_state_of(self);
+    struct native_watch *watch =
+        py_watch_type_new_object(state, added, releasing);
+    binade_status status = BINADE_OK;
+    if (watch) {
+        native_watch_link(watch, space);
+        status = native_watch_begin(watch, pool);
+    }
+    if (status != BINADE_OK) {
+        native_raise(state, pool, status);
+        native_watch_unlink(watch);
+        Py_CLEAR(watch);
+    }
+    native_leave(space);
+    return (PyObject *)watch;
+}
+
+/* Inside. Of two that close it at a time the second finds it gone, when no
+ * function of it runs any more. */
+static int py_watch_type_end(struct native_watch *watch, binade_pool *pool)
+{
+    binade_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_segment_unwatch(pool, watch->id);
+    Py_END_ALLOW_THREADS;
+    if (status == BINADE_OK || status == BINADE_E_INVALID) {
+        native_watch_unlink(watch);
+        return 0;
+    }
+    native_raise(native_state_of((PyObject *)watch), NULL, status);
+    return -1;
+}
+
+static PyObject *watch_close(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = watch_of(self)->space;
+    if (!space || !watch_of(self)->id)
+        Py_RETURN_NONE;
+    /* Without a reference to the space: it may be in its end. */
+    binade_pool *pool = native_enter_open(space);
+    if (!pool)
+        return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
+                                "the pool is being closed, which ends the "
+                                "watch");
+    Py_INCREF((PyObject *)space);
+    int error = py_watch_type_end(watch_of(self), pool);
+    native_leave(space);
+    Py_DECREF((PyObject *)space);
+    return error ? NULL : Py_NewRef(Py_None);
+}
+
+static int watch_clear(PyObject *self)
+{
+    native_watch_drop_functions(watch_of(self));
+    return 0;
+}
+
+static void watch_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    native_watch_drop_functions(watch_of(self));
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+/* The type is not visited: see native_space_traverse(). */
+static int watch_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(watch_of(self)->added);
+    Py_VISIT(watch_of(self)->releasing);
+    return 0;
+}
+
+/* --- the type --- */
+
+static PyObject *watch_enter(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return Py_NewRef(self);
+}
+
+static PyObject *py_watch_type_exit(PyObject *self, PyObject *arguments)
+{
+    (void)arguments;
+    return watch_close(self, NULL);
+}
+
+static PyObject *py_watch_type_get_is_open(PyObject *self, void *closure)
+{
+    (void)closure;
+    return PyBool_FromLong(watch_of(self)->space != NULL);
+}
+
+static PyMethodDef methods[] = {
+    {"close", watch_close, METH_NOARGS,
+     "close()\n\nEnds the watch, without telling of what is there; neither "
+     "function runs any more. Again: nothing happens."},
+    {"__enter__", watch_enter, METH_NOARGS, NULL},
+    {"__exit__", py_watch_type_exit, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef properties[] = {
+    {"is_open", py_watch_type_get_is_open, NULL,
+     "False after close(), or the pool's.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, watch_dealloc},
+    {Py_tp_traverse, watch_traverse},
+    {Py_tp_clear, watch_clear},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, properties},
+    {Py_tp_doc, "Two functions that are told of the segments of a Pool, whose "
+                "watch_segments() makes it."},
+    {0, NULL},
+};
+
+static PyType_Spec spec = {
+    .name = "binade.SegmentWatch",
+    .basicsize = sizeof(struct native_watch),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+             Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
+};
+
+int native_watch_type_add(PyObject *module, struct native_state *state)
+{
+    state->watch_type =
+        (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+    return state->watch_type ? PyModule_AddType(module, state->watch_type) : -1;
+}
