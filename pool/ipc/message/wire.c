@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Bytes and descriptors through a UNIX socket. The first byte of a message is
+ * Bytes and descriptors through a socket. The first byte of a message is
  * waited for as the socket says; behind it nothing may be left out, so it is
  * waited for whatever the socket says, but not for ever.
  */
@@ -34,17 +34,17 @@ binade_status binadei_channel_init(int socket, struct binadei_channel *out)
     int type = 0;
     socklen_t size = sizeof(domain);
     *out = (struct binadei_channel){.socket = socket};
-    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
-        domain == AF_UNIX) {
+    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0) {
         size = sizeof(type);
         (void)getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size);
     }
+    out->has_descriptors = domain == AF_UNIX;
     out->keeps_borders = type == SOCK_SEQPACKET;
-    if (type == SOCK_STREAM || type == SOCK_SEQPACKET)
+    if (type == SOCK_STREAM || (type == SOCK_SEQPACKET && out->has_descriptors))
         return BINADE_OK;
     return binadei_fail(BINADE_E_INVALID,
-                        "descriptor %d is no UNIX socket of SOCK_STREAM or "
-                        "SOCK_SEQPACKET",
+                        "descriptor %d is neither a socket of SOCK_STREAM nor "
+                        "a UNIX one of SOCK_SEQPACKET",
                         socket);
 }
 
@@ -55,8 +55,12 @@ static binade_status wire_refuse(int error)
     case EPIPE:
     case ECONNRESET:
     case ENOTCONN:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
         return binadei_fail(BINADE_E_PEER_GONE,
-                            "the peer has closed its end of the socket");
+                            "the peer has closed its end of the socket, or is "
+                            "out of reach");
     case EMFILE:
     case ENFILE:
     case ENOMEM:
