@@ -37,6 +37,7 @@ binade_status binadei_channel_send_head(struct binadei_channel *channel,
         .handle = *handle};
     head.checksum =
         binadei_checksum(&head, offsetof(struct binadei_wire_head, checksum));
+    channel->has_more = is_fabric;
     return binadei_wire_send(channel, &head, sizeof(head), NULL, 0);
 }
 
@@ -58,8 +59,10 @@ binade_status binadei_channel_send_fabrics(struct binadei_channel *channel,
                                            size_t count)
 {
     struct binadei_wire_fabrics part = {.checksum = 0};
+    channel->has_more = true;
     binade_status status =
         binadei_channel_send_frame(channel, sizes, NULL, count);
+    channel->has_more = false;
     if (status != BINADE_OK)
         return status;
     memcpy(part.handles, fabrics, count * sizeof(*fabrics));

@@ -24,6 +24,8 @@ struct binadei_channel {
     bool has_descriptors; /* AF_UNIX */
     bool keeps_borders;   /* SOCK_SEQPACKET */
     bool is_begun;        /* a message is: it must be brought to its end */
+    bool has_more;        /* the next part is sent at once: TCP need not send
+                             this one by itself, and wait for its receipt */
 };
 
 /* Pieces of the frame that begins with the piece `at`. */

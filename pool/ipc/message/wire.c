@@ -112,15 +112,15 @@ binade_status binadei_wire_send(struct binadei_channel *channel,
 {
     union wire_control control;
     size_t sent_bytes = 0;
+    int flags = MSG_NOSIGNAL | (channel->has_more ? MSG_MORE : 0);
     while (sent_bytes < size_bytes) {
         struct iovec part = {(char *)(uintptr_t)bytes + sent_bytes,
                              size_bytes - sent_bytes};
         struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
         if (count && !sent_bytes)
             wire_attach(&message, &control, descriptors, count);
-        ssize_t got =
-            sendmsg(channel->socket, &message,
-                    MSG_NOSIGNAL | (channel->is_begun ? MSG_DONTWAIT : 0));
+        ssize_t got = sendmsg(channel->socket, &message,
+                              flags | (channel->is_begun ? MSG_DONTWAIT : 0));
         binade_status status = BINADE_OK;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             status = wire_await(channel, POLLOUT);
