@@ -283,10 +283,11 @@ static binade_status mapper_share_fabric(void *context, uint64_t handle,
                             "the device has no fabric handles, by which memory "
                             "travels through a socket other than a UNIX one");
     case BINADEI_FABRIC_REFUSED:
-        return binadei_fail(BINADE_E_UNSUPPORTED,
-                            "the driver made the pool's memory without fabric "
-                            "handles only: they want an IMEX channel that this "
-                            "user may open");
+        return binadei_fail(
+            BINADE_E_UNSUPPORTED,
+            "the driver makes the pool's memory only without "
+            "fabric handles: they want an IMEX channel that this "
+            "user may open");
     default:
         return within(device->context, do_share_fabric, &job);
     }
