@@ -161,7 +161,7 @@ class Pool:
     def ticket(self, address: int) -> bytes:
         """The same; of mapped memory, for a process that has received it."""
     def send(self, address: int, socket: int) -> None:
-        """Sends a live block through a Unix socket, for binade_ipc_receive():
+        """Sends a live block through a socket, for binade_ipc_receive():
         binade_ipc_send(). binade.ipc.send() sends an array."""
     def release_exports(self, address: int) -> None:
         """No process has what was exported of that segment open any more; 0: of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device memory shared between processes of one machine, without a copy.
+"""Device memory shared between processes, without a copy.
 
     # The owner
     pool = binade.Pool(exportable=True)
@@ -20,8 +20,9 @@
 There is no channel between the two but the program's own. emm/examples/ipc.py
 is the whole program; docs/ipc.md has the contract.
 
-Memory of a mapped pool travels through a Unix socket, as file descriptors, and
-other memory can go the same way:
+Memory of a mapped pool travels through a Unix socket, as file descriptors, or
+through TCP, also to another machine, where the devices have fabric handles.
+Other memory can go the same way within a machine:
 
     # The owner
     pool = binade.Pool(memory="mapped", exportable=True)
@@ -115,9 +116,10 @@ def send(obj, socket):
     the peer while the socket's buffer is full.
 
     obj: as for export().
-    socket: a connected Unix socket, of SOCK_STREAM or SOCK_SEQPACKET: a
-        socket.socket, a multiprocessing Connection of a Pipe(), whatever has
-        fileno(), or the descriptor itself. One thread at a time sends on it.
+    socket: a connected Unix socket, of SOCK_STREAM or SOCK_SEQPACKET, or
+        another of SOCK_STREAM, as of TCP: a socket.socket, a multiprocessing
+        Connection of a Pipe(), whatever has fileno(), or the descriptor itself.
+        One thread at a time sends on it.
 
     Returns the Handle, as export() does: to be released when the peer has
     nothing of it open any more. Its bytes are good for open() in a process that
@@ -125,12 +127,14 @@ def send(obj, socket):
     mapped, in any process.
 
     First goes the message of binade_ipc_send(), of mapped memory with a file
-    descriptor of each piece that the array's block is in; then, on the same
-    socket, bytes(handle), which has the offset, shape, strides and type.
+    descriptor of each piece that the array's block is in, or, where the socket
+    is no Unix one, a fabric handle; then, on the same socket, bytes(handle), which has the offset, shape, strides and type.
 
     Raises what export() does, but for mapped memory; and binade.Error with the
     status
         E_INVALID      no such socket: nothing was sent,
+        E_UNSUPPORTED  mapped memory without fabric handles, and no Unix socket:
+                       nothing was sent,
         E_BUSY         the socket does not block, or has a time limit, and takes
                        nothing: nothing was sent. Or the peer stopped for ten
                        seconds in the middle,

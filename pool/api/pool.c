@@ -152,9 +152,11 @@ static binade_status make_mapper(struct binadei_pool_body *body)
                             "mapped is 1; accepted is 0 where the pool has a "
                             "source of its own");
     bool is_shared = (body->options.flags & BINADE_POOL_EXPORTABLE) != 0;
-    body->mapper = binadei_device_mapper_init(&body->own_context, is_shared);
-    status = is_shared ? binadei_device_mapper_probe_shared(&body->own_context)
-                       : binadei_device_mapper_probe(&body->own_context);
+    body->mapped_device.context = &body->own_context;
+    body->mapper = binadei_device_mapper_init(&body->mapped_device, is_shared);
+    status = is_shared
+                 ? binadei_device_mapper_probe_shared(&body->mapped_device)
+                 : binadei_device_mapper_probe(&body->own_context);
     return status == BINADE_OK
                ? binadei_device_mapper_probe_peers(&body->own_context,
                                                    body->options.peer_devices)

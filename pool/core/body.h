@@ -31,7 +31,8 @@ struct binadei_pool_body {
     struct binadei_context own_context; /* the same, and whether it is lost */
     struct binade_pool *pool;
     binade_source source;         /* the caller's, if it has one */
-    struct binadei_mapper mapper; /* of a pool whose memory is mapped */
+    struct binadei_mapper mapper; /* of a pool whose memory is mapped, */
+    struct binadei_mapped_device mapped_device; /* and its context */
     const char *source_name;
     struct binadei_buddy *buddy;
     struct binadei_maps *any_maps; /* what was freed with ANY */

@@ -77,6 +77,10 @@ typedef struct {
 } CUipcEventHandle;
 
 typedef struct {
+    unsigned char data[CU_IPC_HANDLE_SIZE];
+} CUmemFabricHandle;
+
+typedef struct {
     CUmemLocationType type;
     int id;
 } CUmemLocation;

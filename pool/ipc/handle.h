@@ -21,10 +21,11 @@ uint64_t binadei_checksum(const void *bytes, size_t size_bytes);
 /* Instead of the driver's handle, where the memory is mapped: which handles of
  * the exporter's these are, without a way to them. No padding. */
 struct binadei_run_name {
-    uint64_t sum; /* of the segments' ids and lengths, in their order; not 0 */
+    uint64_t sum; /* of the nonce and the segments' ids and lengths, in their
+                     order: differs between machines too; not 0 */
     uint64_t piece_count;
     struct binadei_process exporter;
-    uint64_t reserved; /* 0 */
+    uint64_t nonce; /* the exporter's: binadei_process_nonce() */
 };
 
 static inline struct binadei_run_name

@@ -25,6 +25,22 @@ static binade_status check_machine(const struct binadei_process *exporter,
                         "this one was booted");
 }
 
+/* What came by the fabric, and tickets of it, may be of any machine. */
+static bool is_of_one_machine(const binade_ipc_handle *handle,
+                              const struct binadei_received *memory)
+{
+    return handle->kind != BINADE_IPC_MAPPED || (memory && !memory->fabrics);
+}
+
+static bool is_own_handle(const binade_ipc_handle *handle,
+                          const struct binadei_process *exporter,
+                          const struct binadei_process *self)
+{
+    return binadei_process_is(exporter, self) &&
+           (handle->kind != BINADE_IPC_MAPPED ||
+            binadei_run_name_of(handle).nonce == binadei_process_nonce());
+}
+
 static void fill_exporter(const binade_ipc_handle *handle,
                           struct binadei_process *out)
 {
@@ -152,10 +168,11 @@ binade_status binadei_import(const struct binadei_driver *driver,
     if (status != BINADE_OK)
         return status;
     fill_exporter(handle, &exporter);
-    status = check_machine(&exporter, self);
+    if (is_of_one_machine(handle, memory))
+        status = check_machine(&exporter, self);
     if (status != BINADE_OK)
         return status;
-    if (binadei_process_is(&exporter, self))
+    if (is_own_handle(handle, &exporter, self))
         return binadei_exports_open(handle, out);
     return import_foreign(driver, handle, memory, &exporter, context, out);
 }

@@ -212,13 +212,15 @@ static binade_status open_in(const struct binadei_driver *driver,
     return status;
 }
 
-/* The descriptors are the memory: the exporter may be gone. */
+/* The descriptors are the memory: the exporter may be gone. What comes by the
+ * fabric may be of a device that no process of this machine has. */
 static binade_status map_in(const struct binadei_driver *driver,
                             const binade_ipc_handle *handle,
                             const struct binadei_received *memory,
                             CUdeviceptr *out)
 {
-    binade_status status = opener_check_device(driver, handle);
+    binade_status status =
+        memory->fabrics ? BINADE_OK : opener_check_device(driver, handle);
     return status == BINADE_OK ? binadei_mapping_open(driver, memory, out)
                                : status;
 }

@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "pool/base/failure.h"
@@ -97,6 +99,26 @@ binade_status binadei_process_self(const struct binadei_process **out)
                             "/proc does not tell which process this is");
     *out = &self;
     return BINADE_OK;
+}
+
+static uint64_t nonce;
+
+static void draw_nonce(void)
+{
+    struct timespec now;
+    if (getrandom(&nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce)) {
+        (void)timespec_get(&now, TIME_UTC);
+        nonce =
+            (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    }
+    nonce |= 1;
+}
+
+uint64_t binadei_process_nonce(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, draw_nonce);
+    return nonce;
 }
 
 enum binadei_process_state

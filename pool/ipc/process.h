@@ -29,6 +29,10 @@ bool binadei_process_is(const struct binadei_process *a,
 BINADE_MUST_USE binade_status
 binadei_process_self(const struct binadei_process **out);
 
+/* A random number that the calling process has to itself, among those of all
+ * machines: boot ids may be hidden, and machines are copied. Not 0. */
+uint64_t binadei_process_nonce(void);
+
 enum binadei_process_state {
     BINADEI_PROCESS_LIVES,
     BINADEI_PROCESS_GONE,

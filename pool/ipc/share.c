@@ -73,7 +73,7 @@ static void run_give(const struct binadei_exports *exports, struct run *run)
 /* Never 0. */
 static uint64_t run_sum_of(const struct binadei_pieces *pieces)
 {
-    uint64_t sum = 0;
+    uint64_t sum = binadei_process_nonce();
     for (size_t i = 0; i < pieces->count; i++) {
         const uint64_t words[] = {sum, pieces->pieces[i].id,
                                   pieces->pieces[i].size_bytes};
@@ -88,7 +88,8 @@ static void name_run(const struct binadei_exports *exports,
 {
     const binade_ipc_handle *common = &exports->common;
     struct binadei_run_name name = {.sum = run_sum_of(pieces),
-                                    .piece_count = pieces->count};
+                                    .piece_count = pieces->count,
+                                    .nonce = binadei_process_nonce()};
     memcpy(name.exporter.machine, common->machine, sizeof(common->machine));
     name.exporter.pid_namespace = common->pid_namespace;
     name.exporter.start_ticks = common->start_ticks;
@@ -165,12 +166,6 @@ binade_status binadei_share_ticket(struct binadei_exports *exports,
     return status;
 }
 
-static size_t frame_count(const struct binadei_pieces *run, size_t at)
-{
-    return run->count - at < BINADEI_FRAME_PIECES ? run->count - at
-                                                  : BINADEI_FRAME_PIECES;
-}
-
 /* Without leave to have one more descriptor the driver has no code of its own. */
 static binade_status share_refuse(const struct binadei_channel *channel,
                                   binade_status status)
@@ -194,7 +189,7 @@ static binade_status send_frame(const struct binadei_mapper *mapper,
     uint64_t sizes[BINADEI_FRAME_PIECES];
     int descriptors[BINADEI_FRAME_PIECES];
     const struct binadei_piece *pieces = &run->pieces[at];
-    size_t count = frame_count(run, at);
+    size_t count = binadei_frame_pieces(run->count, at);
     binade_status status = BINADE_OK;
     size_t made = 0;
     for (; made < count; made++) {
@@ -215,15 +210,75 @@ static binade_status send_frame(const struct binadei_mapper *mapper,
     return status;
 }
 
-static binade_status send_run(const struct binadei_mapper *mapper,
-                              struct binadei_channel *channel,
-                              const struct binadei_pieces *run,
-                              const binade_ipc_handle *handle)
+static binade_status send_descriptors(const struct binadei_mapper *mapper,
+                                      struct binadei_channel *channel,
+                                      const struct binadei_pieces *run,
+                                      const binade_ipc_handle *handle)
 {
     binade_status status = BINADE_OK;
     for (size_t at = 0; at < run->count && status == BINADE_OK;
          at += BINADEI_FRAME_PIECES)
         status = send_frame(mapper, channel, run, at, handle);
+    return status;
+}
+
+/* Of all pieces, or of none: the caller frees `*out`. */
+static binade_status take_fabrics(const struct binadei_mapper *mapper,
+                                  const struct binadei_pieces *run,
+                                  CUmemFabricHandle **out)
+{
+    CUmemFabricHandle *fabrics = calloc(run->count, sizeof(*fabrics));
+    if (!fabrics)
+        return binadei_export_no_memory();
+    binade_status status = BINADE_OK;
+    for (size_t i = 0; i < run->count && status == BINADE_OK; i++)
+        status = mapper->share_fabric(mapper->context, run->pieces[i].handle,
+                                      &fabrics[i]);
+    if (status == BINADE_OK)
+        *out = fabrics;
+    else
+        free(fabrics);
+    return status;
+}
+
+static binade_status send_fabrics(struct binadei_channel *channel,
+                                  const struct binadei_pieces *run,
+                                  const CUmemFabricHandle *fabrics,
+                                  const binade_ipc_handle *handle)
+{
+    binade_status status =
+        binadei_channel_send_head(channel, handle, run->count);
+    for (size_t at = 0; at < run->count && status == BINADE_OK;
+         at += BINADEI_FRAME_PIECES) {
+        uint64_t sizes[BINADEI_FRAME_PIECES];
+        size_t count = binadei_frame_pieces(run->count, at);
+        for (size_t i = 0; i < count; i++)
+            sizes[i] = run->pieces[at + i].size_bytes;
+        status =
+            binadei_channel_send_fabrics(channel, sizes, &fabrics[at], count);
+    }
+    return status;
+}
+
+static binade_status send_run(struct binadei_exports *exports,
+                              const struct binadei_engine *engine,
+                              const struct run *run, binade_devptr address,
+                              struct binadei_channel *channel)
+{
+    const struct binadei_mapper *mapper = exports->options.mapper;
+    CUmemFabricHandle *fabrics = NULL;
+    binade_ipc_handle handle;
+    binade_status status = BINADE_OK;
+    /* Before it counts as exported: most devices have none. */
+    if (!channel->has_descriptors)
+        status = take_fabrics(mapper, &run->pieces, &fabrics);
+    if (status == BINADE_OK)
+        status = share_run(exports, engine, run, address, &handle);
+    if (status == BINADE_OK)
+        status = fabrics
+                     ? send_fabrics(channel, &run->pieces, fabrics, &handle)
+                     : send_descriptors(mapper, channel, &run->pieces, &handle);
+    free(fabrics);
     return status;
 }
 
@@ -233,16 +288,12 @@ binade_status binadei_share_send(struct binadei_exports *exports,
 {
     struct run run;
     struct binadei_channel channel;
-    binade_ipc_handle handle;
     binade_status status = binadei_channel_init(socket, &channel);
     if (status == BINADE_OK)
         status = run_take(exports, engine, address, &run);
     if (status != BINADE_OK)
         return status;
-    status = share_run(exports, engine, &run, address, &handle);
-    if (status == BINADE_OK)
-        status =
-            send_run(exports->options.mapper, &channel, &run.pieces, &handle);
+    status = send_run(exports, engine, &run, address, &channel);
     run_give(exports, &run);
     return status;
 }

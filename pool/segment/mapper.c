@@ -23,13 +23,20 @@ struct job {
     CUdeviceptr address;
     size_t size_bytes;
     CUmemGenericAllocationHandle handle;
-    uint64_t peers;          /* a bit for each ordinal */
-    CUmemAccess_flags right; /* of these */
-    int descriptor;          /* of the handle */
+    uint64_t peers;                   /* a bit for each ordinal */
+    CUmemAccess_flags right;          /* of these */
+    int descriptor;                   /* of the handle */
+    CUmemFabricHandle *fabric_handle; /* where it goes */
+    enum binadei_fabric fabric;
 };
 
 typedef binade_status mapper_work(const struct binadei_driver *driver,
                                   struct job *job);
+
+static struct binadei_context *context_of(void *mapped_device)
+{
+    return ((struct binadei_mapped_device *)mapped_device)->context;
+}
 
 /* In a section of the context. What was done is done, whatever becomes of the
  * thread's own context. */
@@ -82,6 +89,27 @@ static binade_status do_create(const struct binadei_driver *driver,
                : status;
 }
 
+/* The device speaks of fabric handles also where nobody may have them, as there
+ * is no IMEX channel; then the driver makes the same memory without them. */
+static binade_status create_for_fabric(const struct binadei_driver *driver,
+                                       struct job *job,
+                                       const CUmemAllocationProp *properties)
+{
+    CUmemAllocationProp with_fabric = *properties;
+    with_fabric.requestedHandleTypes =
+        (CUmemAllocationHandleType)(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR |
+                                    CU_MEM_HANDLE_TYPE_FABRIC);
+    CUresult code =
+        driver->cuMemCreate(&job->handle, job->size_bytes, &with_fabric, 0);
+    if (code == CUDA_SUCCESS || code == CUDA_ERROR_OUT_OF_MEMORY)
+        return binadei_driver_status(BINADEI_ENTRY_cuMemCreate, code);
+    binade_status status = BINADEI_CALL(
+        driver, cuMemCreate, (&job->handle, job->size_bytes, properties, 0));
+    if (status == BINADE_OK)
+        job->fabric = BINADEI_FABRIC_REFUSED;
+    return status;
+}
+
 /* Network cards may be told to reach it too, where the device allows that. */
 static binade_status do_create_shared(const struct binadei_driver *driver,
                                       struct job *job)
@@ -101,6 +129,8 @@ static binade_status do_create_shared(const struct binadei_driver *driver,
     if (status != BINADE_OK)
         return status;
     properties.allocFlags.gpuDirectRDMACapable = has_rdma != 0;
+    if (job->fabric == BINADEI_FABRIC_ASKED_FOR)
+        return create_for_fabric(driver, job, &properties);
     return BINADEI_CALL(driver, cuMemCreate,
                         (&job->handle, job->size_bytes, &properties, 0));
 }
@@ -111,6 +141,22 @@ static binade_status do_share(const struct binadei_driver *driver,
     return BINADEI_CALL(driver, cuMemExportToShareableHandle,
                         (&job->descriptor, job->handle,
                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+}
+
+/* Handles that were created without it are INVALID_VALUE to the driver. */
+static binade_status do_share_fabric(const struct binadei_driver *driver,
+                                     struct job *job)
+{
+    CUresult code = driver->cuMemExportToShareableHandle(
+        job->fabric_handle, job->handle, CU_MEM_HANDLE_TYPE_FABRIC, 0);
+    binade_status status =
+        binadei_driver_status(BINADEI_ENTRY_cuMemExportToShareableHandle, code);
+    if (code != CUDA_ERROR_INVALID_VALUE && code != CUDA_ERROR_NOT_PERMITTED &&
+        code != CUDA_ERROR_NOT_SUPPORTED)
+        return status;
+    return binadei_fail(BINADE_E_UNSUPPORTED,
+                        "the driver gives no fabric handle of the memory: it "
+                        "wants an IMEX channel that this user may open");
 }
 
 static binade_status do_destroy(const struct binadei_driver *driver,
@@ -171,7 +217,7 @@ static binade_status mapper_reserve(void *context, uint64_t size_bytes,
                                     binade_devptr *out)
 {
     struct job job = {.size_bytes = size_bytes};
-    binade_status status = within(context, do_reserve, &job);
+    binade_status status = within(context_of(context), do_reserve, &job);
     if (status == BINADE_OK)
         *out = job.address;
     return status;
@@ -180,44 +226,77 @@ static binade_status mapper_reserve(void *context, uint64_t size_bytes,
 static binade_status mapper_release(void *context, binade_devptr address,
                                     uint64_t size_bytes)
 {
-    return within(context, do_release,
+    return within(context_of(context), do_release,
                   &(struct job){.address = address, .size_bytes = size_bytes});
-}
-
-static binade_status mapper_create_by(void *context, mapper_work *work,
-                                      uint64_t size_bytes, uint64_t *out_handle)
-{
-    struct job job = {.size_bytes = size_bytes};
-    binade_status status = within(context, work, &job);
-    if (status == BINADE_OK)
-        *out_handle = job.handle;
-    return status;
 }
 
 static binade_status mapper_create(void *context, uint64_t size_bytes,
                                    uint64_t *out_handle)
 {
-    return mapper_create_by(context, do_create, size_bytes, out_handle);
+    struct job job = {.size_bytes = size_bytes};
+    binade_status status = within(context_of(context), do_create, &job);
+    if (status == BINADE_OK)
+        *out_handle = job.handle;
+    return status;
+}
+
+static enum binadei_fabric fabric_of(struct binadei_mapped_device *device)
+{
+    /* relaxed: a value by itself. */
+    return (enum binadei_fabric)atomic_load_explicit(&device->fabric,
+                                                     memory_order_relaxed);
 }
 
 static binade_status mapper_create_shared(void *context, uint64_t size_bytes,
                                           uint64_t *out_handle)
 {
-    return mapper_create_by(context, do_create_shared, size_bytes, out_handle);
+    struct binadei_mapped_device *device = context;
+    struct job job = {.size_bytes = size_bytes, .fabric = fabric_of(device)};
+    binade_status status = within(device->context, do_create_shared, &job);
+    if (status != BINADE_OK)
+        return status;
+    if (job.fabric == BINADEI_FABRIC_REFUSED)
+        /* relaxed: the next creation need not see it. */
+        atomic_store_explicit(&device->fabric, BINADEI_FABRIC_REFUSED,
+                              memory_order_relaxed);
+    *out_handle = job.handle;
+    return BINADE_OK;
 }
 
 static binade_status mapper_share(void *context, uint64_t handle, int *out)
 {
     struct job job = {.handle = handle};
-    binade_status status = within(context, do_share, &job);
+    binade_status status = within(context_of(context), do_share, &job);
     if (status == BINADE_OK)
         *out = job.descriptor;
     return status;
 }
 
+static binade_status mapper_share_fabric(void *context, uint64_t handle,
+                                         CUmemFabricHandle *out)
+{
+    struct binadei_mapped_device *device = context;
+    struct job job = {.handle = handle, .fabric_handle = out};
+    switch (fabric_of(device)) {
+    case BINADEI_FABRIC_NONE:
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the device has no fabric handles, by which memory "
+                            "travels through a socket other than a UNIX one");
+    case BINADEI_FABRIC_REFUSED:
+        return binadei_fail(
+            BINADE_E_UNSUPPORTED,
+            "the driver makes the pool's memory only without "
+            "fabric handles: they want an IMEX channel that this "
+            "user may open");
+    default:
+        return within(device->context, do_share_fabric, &job);
+    }
+}
+
 static binade_status mapper_destroy(void *context, uint64_t handle)
 {
-    return within(context, do_destroy, &(struct job){.handle = handle});
+    return within(context_of(context), do_destroy,
+                  &(struct job){.handle = handle});
 }
 
 static binade_status mapper_map(void *context, binade_devptr address,
@@ -229,7 +308,7 @@ static binade_status mapper_map(void *context, binade_devptr address,
                       .handle = handle,
                       .peers = peers,
                       .right = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return within(context, do_map, &job);
+    return within(context_of(context), do_map, &job);
 }
 
 static binade_status mapper_grant(void *context, binade_devptr address,
@@ -241,29 +320,30 @@ static binade_status mapper_grant(void *context, binade_devptr address,
                       .peers = UINT64_C(1) << device,
                       .right = is_granted ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE};
-    return within(context, do_grant, &job);
+    return within(context_of(context), do_grant, &job);
 }
 
 static binade_status mapper_unmap(void *context, binade_devptr address,
                                   uint64_t size_bytes)
 {
-    return within(context, do_unmap,
+    return within(context_of(context), do_unmap,
                   &(struct job){.address = address, .size_bytes = size_bytes});
 }
 
 struct binadei_mapper
-binadei_device_mapper_init(struct binadei_context *context, bool is_shared)
+binadei_device_mapper_init(struct binadei_mapped_device *device, bool is_shared)
 {
-    return (struct binadei_mapper){.context = context,
-                                   .reserve = mapper_reserve,
-                                   .release = mapper_release,
-                                   .create = is_shared ? mapper_create_shared
-                                                       : mapper_create,
-                                   .destroy = mapper_destroy,
-                                   .map = mapper_map,
-                                   .grant = mapper_grant,
-                                   .unmap = mapper_unmap,
-                                   .share = is_shared ? mapper_share : NULL};
+    return (struct binadei_mapper){
+        .context = device,
+        .reserve = mapper_reserve,
+        .release = mapper_release,
+        .create = is_shared ? mapper_create_shared : mapper_create,
+        .destroy = mapper_destroy,
+        .map = mapper_map,
+        .grant = mapper_grant,
+        .unmap = mapper_unmap,
+        .share = is_shared ? mapper_share : NULL,
+        .share_fabric = is_shared ? mapper_share_fabric : NULL};
 }
 
 static bool has_entries(const struct binadei_driver *driver)
@@ -319,7 +399,6 @@ static binade_status do_probe_shared(const struct binadei_driver *driver,
 {
     CUmemLocation location = {.id = 0};
     int is_supported = 0;
-    (void)job;
     binade_status status = locate(driver, &location);
     if (status == BINADE_OK) {
         status = BINADEI_CALL(
@@ -334,20 +413,31 @@ static binade_status do_probe_shared(const struct binadei_driver *driver,
                             "descriptors",
                             location.id);
     }
+    /* Older drivers do not know the attribute. */
+    if (status == BINADE_OK &&
+        driver->cuDeviceGetAttribute(
+            &is_supported, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+            location.id) == CUDA_SUCCESS &&
+        is_supported)
+        job->fabric = BINADEI_FABRIC_ASKED_FOR;
     return status;
 }
 
 binade_status
-binadei_device_mapper_probe_shared(struct binadei_context *context)
+binadei_device_mapper_probe_shared(struct binadei_mapped_device *device)
 {
-    struct job job = {0};
-    binade_status status = binadei_device_mapper_probe(context);
+    struct job job = {.fabric = BINADEI_FABRIC_NONE};
+    binade_status status = binadei_device_mapper_probe(device->context);
     if (status != BINADE_OK)
         return status;
-    return context->driver->cuMemExportToShareableHandle
-               ? within(context, do_probe_shared, &job)
-               : binadei_fail(BINADE_E_UNSUPPORTED,
-                              "the driver cannot share mapped memory");
+    status = device->context->driver->cuMemExportToShareableHandle
+                 ? within(device->context, do_probe_shared, &job)
+                 : binadei_fail(BINADE_E_UNSUPPORTED,
+                                "the driver cannot share mapped memory");
+    /* relaxed: nobody else has the device yet. */
+    atomic_store_explicit(&device->fabric, (int)job.fabric,
+                          memory_order_relaxed);
+    return status;
 }
 
 static binade_status check_peer(const struct binadei_driver *driver,

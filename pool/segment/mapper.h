@@ -9,6 +9,7 @@
 #ifndef BINADE_POOL_SEGMENT_MAPPER_H_
 #define BINADE_POOL_SEGMENT_MAPPER_H_
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,21 +45,40 @@ struct binadei_mapper {
     /* A descriptor by which another process maps a handle; the caller closes it.
      * NULL: the handles that it creates cannot be shared. */
     binade_status (*share)(void *context, uint64_t handle, int *out);
+    /* Bytes by which a process of another machine maps it, while it is not
+     * destroyed. BINADE_E_UNSUPPORTED says what is missing. NULL as above. */
+    binade_status (*share_fabric)(void *context, uint64_t handle,
+                                  CUmemFabricHandle *out);
 };
 
-/* cuMemCreate, cuMemMap and their like on the context's device. The context
- * outlives the mapper. `is_shared`: handles are created so that other processes
- * can map them. */
+enum binadei_fabric {
+    BINADEI_FABRIC_NONE, /* the device has no fabric handles */
+    BINADEI_FABRIC_ASKED_FOR,
+    BINADEI_FABRIC_REFUSED /* it has, but creates no memory with them */
+};
+
+/* What the mapper of a device knows; in its owner's storage. */
+struct binadei_mapped_device {
+    struct binadei_context *context; /* constant; outlives it */
+    /* Edge: none; relaxed: it says nothing of other memory. Whether handles are
+     * created with fabric handles: a binadei_fabric. */
+    atomic_int fabric;
+};
+
+/* cuMemCreate, cuMemMap and their like on the device. `is_shared`: handles are
+ * created so that other processes can map them. */
 struct binadei_mapper
-binadei_device_mapper_init(struct binadei_context *context, bool is_shared);
+binadei_device_mapper_init(struct binadei_mapped_device *device,
+                           bool is_shared);
 
 /* BINADE_OK, or BINADE_E_UNSUPPORTED: the driver or the device has no mapped
  * memory, or not in pieces of 2 MiB. Or what the driver said. */
 BINADE_MUST_USE binade_status
 binadei_device_mapper_probe(struct binadei_context *context);
-/* The same for handles that other processes map. */
+/* The same for handles that other processes map; notes whether the device has
+ * fabric handles. */
 BINADE_MUST_USE binade_status
-binadei_device_mapper_probe_shared(struct binadei_context *context);
+binadei_device_mapper_probe_shared(struct binadei_mapped_device *device);
 
 /* BINADE_OK where each device whose ordinal is a bit of `peers` can access memory
  * of the context's; BINADE_E_INVALID: there is none with that ordinal;

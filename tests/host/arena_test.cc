@@ -311,7 +311,7 @@ TEST_F(HostArena, NamesWhatIsWrongWithItsOptions)
     ExpectRefused(options, "touch_threads");
     options = HostDefaults();
     options.device = 99;
-    ExpectRefused(options, "device: 99");
+    ExpectRefused(options, "device 99 does not exist");
     options = HostDefaults();
     options.first_segment_bytes = 3;
     ExpectRefused(options, "first_segment");

@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/ipc/tcp.h"
+
 extern char **environ;
 
 namespace ipc_test
@@ -109,22 +111,74 @@ binade_status Peer::Import(const binade_ipc_handle &handle,
     return static_cast<binade_status>(reply.status);
 }
 
-binade_status Peer::Receive(binade_pool *pool, binade_devptr block,
-                            binade_devptr *out_address)
+binade_status Peer::EndReceive(binade_devptr *out_address)
 {
-    Command command = {};
     Reply reply = {};
-    command.what = Do::kReceive;
-    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
-              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
-    EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, socket_))
-        << binade_last_error_message();
     EXPECT_EQ(static_cast<ssize_t>(sizeof reply),
               recv(socket_, &reply, sizeof reply, MSG_WAITALL))
         << "the peer is gone";
     message_ = reply.message;
     *out_address = reply.address;
     return static_cast<binade_status>(reply.status);
+}
+
+binade_status Peer::Receive(binade_pool *pool, binade_devptr block,
+                            binade_devptr *out_address)
+{
+    Command command = {};
+    command.what = Do::kReceive;
+    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
+              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
+    EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, socket_))
+        << binade_last_error_message();
+    return EndReceive(out_address);
+}
+
+binade_status Peer::ReceiveOverTcp(binade_pool *pool, binade_devptr block,
+                                   binade_devptr *out_address)
+{
+    Command command = {};
+    int tcp = Connect();
+    command.what = Do::kReceiveOverTcp;
+    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
+              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
+    EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, tcp))
+        << binade_last_error_message();
+    return EndReceive(out_address);
+}
+
+binade_status Peer::ReceiveBytesOverTcp(const std::vector<char> &bytes,
+                                        binade_devptr *out_address)
+{
+    Command command = {};
+    int tcp = Connect();
+    command.what = Do::kReceiveOverTcp;
+    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
+              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
+    EXPECT_EQ(static_cast<ssize_t>(bytes.size()),
+              send(tcp, bytes.data(), bytes.size(), MSG_NOSIGNAL));
+    return EndReceive(out_address);
+}
+
+int Peer::Connect()
+{
+    if (tcp_ >= 0)
+        return tcp_;
+    uint16_t port;
+    int listener = Listen(&port);
+    Ask(Do::kConnect, 0, 0, port);
+    tcp_ = Accept(listener);
+    close(listener);
+    return tcp_;
+}
+
+binade_status Peer::SendOverTcp(binade_devptr address)
+{
+    Command command = {};
+    Connect();
+    command.what = Do::kSendOverTcp;
+    command.address = address;
+    return static_cast<binade_status>(Ask(command).status);
 }
 
 binade_status Peer::ImportBytes(const binade_ipc_handle &handle, size_t bytes)
@@ -222,9 +276,11 @@ void Peer::Kill()
 void Peer::End()
 {
     int status = 0;
-    if (socket_ >= 0)
-        close(socket_);
-    socket_ = -1;
+    for (int *end : {&socket_, &tcp_}) {
+        if (*end >= 0)
+            close(*end);
+        *end = -1;
+    }
     if (pid_ < 0)
         return;
     EXPECT_EQ(pid_, waitpid(pid_, &status, 0));

@@ -37,6 +37,17 @@ class Peer
     // The peer receives what the pool sends.
     binade_status Receive(binade_pool *pool, binade_devptr block,
                           binade_devptr *out_address);
+    // The same through the descriptor, which Connect() returned.
+    binade_status ReceiveOverTcp(binade_pool *pool, binade_devptr block,
+                                 binade_devptr *out_address);
+    // What a message of these bytes is.
+    binade_status ReceiveBytesOverTcp(const std::vector<char> &bytes,
+                                      binade_devptr *out_address);
+    // This end of a TCP connection to the peer, until the peer's end.
+    int Connect();
+    // What the peer's send of its own block on it became; in that case it is on
+    // its way here.
+    binade_status SendOverTcp(binade_devptr address);
     binade_status ImportBytes(const binade_ipc_handle &handle, size_t bytes);
     // `out_closing` NULL: with a number that nobody wants.
     binade_status Close(binade_devptr address, On stream = On::kDone,
@@ -66,7 +77,10 @@ class Peer
 
   private:
     pid_t pid_ = -1;
+    binade_status EndReceive(binade_devptr *out_address);
+
     int socket_ = -1;
+    int tcp_ = -1;
     std::string message_;
 };
 

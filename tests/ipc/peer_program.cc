@@ -9,6 +9,7 @@
 
 #include "pool/driver/cuda_abi.h"
 #include "tests/ipc/peer_protocol.h"
+#include "tests/ipc/tcp.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace
@@ -21,6 +22,7 @@ using ipc_test::On;
 using ipc_test::Reply;
 
 binade_pool *own_pool = nullptr; // made when it is first needed
+int tcp = -1;
 
 binade_pool *ThePool()
 {
@@ -28,6 +30,8 @@ binade_pool *ThePool()
     const char *device = std::getenv("BINADE_PEER_DEVICE");
     options.device = device ? std::atoi(device) : 0;
     options.flags = BINADE_POOL_EXPORTABLE;
+    if (std::getenv("BINADE_PEER_MAPPED"))
+        options.flags |= BINADE_POOL_MAPPED;
     options.first_segment_bytes = 2 * pool_test::kMiB;
     options.largest_segment_bytes = 2 * pool_test::kMiB;
     if (!own_pool && binade_pool_create(&options, &own_pool) != BINADE_OK)
@@ -75,11 +79,11 @@ binade_status Import(const Command &command, Reply *reply)
     return status;
 }
 
-binade_status Receive(Reply *reply)
+binade_status Receive(int socket, Reply *reply)
 {
     binade_devptr address = 0;
     binade_status status = binade_ipc_receive(
-        kPeerDescriptor, pool_test::PrimaryContext(), &reply->handle, &address);
+        socket, pool_test::PrimaryContext(), &reply->handle, &address);
     reply->address = address;
     return status;
 }
@@ -109,7 +113,11 @@ binade_status Obey(const Command &command, Reply *reply)
     case Do::kImport:
         return Import(command, reply);
     case Do::kReceive:
-        return Receive(reply);
+        return Receive(kPeerDescriptor, reply);
+    case Do::kReceiveOverTcp:
+        return Receive(tcp, reply);
+    case Do::kSendOverTcp:
+        return binade_ipc_send(ThePool(), command.address, tcp);
     case Do::kClose:
         return binade_ipc_close(command.address, StreamOf(command.stream),
                                 &reply->value);
@@ -173,6 +181,12 @@ bool ObeyElse(const Command &command, Reply *reply)
         return true;
     case Do::kReleaseHold:
         HeldStream().Release();
+        return true;
+    case Do::kConnect:
+        tcp = ipc_test::ConnectTo(static_cast<uint16_t>(command.value));
+        return true;
+    case Do::kCreates:
+        reply->value = pool_test::Calls("cuMemCreate");
         return true;
     case Do::kOpens:
         reply->value = pool_test::Calls("cuIpcOpenMemHandle");

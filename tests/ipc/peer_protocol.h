@@ -23,8 +23,12 @@ enum class Do : uint32_t {
     kClose,  // address, stream -> value: the number of the close, if asked
     kCloseAndWait,
     kWait,    // address: the number; size_bytes: milliseconds
-    kReceive, // a message of binade_ipc_send() follows -> address
+    kReceive, // a message of binade_ipc_send() follows -> address, handle
     kTrim,    // value: how many to keep -> value: how many are open
+    // The same over TCP.
+    kConnect, // value: the port of this machine
+    kReceiveOverTcp,
+    kSendOverTcp, // address, of the peer's own
     // Exporting, from a pool of the peer's own.
     kAlloc,    // size_bytes -> address
     kFree,     // address
@@ -39,6 +43,7 @@ enum class Do : uint32_t {
     // The stand-in.
     kHold,        // holds the stream
     kReleaseHold, // lets it go on
+    kCreates,     // -> value: calls of cuMemCreate so far
     kOpens,       // -> value: calls of cuIpcOpenMemHandle so far
     kCloses,      // and of cuIpcCloseMemHandle
     kLiveImports, // -> value: what the driver has open

@@ -104,7 +104,7 @@ expect 1 "--json=$results/no/file: No such file" \
 
 expect 3 "accepted values are auto, cuda, standin" "$server" --driver=quick
 expect 3 "BINADE_DRIVER=/no/such.so" "$server" --driver=/no/such.so
-expect 3 "device 5: accepted values are 0 to 0" "$server" --device=5
+expect 3 "device 5 does not exist; the machine has device 0" "$server" --device=5
 expect 3 "BINADE_REQUIRE_GPU=1" env BINADE_REQUIRE_GPU=1 "$server"
 
 # The arena's settings are the environment's, and so are its mistakes.

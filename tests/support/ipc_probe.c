@@ -13,6 +13,11 @@ void ipc_probe_seal(binade_ipc_handle *handle)
     binadei_handle_seal(handle);
 }
 
+uint64_t ipc_probe_checksum(const void *bytes, size_t size_bytes)
+{
+    return binadei_checksum(bytes, size_bytes);
+}
+
 binade_status ipc_probe_read(const void *bytes, size_t handle_bytes)
 {
     binade_ipc_handle handle;

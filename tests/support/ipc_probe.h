@@ -17,6 +17,8 @@ extern "C" {
 
 /* Makes the checksum right, version and size too. */
 void ipc_probe_seal(binade_ipc_handle *handle);
+/* The sum behind the parts of a message of binade_ipc_send(). */
+uint64_t ipc_probe_checksum(const void *bytes, size_t size_bytes);
 /* What the library makes of the bytes by themselves. */
 binade_status ipc_probe_read(const void *bytes, size_t handle_bytes);
 

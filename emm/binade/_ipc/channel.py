@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Unix socket on which memory travels, with what it looks like behind it.
+"""A socket on which memory travels, with what it looks like behind it.
 
 The library's own message moves the memory: binade_ipc_send(). What follows it
 are the bytes of the array's Handle, which begin with a word of their own and
@@ -20,7 +20,8 @@ MOST = 1 << 16
 # As in the library: what is begun is waited for, but not for ever.
 _STALL_S = 10
 
-_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN)
+_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.ETIMEDOUT,
+         errno.EHOSTUNREACH, errno.ENETUNREACH)
 _NO_MEMORY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 
 
@@ -28,7 +29,7 @@ def _said(error):
     """What an OSError is called."""
     if error.errno in _GONE:
         return refusal("E_PEER_GONE", "the peer has closed its end of the "
-                                      "socket")
+                                      "socket, or is out of reach")
     if error.errno in _NO_MEMORY:
         return refusal("E_NO_HOST_MEMORY", f"the socket: {error}",
                        _native.OutOfMemoryError)
@@ -69,14 +70,14 @@ class Channel:
             self._socket.settimeout(limit_s)
         if not self._is_fit():
             self._socket.close()
-            raise refusal("E_INVALID", "the descriptor is no connected Unix "
-                                       "socket of SOCK_STREAM or "
-                                       "SOCK_SEQPACKET")
+            raise refusal("E_INVALID", "the descriptor is neither a connected "
+                                       "socket of SOCK_STREAM nor a Unix one "
+                                       "of SOCK_SEQPACKET")
 
     def _is_fit(self):
-        return (self._socket.family == socket.AF_UNIX
-                and self._socket.type in (socket.SOCK_STREAM,
-                                          socket.SOCK_SEQPACKET)
+        return ((self._socket.type == socket.SOCK_STREAM
+                 or (self._socket.family, self._socket.type)
+                 == (socket.AF_UNIX, socket.SOCK_SEQPACKET))
                 and not self._socket.getsockopt(socket.SOL_SOCKET,
                                                 socket.SO_ACCEPTCONN))
 

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Blocks shared between processes of one machine. The owner makes a handle of
+ * Blocks shared between processes: of one machine, and of mapped memory also of
+ * others that the devices' fabric reaches. The owner makes a handle of
  * any address inside a block and sends its bytes by whatever means; another
  * process turns them into an address of its own. docs/ipc.md has the contract:
  * who may use what when, and what an importer can see beside the block.
@@ -117,9 +118,11 @@ BINADE_API BINADE_MUST_USE binade_status binade_ipc_export(
  * Sends a block, of any exportable pool, to the process at the other end of a
  * socket, which takes it by binade_ipc_receive(). Of mapped memory
  * (BINADE_POOL_MAPPED) the pieces that the block is in travel with it, as file
- * descriptors: about a millisecond of the driver for each. Who has received them
- * imports further addresses in them by binade_ipc_ticket() and
- * binade_ipc_import(). Other memory travels as its handle.
+ * descriptors: about a millisecond of the driver for each. Through a socket that
+ * carries none, as of TCP, they travel as fabric handles, to whatever machine the
+ * devices' fabric reaches. Who has received them imports further addresses in them
+ * by binade_ipc_ticket() and binade_ipc_import(). Other memory travels as its
+ * handle, which is good for the same machine.
  *
  * What was sent counts as exported, as by binade_ipc_export(): mapped pieces of
  * it neither move nor go until binade_ipc_release_exports(), also where the call
@@ -127,19 +130,22 @@ BINADE_API BINADE_MUST_USE binade_status binade_ipc_export(
  *
  * @param pool     A pool with BINADE_POOL_EXPORTABLE.
  * @param address  Anywhere in a live block of it.
- * @param socket   A connected UNIX socket, of SOCK_STREAM or SOCK_SEQPACKET. One
- *                 thread at a time sends on it.
+ * @param socket   A connected UNIX socket, of SOCK_STREAM or SOCK_SEQPACKET; or
+ *                 one of another domain, of SOCK_STREAM. One thread at a time
+ *                 sends on it.
  *
  * @return BINADE_OK             All is on its way.
  * @return BINADE_E_INVALID      `pool` is NULL or destroyed, `address` in no
  *         block, or `socket` no such socket.
  * @return BINADE_E_FOREIGN      `address` is not the pool's.
  * @return BINADE_E_UNSUPPORTED  As for binade_ipc_export(), but for mapped
- *         memory.
+ *         memory; there, through a socket that is no UNIX one: the device has no
+ *         fabric handles, or there is no IMEX channel that this user may open.
+ *         Nothing was sent, and nothing counts as exported.
  * @return BINADE_E_BUSY         The socket does not block, and takes nothing now:
  *         nothing was sent. Or the peer reads nothing for ten seconds in the
  *         middle of a message: close the socket.
- * @return BINADE_E_PEER_GONE    The peer has closed its end.
+ * @return BINADE_E_PEER_GONE    The peer has closed its end, or is out of reach.
  * @return BINADE_E_NO_HOST_MEMORY  Also for file descriptors.
  * @return what the driver said
  *
@@ -257,10 +263,11 @@ binade_ipc_import(const void *handle, size_t handle_bytes,
  * The message is no longer on its way then, whatever is returned but
  * BINADE_E_BUSY, and BINADE_E_INVALID of `out` or `socket`: the owner sends again.
  *
- * @param socket      A connected UNIX socket, of SOCK_STREAM or SOCK_SEQPACKET.
- *                    One thread at a time receives on it, and nothing but such
- *                    messages is on its way.
- * @param context     As for binade_ipc_import().
+ * @param socket      As for binade_ipc_send(). One thread at a time receives on
+ *                    it, and nothing but such messages is on its way.
+ * @param context     As for binade_ipc_import(). Of a device of another machine
+ *                    no primary context can be taken: where none is current,
+ *                    name one.
  * @param out_handle  NULL, or [out] the block's handle: its size, the offset in
  *                    its memory. Written only when BINADE_OK is returned.
  * @param out         [out] The address. Written only when BINADE_OK is returned.
@@ -277,11 +284,16 @@ binade_ipc_import(const void *handle, size_t handle_bytes,
  *         itself: another number of descriptors, one that is no memory of the
  *         driver's or of another size. Where it was no such message, close the
  *         socket.
+ * @return BINADE_E_STALE        Of fabric handles also: the owner has given the
+ *         memory back, or has ended, or is of another fabric.
+ * @return BINADE_E_UNSUPPORTED  Of fabric handles also: this process may open
+ *         none, for want of a device of the fabric or of an IMEX channel.
  * @return BINADE_E_NO_HOST_MEMORY  Also when this process can have no more file
  *         descriptors.
  * @return any other of binade_ipc_import()
  *
- * Ownership: as for binade_ipc_import(); the memory stays when the owner ends.
+ * Ownership: as for binade_ipc_import(); the memory stays when the owner ends,
+ *            unless it came by fabric handles.
  * Threads:   any. Waits for the message, and calls the driver.
  * Streams:   see binade_ipc_export().
  * Context:   any may be current, or none, and stays so.

@@ -18,6 +18,8 @@
 /* 2 TiB in pieces of 2 MiB. */
 #define PIECES_MOST (UINT64_C(1) << 20)
 
+_Static_assert(sizeof(struct binadei_wire_fabrics) % sizeof(uint64_t) == 0,
+               "its checksum is of whole words");
 _Static_assert(sizeof(struct binadei_wire_head) ==
                    4 * sizeof(uint64_t) + sizeof(binade_ipc_handle),
                "a head has no padding");
@@ -26,13 +28,16 @@ binade_status binadei_channel_send_head(struct binadei_channel *channel,
                                         const binade_ipc_handle *handle,
                                         size_t piece_count)
 {
-    struct binadei_wire_head head = {.magic = BINADEI_WIRE_MAGIC,
-                                     .version = BINADEI_WIRE_VERSION,
-                                     .head_bytes = sizeof(head),
-                                     .piece_count = piece_count,
-                                     .handle = *handle};
+    bool is_fabric = piece_count && !channel->has_descriptors;
+    struct binadei_wire_head head = {
+        .magic = is_fabric ? BINADEI_WIRE_MAGIC_FABRIC : BINADEI_WIRE_MAGIC,
+        .version = BINADEI_WIRE_VERSION,
+        .head_bytes = sizeof(head),
+        .piece_count = piece_count,
+        .handle = *handle};
     head.checksum =
         binadei_checksum(&head, offsetof(struct binadei_wire_head, checksum));
+    channel->has_more = is_fabric;
     return binadei_wire_send(channel, &head, sizeof(head), NULL, 0);
 }
 
@@ -45,12 +50,35 @@ binade_status binadei_channel_send_frame(struct binadei_channel *channel,
     frame.checksum =
         binadei_checksum(&frame, offsetof(struct binadei_wire_frame, checksum));
     return binadei_wire_send(channel, &frame, sizeof(frame), descriptors,
-                             count);
+                             descriptors ? count : 0);
+}
+
+binade_status binadei_channel_send_fabrics(struct binadei_channel *channel,
+                                           const uint64_t *sizes,
+                                           const CUmemFabricHandle *fabrics,
+                                           size_t count)
+{
+    struct binadei_wire_fabrics part = {.checksum = 0};
+    channel->has_more = true;
+    binade_status status =
+        binadei_channel_send_frame(channel, sizes, NULL, count);
+    channel->has_more = false;
+    if (status != BINADE_OK)
+        return status;
+    memcpy(part.handles, fabrics, count * sizeof(*fabrics));
+    part.checksum = binadei_checksum(
+        &part, offsetof(struct binadei_wire_fabrics, checksum));
+    return binadei_wire_send(channel, &part, sizeof(part), NULL, 0);
+}
+
+static bool is_fabric_head(const struct binadei_wire_head *head)
+{
+    return head->magic == BINADEI_WIRE_MAGIC_FABRIC;
 }
 
 static binade_status check_head(const struct binadei_wire_head *head)
 {
-    if (head->magic != BINADEI_WIRE_MAGIC)
+    if (head->magic != BINADEI_WIRE_MAGIC && !is_fabric_head(head))
         return binadei_fail(BINADE_E_CORRUPT,
                             "what came is no message of binade_ipc_send()");
     if (head->version != BINADEI_WIRE_VERSION) {
@@ -80,7 +108,7 @@ static binade_status check_handle(const struct binadei_wire_head *head,
     bool is_mapped = out->kind == BINADE_IPC_MAPPED;
     if (is_mapped ? name.sum && head->piece_count &&
                         name.piece_count == head->piece_count
-                  : head->piece_count == 0)
+                  : head->piece_count == 0 && !is_fabric_head(head))
         return BINADE_OK;
     return binadei_fail(BINADE_E_CORRUPT,
                         "the message has %llu pieces, its handle another "
@@ -101,10 +129,32 @@ static binade_status check_frame(const struct binadei_wire_frame *frame,
                         "were made");
 }
 
-static void close_some(const int *descriptors, size_t count)
+/* Those from `first` on. */
+static void received_close(const struct binadei_received *received,
+                           size_t first, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        (void)close(descriptors[i]);
+    for (size_t i = first; received->descriptors && i < first + count; i++)
+        (void)close(received->descriptors[i]);
+}
+
+static binade_status receive_fabrics(struct binadei_channel *channel,
+                                     struct binadei_received *out, size_t count,
+                                     bool *out_is_read)
+{
+    struct binadei_wire_fabrics part;
+    binade_status status = binadei_wire_receive(channel, &part, sizeof(part),
+                                                NULL, 0, out_is_read);
+    if (status != BINADE_OK)
+        return status;
+    if (part.checksum !=
+        binadei_checksum(&part,
+                         offsetof(struct binadei_wire_fabrics, checksum)))
+        return binadei_fail(BINADE_E_CORRUPT,
+                            "the fabric handles of the message are not as they "
+                            "were made");
+    memcpy(&out->fabrics[out->count], part.handles,
+           count * sizeof(part.handles[0]));
+    return BINADE_OK;
 }
 
 /* One frame, into `out` behind what is there. False in `*out_is_read`: the place
@@ -114,14 +164,22 @@ static binade_status receive_frame(struct binadei_channel *channel,
                                    bool *out_is_read)
 {
     struct binadei_wire_frame frame;
-    int *descriptors = &out->descriptors[out->count];
-    binade_status status = binadei_wire_receive(
-        channel, &frame, sizeof(frame), descriptors, count, out_is_read);
+    bool is_fabric = out->fabrics != NULL;
+    binade_status status =
+        binadei_wire_receive(channel, &frame, sizeof(frame),
+                             is_fabric ? NULL : &out->descriptors[out->count],
+                             is_fabric ? 0 : count, out_is_read);
+    if (is_fabric && *out_is_read) {
+        /* Both parts are read, whichever is wrong. */
+        binade_status second =
+            receive_fabrics(channel, out, count, out_is_read);
+        status = status == BINADE_OK ? second : status;
+    }
     if (status != BINADE_OK)
         return status;
     status = check_frame(&frame, count);
     if (status != BINADE_OK) {
-        close_some(descriptors, count);
+        received_close(out, out->count, count);
         return status;
     }
     memcpy(&out->sizes[out->count], frame.sizes,
@@ -140,19 +198,17 @@ static binade_status receive_frames(struct binadei_channel *channel,
     bool is_read = true;
     for (size_t at = 0; at < piece_count && is_read;
          at += BINADEI_FRAME_PIECES) {
-        size_t count = piece_count - at < BINADEI_FRAME_PIECES
-                           ? piece_count - at
-                           : BINADEI_FRAME_PIECES;
+        size_t count = binadei_frame_pieces(piece_count, at);
         binade_status status = receive_frame(channel, out, count, &is_read);
         if (first != BINADE_OK || status == BINADE_OK)
             continue;
         first = status;
         /* There is room for those to come, which are dropped as well. */
-        close_some(out->descriptors, out->count);
+        received_close(out, 0, out->count);
         out->count = 0;
     }
     if (first != BINADE_OK) {
-        close_some(out->descriptors, out->count);
+        received_close(out, 0, out->count);
         out->count = 0;
     }
     return first;
@@ -176,14 +232,18 @@ static binade_status check_piece_sizes(const struct binadei_received *received)
 }
 
 static binade_status receive_pieces(struct binadei_channel *channel,
-                                    size_t piece_count,
+                                    const struct binadei_wire_head *head,
                                     struct binadei_received *out)
 {
+    size_t piece_count = head->piece_count;
     if (!piece_count)
         return BINADE_OK;
     out->sizes = calloc(piece_count, sizeof(*out->sizes));
-    out->descriptors = calloc(piece_count, sizeof(*out->descriptors));
-    if (!out->sizes || !out->descriptors)
+    if (is_fabric_head(head))
+        out->fabrics = calloc(piece_count, sizeof(*out->fabrics));
+    else
+        out->descriptors = calloc(piece_count, sizeof(*out->descriptors));
+    if (!out->sizes || (!out->descriptors && !out->fabrics))
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for what was sent");
     binade_status status = receive_frames(channel, piece_count, out);
@@ -205,7 +265,7 @@ binade_status binadei_channel_receive(int socket, struct binadei_received *out)
     if (status == BINADE_OK)
         status = check_handle(&head, &out->handle);
     if (status == BINADE_OK)
-        status = receive_pieces(&channel, head.piece_count, out);
+        status = receive_pieces(&channel, &head, out);
     if (status != BINADE_OK)
         binadei_received_fini(out);
     return status;
@@ -213,8 +273,9 @@ binade_status binadei_channel_receive(int socket, struct binadei_received *out)
 
 void binadei_received_fini(struct binadei_received *received)
 {
-    close_some(received->descriptors, received->count);
+    received_close(received, 0, received->count);
     free(received->sizes);
     free(received->descriptors);
+    free(received->fabrics);
     *received = (struct binadei_received){.count = 0};
 }

@@ -24,10 +24,37 @@ static uint64_t mapping_bytes_of(const struct binadei_received *memory)
     return memory->handle.segment_bytes;
 }
 
+/* The bytes are as they were sent: the channel has looked. */
+static binade_status import_by_fabric(const struct binadei_driver *driver,
+                                      CUmemFabricHandle *fabric,
+                                      CUmemGenericAllocationHandle *out)
+{
+    CUresult code = driver->cuMemImportFromShareableHandle(
+        out, fabric, CU_MEM_HANDLE_TYPE_FABRIC);
+    binade_status status = binadei_driver_status(
+        BINADEI_ENTRY_cuMemImportFromShareableHandle, code);
+    switch (code) {
+    case CUDA_ERROR_NOT_PERMITTED:
+    case CUDA_ERROR_NOT_SUPPORTED:
+        return binadei_fail(BINADE_E_UNSUPPORTED,
+                            "the driver imports no fabric handles here: they "
+                            "want a device of the fabric, and an IMEX channel "
+                            "that this user may open");
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_INVALID_HANDLE:
+        return binadei_fail(BINADE_E_STALE,
+                            "the driver does not know a fabric handle of the "
+                            "message: its owner has given the memory back, or "
+                            "has ended, or is of another fabric");
+    default:
+        return status;
+    }
+}
+
 /* The driver has more than one code for a file that is none of its own. */
-static binade_status import_piece(const struct binadei_driver *driver,
-                                  int descriptor,
-                                  CUmemGenericAllocationHandle *out)
+static binade_status import_by_descriptor(const struct binadei_driver *driver,
+                                          int descriptor,
+                                          CUmemGenericAllocationHandle *out)
 {
     CUresult code = driver->cuMemImportFromShareableHandle(
         out, (void *)(intptr_t)descriptor,
@@ -58,14 +85,18 @@ static binade_status map_piece(const struct binadei_driver *driver,
 }
 
 static binade_status place_piece(const struct binadei_driver *driver,
-                                 CUdeviceptr address, uint64_t size_bytes,
-                                 int descriptor)
+                                 CUdeviceptr address,
+                                 const struct binadei_received *memory,
+                                 size_t index)
 {
     CUmemGenericAllocationHandle handle;
-    binade_status status = import_piece(driver, descriptor, &handle);
+    binade_status status =
+        memory->fabrics
+            ? import_by_fabric(driver, &memory->fabrics[index], &handle)
+            : import_by_descriptor(driver, memory->descriptors[index], &handle);
     if (status != BINADE_OK)
         return status;
-    status = map_piece(driver, address, size_bytes, handle);
+    status = map_piece(driver, address, memory->sizes[index], handle);
     binade_status released = BINADEI_CALL(driver, cuMemRelease, (handle));
     /* Nobody would try again later. */
     if (released != BINADE_OK)
@@ -93,8 +124,7 @@ static binade_status place_all(const struct binadei_driver *driver,
 {
     binade_status status = BINADE_OK;
     for (size_t i = 0; i < memory->count; i++) {
-        status = place_piece(driver, address + *out_bytes, memory->sizes[i],
-                             memory->descriptors[i]);
+        status = place_piece(driver, address + *out_bytes, memory, i);
         if (status != BINADE_OK)
             return status;
         *out_bytes += memory->sizes[i];

@@ -14,7 +14,8 @@ bool binadei_mapping_is_possible(const struct binadei_driver *driver);
 
 /* For the device of the current context. The descriptors stay the caller's. A
  * failed call has left nothing behind. BINADE_OK; BINADE_E_CORRUPT: one is no
- * memory of the driver's, or of another size; or what the driver said. */
+ * memory of the driver's, or of another size; BINADE_E_STALE, BINADE_E_UNSUPPORTED
+ * of fabric handles; or what the driver said. */
 BINADE_MUST_USE binade_status
 binadei_mapping_open(const struct binadei_driver *driver,
                      const struct binadei_received *memory, CUdeviceptr *out);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Bytes and descriptors through a UNIX socket. The first byte of a message is
+ * Bytes and descriptors through a socket. The first byte of a message is
  * waited for as the socket says; behind it nothing may be left out, so it is
  * waited for whatever the socket says, but not for ever.
  */
@@ -34,17 +34,17 @@ binade_status binadei_channel_init(int socket, struct binadei_channel *out)
     int type = 0;
     socklen_t size = sizeof(domain);
     *out = (struct binadei_channel){.socket = socket};
-    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
-        domain == AF_UNIX) {
+    if (getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0) {
         size = sizeof(type);
         (void)getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size);
     }
+    out->has_descriptors = domain == AF_UNIX;
     out->keeps_borders = type == SOCK_SEQPACKET;
-    if (type == SOCK_STREAM || type == SOCK_SEQPACKET)
+    if (type == SOCK_STREAM || (type == SOCK_SEQPACKET && out->has_descriptors))
         return BINADE_OK;
     return binadei_fail(BINADE_E_INVALID,
-                        "descriptor %d is no UNIX socket of SOCK_STREAM or "
-                        "SOCK_SEQPACKET",
+                        "descriptor %d is neither a socket of SOCK_STREAM nor "
+                        "a UNIX one of SOCK_SEQPACKET",
                         socket);
 }
 
@@ -55,8 +55,12 @@ static binade_status wire_refuse(int error)
     case EPIPE:
     case ECONNRESET:
     case ENOTCONN:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
         return binadei_fail(BINADE_E_PEER_GONE,
-                            "the peer has closed its end of the socket");
+                            "the peer has closed its end of the socket, or is "
+                            "out of reach");
     case EMFILE:
     case ENFILE:
     case ENOMEM:
@@ -108,15 +112,15 @@ binade_status binadei_wire_send(struct binadei_channel *channel,
 {
     union wire_control control;
     size_t sent_bytes = 0;
+    int flags = MSG_NOSIGNAL | (channel->has_more ? MSG_MORE : 0);
     while (sent_bytes < size_bytes) {
         struct iovec part = {(char *)(uintptr_t)bytes + sent_bytes,
                              size_bytes - sent_bytes};
         struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
         if (count && !sent_bytes)
             wire_attach(&message, &control, descriptors, count);
-        ssize_t got =
-            sendmsg(channel->socket, &message,
-                    MSG_NOSIGNAL | (channel->is_begun ? MSG_DONTWAIT : 0));
+        ssize_t got = sendmsg(channel->socket, &message,
+                              flags | (channel->is_begun ? MSG_DONTWAIT : 0));
         binade_status status = BINADE_OK;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             status = wire_await(channel, POLLOUT);

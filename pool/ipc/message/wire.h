@@ -8,7 +8,9 @@
 
 #include "pool/ipc/message/channel.h"
 
-#define BINADEI_WIRE_MAGIC UINT64_C(0x3165726168736e62) /* "bnshare1" */
+/* What the frames carry: descriptors, or fabric handles. */
+#define BINADEI_WIRE_MAGIC UINT64_C(0x3165726168736e62)        /* "bnshare1" */
+#define BINADEI_WIRE_MAGIC_FABRIC UINT64_C(0x3163726261666e62) /* "bnfabrc1" */
 #define BINADEI_WIRE_VERSION UINT32_C(1)
 
 /* No padding. */
@@ -25,6 +27,12 @@ struct binadei_wire_frame {
     uint64_t count;
     uint64_t sizes[BINADEI_FRAME_PIECES]; /* 0 behind `count` */
     uint64_t checksum;                    /* of all above */
+};
+
+/* Behind a frame whose pieces have no descriptors. */
+struct binadei_wire_fabrics {
+    CUmemFabricHandle handles[BINADEI_FRAME_PIECES]; /* 0 behind the frame's */
+    uint64_t checksum;                               /* of all above */
 };
 
 /* All of it, with the descriptors at its first byte. Waits for the peer, at most

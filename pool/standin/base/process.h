@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "pool/driver/cuda_abi.h"
 
@@ -36,6 +37,10 @@ void standin_mark_initialised(void);
 
 /* Returns `code` and releases the lock: `return standin_leave(code);` */
 CUresult standin_leave(CUresult code);
+
+/* When a process started, as the kernel says (field 22 of /proc/PID/stat): tells
+ * it from one that had its pid before. 0 when there is none. No lock needed. */
+uint64_t standin_start_ticks(pid_t pid);
 
 /* What is kept per thread of the program. */
 struct thread_state {

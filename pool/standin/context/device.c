@@ -218,6 +218,8 @@ static int device_attribute_of(const struct device *device,
         return 2;
     case CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:
         return settings_get()->has_memory_pools;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+        return settings_get()->fabric != STANDIN_FABRIC_NONE;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
     case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
         return -1;

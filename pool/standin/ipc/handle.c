@@ -5,12 +5,12 @@
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "pool/standin/base/context.h"
+#include "pool/standin/base/process.h"
 #include "pool/standin/memory/device_memory.h"
 
 #define MAGIC 0x62695043U
@@ -28,30 +28,11 @@ static uint64_t ipc_handle_checksum_of(const struct ipc_handle *handle)
     return sum;
 }
 
-/* Field 22 of /proc/PID/stat; 0 when there is no such process. The fields are
- * counted from the last ')', for the name before it may hold anything. */
-static uint64_t start_ticks_of(pid_t pid)
-{
-    char path[64];
-    char text[1024];
-    (void)snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    size_t length = fread(text, 1, sizeof(text) - 1, file);
-    (void)fclose(file);
-    text[length] = '\0';
-    char *field = strrchr(text, ')');
-    for (int i = 2; field && i < 22; i++)
-        field = strchr(field + 1, ' ');
-    return field ? strtoull(field, NULL, 10) : 0;
-}
-
 bool ipc_handle_seal(struct ipc_handle *handle, CUipcMemHandle *out)
 {
     handle->magic = MAGIC;
     handle->pid = getpid();
-    handle->start_ticks = start_ticks_of(getpid());
+    handle->start_ticks = standin_start_ticks(getpid());
     handle->checksum = ipc_handle_checksum_of(handle);
     memcpy(out, handle, sizeof(*out));
     return handle->start_ticks != 0;
@@ -83,7 +64,7 @@ static bool is_true_of(const struct ipc_handle *handle, int fd)
         return false;
     ssize_t got = pread(fd, &proof, sizeof(proof), (off_t)handle->proof_offset);
     return got == (ssize_t)sizeof(proof) && proof == handle->proof &&
-           start_ticks_of(handle->pid) == handle->start_ticks;
+           standin_start_ticks(handle->pid) == handle->start_ticks;
 }
 
 static CUresult handle_check(const struct ipc_handle *handle)
@@ -91,7 +72,7 @@ static CUresult handle_check(const struct ipc_handle *handle)
     if (handle->magic != MAGIC ||
         handle->checksum != ipc_handle_checksum_of(handle))
         return CUDA_ERROR_INVALID_VALUE;
-    uint64_t start_ticks = start_ticks_of(handle->pid);
+    uint64_t start_ticks = standin_start_ticks(handle->pid);
     if (start_ticks == 0 || start_ticks != handle->start_ticks)
         return CUDA_ERROR_INVALID_VALUE;
     if (handle->pid == getpid())

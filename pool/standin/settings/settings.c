@@ -103,6 +103,21 @@ static bool parse_pci_list(const char *text, struct pci_address *out)
     return false;
 }
 
+static bool parse_fabric(const char *text, enum standin_fabric *out)
+{
+    static const char *const words[] = {[STANDIN_FABRIC_NONE] = "none",
+                                        [STANDIN_FABRIC_NO_CHANNEL] =
+                                            "no_channel",
+                                        [STANDIN_FABRIC_READY] = "ready"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(text, words[i]) != 0)
+            continue;
+        *out = (enum standin_fabric)i;
+        return true;
+    }
+    return false;
+}
+
 static void set_defaults(void)
 {
     settings.is_valid = true;
@@ -132,6 +147,10 @@ static void read_device_settings(void)
         settings.has_no_peers = flag == 0;
     else if (value)
         settings_refuse("BINADE_STANDIN_PEERS", value, "0 or 1");
+    value = getenv("BINADE_STANDIN_FABRIC");
+    if (value && !parse_fabric(value, &settings.fabric))
+        settings_refuse("BINADE_STANDIN_FABRIC", value,
+                        "none, no_channel or ready");
     value = getenv("BINADE_STANDIN_PCI");
     if (value && !parse_pci_list(value, settings.pci))
         settings_refuse("BINADE_STANDIN_PCI", value,

@@ -15,15 +15,23 @@ struct pci_address {
     int domain, bus, device;
 };
 
+/* What becomes of memory that is to have fabric handles. */
+enum standin_fabric {
+    STANDIN_FABRIC_NONE,       /* the device has none, and says so */
+    STANDIN_FABRIC_NO_CHANNEL, /* it says that it has, and refuses them */
+    STANDIN_FABRIC_READY
+};
+
 struct settings {
-    bool is_valid;         /* false: cuInit refuses */
-    size_t memory_bytes;   /* of each device */
-    int device_count;      /* 1 to STANDIN_DEVICE_MAX */
-    int driver_version;    /* 1000 x major + 10 x minor */
-    bool has_memory_pools; /* device attribute 115 */
-    bool has_no_peers;     /* devices cannot access each other */
-    bool is_cost_h200;     /* charge an H200 driver's times */
-    int queue_limit;       /* operations that a stream takes */
+    bool is_valid;              /* false: cuInit refuses */
+    size_t memory_bytes;        /* of each device */
+    int device_count;           /* 1 to STANDIN_DEVICE_MAX */
+    int driver_version;         /* 1000 x major + 10 x minor */
+    bool has_memory_pools;      /* device attribute 115 */
+    enum standin_fabric fabric; /* device attribute 128 */
+    bool has_no_peers;          /* devices cannot access each other */
+    bool is_cost_h200;          /* charge an H200 driver's times */
+    int queue_limit;            /* operations that a stream takes */
     struct pci_address pci[STANDIN_DEVICE_MAX];
 };
 

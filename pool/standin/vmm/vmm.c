@@ -2,31 +2,21 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * cuMemCreate, the handles it gives, and such memory between processes: its
- * file's descriptor is what is passed on, and the file says by itself what it
- * is.
+ * file is what is passed on, by a descriptor or by a fabric handle, and says by
+ * itself what it is.
  */
 #include "pool/standin/vmm/vmm.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "pool/standin/entries/entry.h"
 #include "pool/standin/entries/memory_api.h"
 #include "pool/standin/memory/numa_node.h"
-
-#define MAGIC "binade vmm file"
-/* The trailer has the file's last page to itself: no mapping shows it. */
-#define TRAILER_ROOM_BYTES ((size_t)4096)
-
-struct trailer {
-    char magic[sizeof(MAGIC)];
-    uint64_t size_bytes; /* of the memory, which comes first in the file */
-    CUmemAllocationProp properties;
-};
+#include "pool/standin/settings/settings.h"
+#include "pool/standin/vmm/file.h"
 
 static struct physical **physicals; /* sorted by handle */
 static size_t physical_count;
@@ -154,42 +144,10 @@ static CUresult check_properties(const CUmemAllocationProp *properties)
     if (properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || (wanted & foreign))
         return CUDA_ERROR_INVALID_VALUE;
     CUresult code = vmm_check_location(properties);
-    if (code == CUDA_SUCCESS && (wanted & CU_MEM_HANDLE_TYPE_FABRIC))
+    if (code == CUDA_SUCCESS && (wanted & CU_MEM_HANDLE_TYPE_FABRIC) &&
+        settings_get()->fabric != STANDIN_FABRIC_READY)
         return CUDA_ERROR_NOT_PERMITTED; /* there is no fabric here */
     return code;
-}
-
-static bool write_trailer(int fd, size_t size_bytes,
-                          const CUmemAllocationProp *properties)
-{
-    struct trailer trailer = {
-        .magic = MAGIC, .size_bytes = size_bytes, .properties = *properties};
-    if (size_bytes > (size_t)INT64_MAX - TRAILER_ROOM_BYTES ||
-        ftruncate(fd, (off_t)(size_bytes + TRAILER_ROOM_BYTES)) != 0)
-        return false;
-    ssize_t written = pwrite(fd, &trailer, sizeof(trailer), (off_t)size_bytes);
-    return written == (ssize_t)sizeof(trailer);
-}
-
-/* Memory in a file of its own. */
-static CUresult make_file(struct physical *physical)
-{
-    struct stat status;
-    size_t pages = (size_t)sysconf(_SC_PHYS_PAGES);
-    size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    if (physical->size_bytes / page_bytes > pages)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    physical->fd = memfd_create("binade_standin_vmm", MFD_CLOEXEC);
-    if (physical->fd < 0)
-        return CUDA_ERROR_OPERATING_SYSTEM;
-    if (!write_trailer(physical->fd, physical->size_bytes,
-                       &physical->properties) ||
-        fstat(physical->fd, &status) != 0) {
-        close(physical->fd);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    physical->inode = status.st_ino;
-    return CUDA_SUCCESS;
 }
 
 static CUresult make_memory(struct physical *physical)
@@ -209,7 +167,8 @@ static CUresult make_memory(struct physical *physical)
     if (physical->device &&
         !device_memory_charge(physical->device, physical->size_bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    code = make_file(physical);
+    code = vmm_file_make(physical->size_bytes, &physical->properties,
+                         &physical->fd, &physical->inode);
     if (code != CUDA_SUCCESS && physical->device)
         device_memory_uncharge(physical->device, physical->size_bytes);
     return code;
@@ -251,6 +210,10 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     if (!physical)
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
     physical->handle_count--;
+    /* What others have mapped stays; nobody else gets it. */
+    if (physical->handle_count == 0 && physical->proof &&
+        vmm_file_write_proof(physical->fd, physical->size_bytes, 0))
+        physical->proof = 0;
     physical_drop_unused(physical);
     return standin_leave(CUDA_SUCCESS);
 }
@@ -297,17 +260,22 @@ cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *out,
     return standin_leave(CUDA_SUCCESS);
 }
 
-/* False for any file that is not one of ours. */
-static bool read_trailer(int fd, struct stat *status, struct trailer *out)
+static CUresult export_descriptor(const struct physical *physical, int *out)
 {
-    if (fstat(fd, status) != 0 || !S_ISREG(status->st_mode) ||
-        status->st_size <= (off_t)TRAILER_ROOM_BYTES)
-        return false;
-    size_t size_bytes = (size_t)status->st_size - TRAILER_ROOM_BYTES;
-    ssize_t got = pread(fd, out, sizeof(*out), (off_t)size_bytes);
-    return got == (ssize_t)sizeof(*out) &&
-           memcmp(out->magic, MAGIC, sizeof(MAGIC)) == 0 &&
-           out->size_bytes == size_bytes && size_bytes % GRANULE_BYTES == 0;
+    int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    *out = fd;
+    return CUDA_SUCCESS;
+}
+
+/* One type at a time, and as the memory was created. */
+static bool is_exportable_as(const struct physical *physical,
+                             CUmemAllocationHandleType type)
+{
+    return (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+            type == CU_MEM_HANDLE_TYPE_FABRIC) &&
+           ((unsigned)physical->properties.requestedHandleTypes & type);
 }
 
 CUresult cuMemExportToShareableHandle(void *out,
@@ -316,29 +284,26 @@ CUresult cuMemExportToShareableHandle(void *out,
                                       unsigned long long flags)
 {
     ENTER(cuMemExportToShareableHandle, NEEDS_INIT);
-    if (!out || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    if (!out || flags)
         return CUDA_ERROR_INVALID_VALUE;
     standin_lock();
-    const struct physical *physical = physical_find(handle);
-    if (!physical ||
-        !((unsigned)physical->properties.requestedHandleTypes & type))
+    struct physical *physical = physical_find(handle);
+    if (!physical || !is_exportable_as(physical, type))
         return standin_leave(CUDA_ERROR_INVALID_VALUE);
-    int fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return standin_leave(CUDA_ERROR_OPERATING_SYSTEM);
-    *(int *)out = fd;
-    return standin_leave(CUDA_SUCCESS);
+    return standin_leave(type == CU_MEM_HANDLE_TYPE_FABRIC
+                             ? fabric_handle_make(physical, out)
+                             : export_descriptor(physical, out));
 }
 
-static CUresult import_file(int fd, const struct stat *status,
-                            const struct trailer *trailer,
+static CUresult import_file(int fd, ino_t inode,
+                            const struct vmm_trailer *trailer,
                             CUmemGenericAllocationHandle *out)
 {
     struct physical physical = {
         .size_bytes = trailer->size_bytes,
         .properties = trailer->properties,
         .has_own_file = true,
-        .inode = status->st_ino,
+        .inode = inode,
     };
     /* An importer cannot pass it on. */
     physical.properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
@@ -361,25 +326,43 @@ static CUresult import_file(int fd, const struct stat *status,
     return CUDA_SUCCESS;
 }
 
+static CUresult import_shared(int fd, CUmemGenericAllocationHandle *out)
+{
+    struct vmm_trailer trailer;
+    ino_t inode;
+    if (!vmm_file_read(fd, &inode, &trailer))
+        return CUDA_ERROR_UNKNOWN; /* what the driver says of a strange file */
+    standin_lock();
+    struct physical *known = find_file(inode);
+    if (!known)
+        return standin_leave(import_file(fd, inode, &trailer, out));
+    known->handle_count++;
+    *out = known->handle;
+    return standin_leave(CUDA_SUCCESS);
+}
+
+static CUresult import_fabric(const CUmemFabricHandle *shared,
+                              CUmemGenericAllocationHandle *out)
+{
+    int fd;
+    if (settings_get()->fabric != STANDIN_FABRIC_READY)
+        return CUDA_ERROR_NOT_PERMITTED; /* there is no fabric here */
+    CUresult code = fabric_handle_open(shared, &fd);
+    if (code != CUDA_SUCCESS)
+        return code;
+    code = import_shared(fd, out);
+    close(fd);
+    return code;
+}
+
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out,
                                         void *shared,
                                         CUmemAllocationHandleType type)
 {
     ENTER(cuMemImportFromShareableHandle, NEEDS_INIT);
-    struct trailer trailer;
-    struct stat status;
-    int fd = (int)(intptr_t)shared;
     if (out && type == CU_MEM_HANDLE_TYPE_FABRIC)
-        return CUDA_ERROR_NOT_PERMITTED; /* there is no fabric here */
+        return shared ? import_fabric(shared, out) : CUDA_ERROR_INVALID_VALUE;
     if (!out || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return CUDA_ERROR_INVALID_VALUE;
-    if (!read_trailer(fd, &status, &trailer))
-        return CUDA_ERROR_UNKNOWN; /* what the driver says of a strange file */
-    standin_lock();
-    struct physical *known = find_file(status.st_ino);
-    if (!known)
-        return standin_leave(import_file(fd, &status, &trailer, out));
-    known->handle_count++;
-    *out = known->handle;
-    return standin_leave(CUDA_SUCCESS);
+    return import_shared((int)(intptr_t)shared, out);
 }

@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "pool/standin/memory/device_memory.h"
@@ -25,6 +26,8 @@ struct physical {
     bool has_own_file;      /* exportable, imported or host memory */
     bool is_charged;        /* counts as used on `device` */
     ino_t inode;            /* of its own file */
+    uint64_t proof;         /* in its file while fabric handles of it are good;
+                               0: none were made */
     unsigned handle_count;  /* references by the user */
     unsigned mapping_count; /* of cuMemMap */
 };
@@ -37,5 +40,14 @@ void physical_drop_unused(struct physical *physical);
 
 /* Handles that have references. */
 size_t physical_live(void);
+
+/* fabric.c. */
+
+/* Of memory that was created for them. */
+CUresult fabric_handle_make(struct physical *physical, CUmemFabricHandle *out);
+/* The file of a handle that this or another process made; the caller closes it.
+ * INVALID_VALUE for bytes that are no handle, and for one that is not good any
+ * more. */
+CUresult fabric_handle_open(const CUmemFabricHandle *raw, int *out_fd);
 
 #endif

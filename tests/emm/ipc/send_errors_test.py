@@ -112,7 +112,6 @@ def listening_socket():
     lambda: -1, lambda: 1 << 30, closed_socket, listening_socket,
     lambda: open(os.devnull, encoding="utf-8"),
     pipe_end,
-    lambda: socket.socket(socket.AF_INET),
     lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
     lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0],
 ])
@@ -122,6 +121,13 @@ def test_descriptors_of_another_kind(block, make):
     assert status_of(binade.ipc.receive, thing) == "E_INVALID"
     del thing
     gc.collect()
+
+
+def test_tcp_carries_no_descriptors(block):
+    """The stand-in has no fabric handles here."""
+    with socket.socket(socket.AF_INET) as alone:
+        assert status_of(binade.ipc.send, block, alone) == "E_UNSUPPORTED"
+        assert status_of(binade.ipc.receive, alone) == "E_PEER_GONE"
 
 
 def test_sockets_that_are_not_connected(block):
