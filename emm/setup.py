@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheel: the library, libbinade.so.0, and beside it the two C
-modules, with the C compiler that CC names or else cc, in parallel.
+"""Builds the wheel: the library, libbinade.so.0, beside it the two C modules,
+the stand-in driver and the programs that `binade` starts, with the compilers
+that CC and CXX name or else cc and c++, in parallel.
 
-The C sources are those of the checkout that this folder is a part of, or the
-copies that an sdist carries in csrc/. Which of them make the library is told
-by where they lie and by what is no program, so that there is no list that could
-lag behind the BUILD files; tests/emm/wheel_test.py compares the outcomes.
+The sources are those of the checkout that this folder is a part of, or the
+copies that an sdist carries in csrc/. Which of them make what is told by where
+they lie and by what is a program, so that there is no list that could lag
+behind the BUILD files; tests/emm/wheel_test.py compares the outcomes.
 """
 
 import concurrent.futures
@@ -26,16 +27,32 @@ CARRIED = HERE / "csrc"
 ROOT = CARRIED if CARRIED.is_dir() else HERE.parent
 VERSION_HEADER = ROOT / "pool/include/binade/version.h"
 
-# The floors under emm/ (the stand-in driver is a library of its own), and the
-# C modules.
+# The floors under emm/, the driver that is a library of its own, the C modules,
+# and the programs: the folder of each, and what they share.
 LIBRARY_FOLDERS = ("pool", "numa")
-OTHER_LIBRARY = "pool/standin"
+STANDIN_FOLDER = "pool/standin"
 MODULE_FOLDERS = {"_native": "emm/native", "_nep49": "emm/nep49"}
-CARRIED_SUFFIXES = {".c", ".h", ".inc", ".map"}
+PROGRAM_FOLDERS = {"bench": "bench/harness", "replay": "bench/replay"}
+SHARED_FOLDERS = ("bench/base", "bench/lag", "bench/subjects",
+                  "bench/workloads")
+ORACLE = "tests/oracle/mutex_buddy"
+TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
+CARRIED_SUFFIXES = {".c", ".cc", ".h", ".inc", ".map"}
 
-FLAGS = ["-std=c11", "-Werror=implicit-function-declaration", "-O2", "-DNDEBUG",
-         "-fPIC", "-fvisibility=hidden", "-fno-omit-frame-pointer",
-         "-ffunction-sections", "-fdata-sections"]
+LIBRARY = "libbinade.so.0"
+STANDIN = "standin/libcuda.so.1"
+
+FLAGS = ["-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
+         "-fno-omit-frame-pointer", "-ffunction-sections", "-fdata-sections"]
+C_FLAGS = ["-std=c11", "-Werror=implicit-function-declaration"]
+CXX_FLAGS = ["-std=c++17"]
+
+# What a machine may lack, and the packages that have it.
+COMPILER = "build-essential (Debian, Ubuntu) or gcc and gcc-c++ (Fedora)"
+NEEDED = {
+    "Python.h": "python3-dev (Debian, Ubuntu) or python3-devel (Fedora)",
+    "hwloc.h": "libhwloc-dev (Debian, Ubuntu) or hwloc-devel (Fedora)",
+}
 
 
 def version():
@@ -47,45 +64,79 @@ def is_program(path):
     return re.search(r"^int main\(", path.read_text(), re.MULTILINE)
 
 
-def library_sources():
-    """Paths from ROOT, sorted."""
-    found = [path.relative_to(ROOT) for folder in LIBRARY_FOLDERS
-             for path in (ROOT / folder).rglob("*.c") if not is_program(path)]
+def sources_in(*folders, but=None):
+    """Paths from ROOT of what is compiled and is no program, sorted."""
+    found = [path.relative_to(ROOT) for folder in folders
+             for path in (ROOT / folder).rglob("*.c*")
+             if path.suffix in (".c", ".cc") and not is_program(path)]
     return sorted(str(path) for path in found
-                  if not path.is_relative_to(OTHER_LIBRARY))
+                  if str(path) != TORCH_SHIM and
+                  not (but and path.is_relative_to(but)))
+
+
+def library_sources():
+    return sources_in(*LIBRARY_FOLDERS, but=STANDIN_FOLDER)
+
+
+def program_sources(name):
+    """Of the program alone: without the library and what programs share."""
+    folder = PROGRAM_FOLDERS[name]
+    return [f"{folder}/main.c", *sources_in(folder)]
 
 
 def carried_files():
     """What of ROOT an sdist needs."""
-    folders = [*LIBRARY_FOLDERS, *MODULE_FOLDERS.values()]
-    found = [path.relative_to(ROOT) for folder in folders
+    folders = [*LIBRARY_FOLDERS, *MODULE_FOLDERS.values(),
+               *PROGRAM_FOLDERS.values(), *SHARED_FOLDERS]
+    found = {str(path.relative_to(ROOT)) for folder in folders
              for path in (ROOT / folder).rglob("*")
-             if path.suffix in CARRIED_SUFFIXES]
-    return sorted(str(path) for path in found
-                  if not path.is_relative_to(OTHER_LIBRARY))
+             if path.suffix in CARRIED_SUFFIXES}
+    return sorted(found | {f"{ORACLE}.c", f"{ORACLE}.h", "LICENSE"})
 
 
-def compiler():
-    return shlex.split(os.environ.get("CC", "cc"))
+def words_from(name, otherwise=""):
+    return shlex.split(os.environ.get(name, otherwise))
 
 
-def flags_from(name):
-    return shlex.split(os.environ.get(name, ""))
+def compiler_of(source):
+    """The command and the flags of the language."""
+    if source.endswith(".cc"):
+        return [*words_from("CXX", "c++"), *CXX_FLAGS, *FLAGS,
+                *words_from("CXXFLAGS")]
+    return [*words_from("CC", "cc"), *C_FLAGS, *FLAGS, *words_from("CFLAGS")]
 
 
-def run(command):
+def run(command, advice=""):
     try:
         done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
     except OSError as error:
-        raise SystemExit(f"no C compiler: {command[0]}: {error.strerror}")
+        raise SystemExit(f"no C compiler: {command[0]}: {error.strerror}; "
+                         f"install {COMPILER}, or name one in CC and CXX")
     if done.returncode:
-        raise SystemExit(f"{shlex.join(command)}\n{done.stderr}")
+        raise SystemExit(f"{shlex.join(command)}\n{done.stderr}{advice}")
+
+
+def check_machine(folder):
+    """Before what takes long: what is missing is told with its package."""
+    for language, header in ((".c", "stdio.h"), (".cc", "set")):
+        check_compiles(folder, language, header, COMPILER)
+    for header, package in NEEDED.items():
+        check_compiles(folder, ".c", header, package)
+
+
+def check_compiles(folder, suffix, header, package):
+    source = Path(folder).resolve() / f"needed{suffix}"
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text(f"#include <{header}>\n")
+    run([*compiler_of(str(source)), *include_flags("emm/"), "-c", str(source),
+         "-o", str(source.with_suffix(".o"))],
+        f"\n<{header}> cannot be compiled: install {package}\n")
 
 
 def include_flags(source):
     flags = ["-I.", "-Ipool/include"]
-    if source.startswith("numa/"):
-        flags.append("-D_GNU_SOURCE")  # which files of pool/ define themselves
+    if source.startswith(("numa/", STANDIN_FOLDER)):
+        flags.append("-D_GNU_SOURCE")  # which other files define themselves
     if source.startswith(MODULE_FOLDERS["_nep49"]):
         # Before Python's, where Debian has the headers of a NumPy of its own.
         import numpy
@@ -100,49 +151,87 @@ def compile_all(sources, folder):
     def compile_one(source):
         target = Path(folder).resolve() / Path(source).with_suffix(".o")
         target.parent.mkdir(parents=True, exist_ok=True)
-        run([*compiler(), *FLAGS, *include_flags(source),
-             *flags_from("CFLAGS"), "-c", source, "-o", str(target)])
+        run([*compiler_of(source), *include_flags(source), "-c", source, "-o",
+             str(target)])
         return str(target)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(compile_one, sources))
 
 
-def link(objects, target, *flags):
+def link(objects, target, *flags, compiler=("CC", "cc")):
     Path(target).parent.mkdir(parents=True, exist_ok=True)
-    run([*compiler(), "-shared", "-Wl,--as-needed", "-Wl,--gc-sections",
+    run([*words_from(*compiler), "-Wl,--as-needed", "-Wl,--gc-sections",
          "-o", str(Path(target).resolve()), *objects, *flags,
-         *flags_from("LDFLAGS")])
+         *words_from("LDFLAGS")])
 
 
 class BuildBinade(build_ext):
     """The library first: the modules are linked to it."""
 
-    def library_path(self):
-        folder = Path(self.get_ext_fullpath("binade._native")).parent
-        return (folder / "libbinade.so.0").resolve()
+    def build_extensions(self):
+        check_machine(self.build_temp)
+        objects = self.build_library()
+        self.build_standin()
+        self.build_programs(objects)
+        super().build_extensions()
 
-    def run(self):
+    def path_of(self, name):
+        """In the package that is built, or in the sources' for -e."""
+        folder = Path(self.get_ext_fullpath("binade._native")).parent
+        return str((folder / name).resolve())
+
+    def build_library(self):
+        objects = compile_all(library_sources(), self.build_temp)
         script = "pool/install/libbinade.map"
-        link(compile_all(library_sources(), self.build_temp),
-             self.library_path(),
+        link(objects, self.path_of(LIBRARY), "-shared",
              # As //:libbinade.so in BUILD, which says why.
              "-Wl,-z,nodelete", "-Wl,-soname,libbinade.so.0",
              f"-Wl,--version-script={script}", "-lhwloc", "-pthread", "-ldl")
-        super().run()
+        return objects
+
+    def build_standin(self):
+        script = f"{STANDIN_FOLDER}/libcuda.map"
+        link(compile_all(sources_in(STANDIN_FOLDER), self.build_temp),
+             self.path_of(STANDIN), "-shared",
+             # As //pool/standin:libcuda.so.1, which says why.
+             "-Wl,-soname,libcuda.so.1", f"-Wl,--version-script={script}",
+             "-Wl,-Bsymbolic", "-Wl,-z,defs", "-ldl", "-pthread")
+
+    def build_programs(self, library_objects):
+        shared = compile_all([*sources_in(*SHARED_FOLDERS), f"{ORACLE}.c"],
+                             self.build_temp)
+        for name in PROGRAM_FOLDERS:
+            own = compile_all(program_sources(name), self.build_temp)
+            link([*own, *shared, *library_objects],
+                 self.path_of(f"_programs/{name}"), "-lhwloc", "-lm", "-ldl",
+                 "-pthread", compiler=("CXX", "c++"))
 
     def build_extension(self, extension):
         folder = MODULE_FOLDERS[extension.name.rpartition(".")[2]]
-        sources = sorted(str(path.relative_to(ROOT))
-                         for path in (ROOT / folder).glob("*.c"))
-        link(compile_all(sources, self.build_temp),
-             self.get_ext_fullpath(extension.name),
-             str(self.library_path()), "-Wl,-rpath,$ORIGIN",
+        link(compile_all(sources_in(folder), self.build_temp),
+             self.get_ext_fullpath(extension.name), "-shared",
+             self.path_of(LIBRARY), "-Wl,-rpath,$ORIGIN",
              # auditwheel tells by it which libc a wheel is for.
              "-Wl,--no-as-needed", "-lc")
 
+    def beside_modules(self):
+        return [LIBRARY, STANDIN, *(f"_programs/{name}"
+                                    for name in PROGRAM_FOLDERS)]
+
     def get_outputs(self):
-        return [*super().get_outputs(), str(self.library_path())]
+        return [*super().get_outputs(),
+                *(str(Path(self.build_lib, "binade", name))
+                  for name in self.beside_modules())]
+
+    def copy_extensions_to_source(self):
+        """For pip install -e."""
+        super().copy_extensions_to_source()
+        for name in self.beside_modules():
+            target = HERE / "binade" / name
+            target.parent.mkdir(exist_ok=True)
+            self.copy_file(str(Path(self.build_lib, "binade", name)),
+                           str(target))
 
 
 class CarrySources(sdist):
@@ -150,7 +239,7 @@ class CarrySources(sdist):
 
     def make_release_tree(self, base_dir, files):
         super().make_release_tree(base_dir, files)
-        for name in [*carried_files(), "LICENSE"]:
+        for name in carried_files():
             target = Path(base_dir, CARRIED.name, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, target)
@@ -165,5 +254,6 @@ setup(
     version=version(),
     ext_modules=[module(name) for name in MODULE_FOLDERS],
     cmdclass={"build_ext": BuildBinade, "sdist": CarrySources},
+    data_files=[("share/man/man1", ["binade.1"])],
     options={"bdist_wheel": {"py_limited_api": "cp310"}},
 )

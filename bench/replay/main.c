@@ -155,8 +155,8 @@ static void take_end(struct parent *parent, const struct wanted *wanted,
         return;
     }
     if (WIFSIGNALED(status))
-        (void)snprintf(why, sizeof(why), "its process was ended by SIG%s",
-                       sigabbrev_np(WTERMSIG(status)));
+        (void)snprintf(why, sizeof(why), "its process was ended by signal %d",
+                       WTERMSIG(status));
     else
         (void)snprintf(why, sizeof(why), "its process ended with %d",
                        WEXITSTATUS(status));

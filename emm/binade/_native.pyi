@@ -13,7 +13,7 @@ thread. After fork() the child gets Error with status E_FORKED.
 """
 import os
 from types import TracebackType
-from typing import Any, Callable, Final, Iterable
+from typing import Any, Callable, Final, Iterable, final
 
 LEGACY: Final[int]  # the legacy default stream; 0 is the same
 PER_THREAD: Final[int]  # the calling thread's default stream
@@ -31,6 +31,7 @@ class OutOfMemoryError(MemoryError):
     # Tenant.resume().
     report: dict[str, Any] | None
 
+@final
 class Block:
     """Device memory of a pool, freed when the last reference goes."""
     address: Final[int]
@@ -46,11 +47,12 @@ class Block:
                    dl_device: Any = ..., copy: bool | None = ...) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
     def __enter__(self) -> "Block": ...
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
     def __int__(self) -> int: ...
     def __index__(self) -> int: ...
     def __len__(self) -> int: ...
 
+@final
 class HostBlock:
     """Pinned memory of an arena, freed when the last reference goes."""
     address: Final[int]  # for the CPU
@@ -69,11 +71,12 @@ class HostBlock:
     def _show(self) -> int:
         """The address, for an object that keeps the block."""
     def __enter__(self) -> "HostBlock": ...
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
     def __int__(self) -> int: ...
     def __index__(self) -> int: ...
     def __len__(self) -> int: ...
 
+@final
 class Pool:
     """A pool of device memory. Options are those of binade_pool_options, and
     `memory`: "driver" is cuMemAlloc(); "mapped" is mapped piece by piece, or
@@ -83,6 +86,7 @@ class Pool:
     of a CUcontext of the device; 0 or None is its primary one."""
     device: Final[int]
     is_open: Final[bool]
+    limit_bytes: Final[int]  # what set_limit() changes
     memory: Final[str]  # what it became: "driver" or "mapped"
     def __init__(self, device: int = 0, *, context: int | None = 0,
                  limit_bytes: int = ..., first_segment_bytes: int = ...,
@@ -97,10 +101,10 @@ class Pool:
     def segments(self) -> list[dict[str, Any]]:
         """The pieces of memory that a transport can register, by address: id,
         address, nbytes, hold_count, device, is_mapped (binade/segment.h)."""
-    def hold(self, address: int, nbytes: int = 1) -> None:
+    def hold(self, address: int, nbytes: int = 1, /) -> None:
         """Keeps all segments of a range from moving and from going back to the
         driver, until release_hold() was called as often."""
-    def release_hold(self, address: int, nbytes: int = 1) -> None: ...
+    def release_hold(self, address: int, nbytes: int = 1, /) -> None: ...
     def watch_segments(
             self, added: Callable[[dict[str, Any]], object] | None = None,
             releasing: Callable[[dict[str, Any]], object] | None = None,
@@ -126,7 +130,7 @@ class Pool:
 
         TypeError without a function; Error, E_UNSUPPORTED, for a pool that
         passes all through."""
-    def add_peer(self, device: int) -> None:
+    def add_peer(self, device: int, /) -> None:
         """One more device that may access all memory of the pool, which is
         mapped."""
     def alloc(self, nbytes: int, stream: Any = ANY) -> Block: ...
@@ -134,8 +138,8 @@ class Pool:
         """An address without an owner, for deallocate()."""
     def deallocate(self, address: int, stream: Any = ANY) -> None:
         """Ignored when the pool is closed, as its memory is gone."""
-    def usable_size(self, address: int) -> int: ...
-    def owns(self, address: int) -> bool:
+    def usable_size(self, address: int, /) -> int: ...
+    def owns(self, address: int, /) -> bool:
         """Whether `address` is in memory of this pool, used or not."""
     def record_use(self, address: int, stream: Any) -> None: ...
     def tenant(self, name: str = "", budget_bytes: int = 0, *,
@@ -153,17 +157,29 @@ class Pool:
         "lost". Error, E_UNSUPPORTED, for a pool without history_entries."""
     def trim(self, keep_bytes: int = 0) -> int:
         """Bytes given back to the driver."""
+    def set_limit(self, limit_bytes: int) -> None:
+        """The most that it reserves from now on; 0: what the device has. What is
+        reserved above it goes back as far as nobody uses it. Error,
+        E_TOO_LARGE, above 16 times the limit that it was made with."""
+    def used_bytes(self) -> int:
+        """Bytes of blocks in use."""
+    def total_bytes(self) -> int:
+        """Bytes that are reserved, used or not."""
+    def reset_peaks(self) -> None:
+        """Lets the peaks of stats() begin anew at the current values."""
+    def reserve(self, nbytes: int) -> None:
+        """Grows until this much is reserved, used or not."""
     def last_oom(self) -> dict[str, Any] | None: ...
-    def export(self, address: int) -> bytes:
+    def export(self, address: int, /) -> bytes:
         """A binade_ipc_handle of any address in a live block, for
         binade_ipc_import(). binade.ipc.export() makes one of an array. Error,
         E_UNSUPPORTED, where the memory is mapped."""
-    def ticket(self, address: int) -> bytes:
+    def ticket(self, address: int, /) -> bytes:
         """The same; of mapped memory, for a process that has received it."""
-    def send(self, address: int, socket: int) -> None:
+    def send(self, address: int, socket: int, /) -> None:
         """Sends a live block through a socket, for binade_ipc_receive():
         binade_ipc_send(). binade.ipc.send() sends an array."""
-    def release_exports(self, address: int) -> None:
+    def release_exports(self, address: int, /) -> None:
         """No process has what was exported of that segment open any more; 0: of
         all segments. Then the handles go stale. Error, E_BUSY, while this
         process itself has an import of it."""
@@ -175,8 +191,9 @@ class Pool:
         """ValueError when it is closed."""
     def __exit__(self, kind: type[BaseException] | None,
                  error: BaseException | None,
-                 trace: TracebackType | None) -> None: ...
+                 trace: TracebackType | None, /) -> None: ...
 
+@final
 class SegmentWatch:
     """What Pool.watch_segments() began."""
     is_open: Final[bool]  # False after close(), or the pool's
@@ -185,12 +202,16 @@ class SegmentWatch:
         function runs any more when this returns. Error, E_BUSY, within a
         function of the pool. Again: nothing happens."""
     def __enter__(self) -> "SegmentWatch": ...
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __exit__(self, kind: type[BaseException] | None,
+                 error: BaseException | None,
+                 trace: TracebackType | None, /) -> None: ...
 
+@final
 class HostArena:
     """Pinned host memory near a device. Options: binade_host_options."""
     device: Final[int]
     is_open: Final[bool]
+    limit_bytes: Final[int]  # what set_limit() changes
     def __init__(self, device: int = 0, *, context: int | None = 0,
                  policy: str = "nearest",  # caller, explicit, interleave
                  nodes: tuple[int, ...] = (), limit_bytes: int = ...,
@@ -204,9 +225,9 @@ class HostArena:
     def alloc(self, nbytes: int, stream: Any = ANY) -> HostBlock: ...
     def allocate(self, nbytes: int, stream: Any = ANY) -> int: ...
     def deallocate(self, address: int, stream: Any = ANY) -> None: ...
-    def device_address(self, address: int) -> int: ...
-    def usable_size(self, address: int) -> int: ...
-    def owns(self, address: int) -> bool: ...
+    def device_address(self, address: int, /) -> int: ...
+    def usable_size(self, address: int, /) -> int: ...
+    def owns(self, address: int, /) -> bool: ...
     def record_use(self, address: int, stream: Any) -> None: ...
     def reserve(self, nbytes: int, threads: int = 0,
                 progress: Callable[[int, int], None] | None = None) -> None: ...
@@ -217,6 +238,16 @@ class HostArena:
         """Of the pool, and under "host" those of binade_host_stats."""
     def report(self) -> str: ...
     def trim(self, keep_bytes: int = 0) -> int: ...
+    def set_limit(self, limit_bytes: int) -> None:
+        """The most that it reserves from now on; 0: as much as it may. What is
+        reserved above it goes back as far as nobody uses it. Error,
+        E_TOO_LARGE, above 16 times the limit that it was made with."""
+    def used_bytes(self) -> int:
+        """Bytes of blocks in use."""
+    def total_bytes(self) -> int:
+        """Bytes that are reserved, used or not."""
+    def reset_peaks(self) -> None:
+        """Lets the peaks of stats() begin anew at the current values."""
     def last_oom(self) -> dict[str, Any] | None: ...
     def context_lost(self) -> None: ...
     def close(self) -> int:
@@ -229,8 +260,9 @@ class HostArena:
         close() raises Error, E_BUSY."""
     def __enter__(self) -> "HostArena":
         """ValueError when it is closed."""
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
 
+@final
 class Tenant:
     """A budget in bytes for a part of the program, within a Pool or a HostArena
     that others use too; their tenant() makes it. RMM's LimitingResourceAdaptor
@@ -283,8 +315,9 @@ class Tenant:
     def close(self) -> None:
         """Error, E_BUSY, while it has live blocks. Again: nothing happens."""
     def __enter__(self) -> "Tenant": ...
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None: ...
+    def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...
 
+@final
 class _Import:
     """Memory of another process, closed when the last reference goes: what
     binade.ipc.Import is made of."""
@@ -310,21 +343,21 @@ def ipc_wait(closing: int, timeout_ms: int = 1000) -> None:
 def ipc_trim(keep_count: int = 0) -> int:
     """Gives back segments of others that no import uses, but for so many; how
     many are open afterwards."""
-def _ipc_receive(socket: int, context: int) -> tuple[_Import, bytes]:
+def _ipc_receive(socket: int, context: int, /) -> tuple[_Import, bytes]:
     """binade_ipc_receive(): the memory, and the binade_ipc_handle of it."""
-def expose_start(path: str | os.PathLike[str]) -> None:
+def expose_start(path: str | os.PathLike[str], /) -> None:
     """binade_expose_start(): other programs of this user may look at the pools
     through a Unix socket."""
 def expose_stop() -> None:
     """binade_expose_stop(): nobody may any more, and the socket is gone."""
-def pool_of(address: int) -> Pool | None:
+def pool_of(address: int, /) -> Pool | None:
     """The pool that has the address, used or not."""
 def _dlpack_make(owner: Any, address: int, device: tuple[int, int],
                  dtype: tuple[int, int], shape: tuple[int, ...],
-                 strides: tuple[int, ...] | None) -> Any:
+                 strides: tuple[int, ...] | None, /) -> Any:
     """A DLPack capsule that keeps the owner. dtype: code and bits; strides in
     elements."""
-def _dlpack_read(capsule: Any) -> tuple[
+def _dlpack_read(capsule: Any, /) -> tuple[
         int, tuple[int, int], tuple[int, int, int], tuple[int, ...],
         tuple[int, ...] | None]:
     """(address, device, dtype, shape, strides), which the capsule keeps."""

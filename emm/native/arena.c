@@ -334,24 +334,38 @@ static PyObject *arena_capsule(PyObject *self, PyObject *none)
 
 static PyMethodDef methods[] = {
     {"reserve", NATIVE_METHOD(arena_reserve), METH_VARARGS | METH_KEYWORDS,
-     "reserve(nbytes, threads=0, progress=None)\n\nGrows until this much is "
-     "reserved; progress(done_bytes, total_bytes) is called meanwhile."},
+     "reserve($self, nbytes, threads=0, progress=None)\n"
+     "--\n\n"
+     "Grows until this much is reserved; progress(done_bytes, total_bytes) "
+     "is called meanwhile."},
     {"stats", arena_stats, METH_NOARGS,
-     "stats()\n\nThe numbers of its pool, and under 'host' those of its "
-     "memory: binade_host_stats."},
+     "stats($self)\n"
+     "--\n\n"
+     "The numbers of its pool, and under 'host' those of its memory: "
+     "binade_host_stats."},
     {"report", arena_report, METH_NOARGS,
-     "report()\n\nWhere it is, why, and what it had to do without."},
+     "report($self)\n"
+     "--\n\n"
+     "Where it is, why, and what it had to do without."},
     {"device_address", arena_device_address, METH_O,
-     "device_address(address)\n\nWhere the device has what the CPU has there."},
+     "device_address($self, address, /)\n"
+     "--\n\n"
+     "Where the device has what the CPU has there."},
     {"_capsule", arena_capsule, METH_NOARGS,
-     "_capsule()\n\nIts binade_host, as 'binade_host'; keeps it open."},
+     "_capsule($self)\n"
+     "--\n\n"
+     "Its binade_host, as 'binade_host'; keeps it open."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyType_Slot slots[] = {
     {Py_tp_init, arena_init},
     {Py_tp_methods, methods},
-    {Py_tp_doc, "HostArena(device=0, *, policy='nearest', nodes=(), ...)\n\n"
+    {Py_tp_doc, "HostArena(device=0, *, context=0, policy='nearest', nodes=(), "
+                "limit_bytes=..., first_segment_bytes=..., "
+                "largest_segment_bytes=..., thread_cache_bytes=..., "
+                "touch_threads=..., wait_ms=..., strict=False, "
+                "write_combined=False, read_only=False, huge='')\n--\n\n"
                 "Pinned host memory near a device. Options are those of "
                 "binade_host_options; BINADE_CONF goes over them."},
     {0, NULL},

@@ -150,17 +150,34 @@ static PyObject *block_bytes(PyObject *self, PyObject *none)
 
 static PyMethodDef methods[] = {
     {"free", NATIVE_METHOD(block_free), METH_VARARGS | METH_KEYWORDS,
-     "free(stream=self.stream)\n\nFrees now; again: nothing happens."},
+     "free($self, stream=...)\n"
+     "--\n\n"
+     "Frees now; again: nothing happens."},
     {"__dlpack__", NATIVE_METHOD(native_dlpack), METH_VARARGS | METH_KEYWORDS,
+     "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, "
+     "copy=None)\n"
+     "--\n\n"
      "The bytes as a DLPack capsule that keeps the block."},
     {"__dlpack_device__", native_dlpack_device, METH_NOARGS,
+     "__dlpack_device__($self)\n"
+     "--\n\n"
      "(type of device, ordinal) of DLPack."},
     {"__bytes__", block_bytes, METH_NOARGS,
+     "__bytes__($self)\n"
+     "--\n\n"
      "A copy of the bytes of host memory."},
     {"_show", block_show, METH_NOARGS,
+     "_show($self)\n"
+     "--\n\n"
      "The address, for an object that keeps the block."},
-    {"__enter__", block_enter, METH_NOARGS, NULL},
-    {"__exit__", block_exit, METH_VARARGS, NULL},
+    {"__enter__", block_enter, METH_NOARGS,
+     "__enter__($self)\n"
+     "--\n\n"
+     "The same object."},
+    {"__exit__", block_exit, METH_VARARGS,
+     "__exit__($self, kind, error, trace, /)\n"
+     "--\n\n"
+     "Ends it."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -273,9 +273,11 @@ static int py_import_set_stream(PyObject *self, PyObject *value, void *closure)
 
 static PyMethodDef methods[] = {
     {"close", NATIVE_METHOD(import_close), METH_VARARGS | METH_KEYWORDS,
-     "close(stream=self.stream, wait=True)\n\nEnds the import when what was "
-     "queued on the stream is over. wait=False: returns at once, with a number "
-     "for binade.ipc.wait(), or 0 when it is over already. Again: 0."},
+     "close($self, stream=..., wait=True)\n"
+     "--\n\n"
+     "Ends the import when what was queued on the stream is over. "
+     "wait=False: returns at once, with a number for binade.ipc.wait(), or 0 "
+     "when it is over already. Again: 0."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -294,7 +296,8 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, import_dealloc},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
-    {Py_tp_doc, "Memory of another process, closed when the last reference "
+    {Py_tp_doc, "_Import(handle, context=0)\n--\n\n"
+                "Memory of another process, closed when the last reference "
                 "goes: what binade.ipc.Import is made of."},
     {0, NULL},
 };

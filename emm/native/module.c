@@ -13,12 +13,19 @@ static PyObject *version(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
-    {"version", version, METH_NOARGS, "version()\n\nThe library's version."},
+    {"version", version, METH_NOARGS,
+     "version($module)\n"
+     "--\n\n"
+     "The library's version."},
     {"probe", NATIVE_METHOD(native_probe), METH_VARARGS | METH_KEYWORDS,
-     "probe(device=0)\n\nWhat the driver and the device are and can do."},
+     "probe($module, device=0)\n"
+     "--\n\n"
+     "What the driver and the device are and can do."},
     {"topology", NATIVE_METHOD(native_topology), METH_VARARGS | METH_KEYWORDS,
-     "topology(json=False)\n\nThe machine's nodes and GPUs, and which memory "
-     "is used for which GPU, as text."},
+     "topology($module, json=False)\n"
+     "--\n\n"
+     "The machine's nodes and GPUs, and which memory is used for which GPU, "
+     "as text."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -148,6 +148,15 @@ binade_status native_space_look(struct native_space *space, uint64_t address);
 int native_space_check_new(struct native_space *space);
 /* Their close() and their end. */
 PyObject *native_space_close(PyObject *self, PyObject *none);
+
+/* settings.c: methods of Pool and HostArena, and a property. */
+PyObject *native_set_limit(PyObject *self, PyObject *arguments,
+                           PyObject *names);
+PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *native_reset_peaks(PyObject *self, PyObject *none);
+PyObject *native_used_bytes(PyObject *self, PyObject *none);
+PyObject *native_total_bytes(PyObject *self, PyObject *none);
+PyObject *native_limit_bytes(PyObject *self, void *none);
 /* A block that was shown is gone. */
 void native_space_unshow(struct native_space *space);
 void native_space_dealloc(PyObject *self);

@@ -433,40 +433,62 @@ static PyGetSetDef properties[] = {
 
 static PyMethodDef methods[] = {
     {"stats", pool_stats, METH_NOARGS,
-     "stats()\n\nThe pool's numbers, by the keys of binade_stats_entry()."},
+     "stats($self)\n"
+     "--\n\n"
+     "The pool's numbers, by the keys of binade_stats_entry()."},
     {"snapshot", native_snapshot, METH_NOARGS,
-     "snapshot()\n\nSegments and their intervals, of one moment."},
+     "snapshot($self)\n"
+     "--\n\n"
+     "Segments and their intervals, of one moment."},
     {"history", native_history, METH_NOARGS,
-     "history()\n\nThe newest operations, oldest first."},
+     "history($self)\n"
+     "--\n\n"
+     "The newest operations, oldest first."},
     {"export", pool_export, METH_O,
-     "export(address)\n\nA binade_ipc_handle of any address in a live block, "
-     "as bytes; binade.ipc.export() makes one of an array. The pool must be "
-     "exportable."},
+     "export($self, address, /)\n"
+     "--\n\n"
+     "A binade_ipc_handle of any address in a live block, as bytes; "
+     "binade.ipc.export() makes one of an array. The pool must be exportable."},
     {"ticket", pool_ticket, METH_O,
-     "ticket(address)\n\nThe same; of mapped memory, for a process that has "
-     "received it."},
+     "ticket($self, address, /)\n"
+     "--\n\n"
+     "The same; of mapped memory, for a process that has received it."},
     {"send", pool_send, METH_VARARGS,
-     "send(address, socket)\n\nSends a live block through a Unix socket, given "
-     "by its descriptor: binade_ipc_send(); binade.ipc.send() sends an array."},
+     "send($self, address, socket, /)\n"
+     "--\n\n"
+     "Sends a live block through a socket, given by its descriptor: "
+     "binade_ipc_send(); binade.ipc.send() sends an array."},
     {"release_exports", pool_release_exports, METH_O,
-     "release_exports(address)\n\nNo process has what was exported open any "
-     "more; 0: of all blocks."},
+     "release_exports($self, address, /)\n"
+     "--\n\n"
+     "No process has what was exported open any more; 0: of all blocks."},
+    {"reserve", NATIVE_METHOD(native_reserve), METH_VARARGS | METH_KEYWORDS,
+     "reserve($self, nbytes)\n"
+     "--\n\n"
+     "Grows until this much is reserved, used or not."},
     {"segments", pool_segments, METH_NOARGS,
-     "segments()\n\nThe pieces of memory that can be registered, by address."},
+     "segments($self)\n"
+     "--\n\n"
+     "The pieces of memory that can be registered, by address."},
     {"hold", pool_hold, METH_VARARGS,
-     "hold(address, nbytes=1)\n\nKeeps the segments of a range where they "
-     "are."},
+     "hold($self, address, nbytes=1, /)\n"
+     "--\n\n"
+     "Keeps the segments of a range where they are."},
     {"release_hold", pool_release_hold, METH_VARARGS,
-     "release_hold(address, nbytes=1)\n\nEnds one hold of each."},
+     "release_hold($self, address, nbytes=1, /)\n"
+     "--\n\n"
+     "Ends one hold of each."},
     {"watch_segments", NATIVE_METHOD(native_watch_segments),
      METH_VARARGS | METH_KEYWORDS,
-     "watch_segments(added=None, releasing=None)\n\nTells of each segment that "
-     "is there and that comes, and of each before it goes. Until close() of "
-     "the "
-     "SegmentWatch that it gives."},
+     "watch_segments($self, added=None, releasing=None)\n"
+     "--\n\n"
+     "Tells of each segment that is there and that comes, and of each before "
+     "it "
+     "goes. Until close() of the SegmentWatch that it gives."},
     {"add_peer", pool_add_peer, METH_O,
-     "add_peer(device)\n\nLets one more device access all memory of the pool, "
-     "which is mapped."},
+     "add_peer($self, device, /)\n"
+     "--\n\n"
+     "Lets one more device access all memory of the pool, which is mapped."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -475,7 +497,13 @@ static PyType_Slot slots[] = {
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {Py_tp_repr, pool_repr},
-    {Py_tp_doc, "Pool(device=0, *, limit_bytes=..., ...)\n\nA pool of device "
+    {Py_tp_doc, "Pool(device=0, *, context=0, limit_bytes=..., "
+                "first_segment_bytes=..., largest_segment_bytes=..., "
+                "thread_cache_bytes=..., cache_bytes=..., "
+                "history_entries=..., watermark_bytes=..., "
+                "quarantine_bytes=..., wait_ms=..., exportable=False, "
+                "checked=False, pass_through=False, memory='driver', "
+                "peers=())\n--\n\nA pool of device "
                 "memory. Options are those of binade_pool_options, and memory: "
                 "'driver' (default), 'mapped' or 'auto'; BINADE_CONF goes over "
                 "them."},

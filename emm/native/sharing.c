@@ -126,34 +126,55 @@ static PyObject *expose_stop(PyObject *module, PyObject *none)
 
 PyMethodDef native_sharing_methods[] = {
     {"expose_start", expose_start, METH_O,
-     "expose_start(path)\n\nOther programs of this user may look at the pools, "
-     "through a Unix socket."},
+     "expose_start($module, path, /)\n"
+     "--\n\n"
+     "Other programs of this user may look at the pools, through a Unix "
+     "socket."},
     {"expose_stop", expose_stop, METH_NOARGS,
-     "expose_stop()\n\nEnds that and removes the socket."},
+     "expose_stop($module)\n"
+     "--\n\n"
+     "Ends that and removes the socket."},
     {"ipc_wait", NATIVE_METHOD(ipc_wait), METH_VARARGS | METH_KEYWORDS,
-     "ipc_wait(closing, timeout_ms=1000)\n\nWaits until it is closed; Error "
-     "E_BUSY after the time."},
+     "ipc_wait($module, closing, timeout_ms=1000)\n"
+     "--\n\n"
+     "Waits until it is closed; Error E_BUSY after the time."},
     {"ipc_trim", NATIVE_METHOD(ipc_trim), METH_VARARGS | METH_KEYWORDS,
-     "ipc_trim(keep_count=0)\n\nGives segments back that no import uses, but "
-     "for so many; how many are open afterwards."},
+     "ipc_trim($module, keep_count=0)\n"
+     "--\n\n"
+     "Gives segments back that no import uses, but for so many; how many are "
+     "open afterwards."},
     {"_ipc_receive", native_import_receive, METH_VARARGS,
-     "_ipc_receive(socket, context)\n\nbinade_ipc_receive(): (import, "
-     "handle)."},
+     "_ipc_receive($module, socket, context, /)\n"
+     "--\n\n"
+     "binade_ipc_receive(): (import, handle)."},
     {"pool_of", native_pool_of, METH_O,
-     "pool_of(address)\n\nThe Pool that has it, or None."},
+     "pool_of($module, address, /)\n"
+     "--\n\n"
+     "The Pool that has it, or None."},
     {"_dlpack_make", native_dlpack_make, METH_VARARGS,
-     "_dlpack_make(owner, address, device, dtype, shape, strides)\n\nA capsule "
-     "that keeps the owner."},
+     "_dlpack_make($module, owner, address, device, dtype, shape, strides, /)"
+     "\n"
+     "--\n\n"
+     "A capsule that keeps the owner."},
     {"_dlpack_read", native_dlpack_read, METH_O,
-     "_dlpack_read(capsule)\n\n(address, device, dtype, shape, strides)."},
+     "_dlpack_read($module, capsule, /)\n"
+     "--\n\n"
+     "(address, device, dtype, shape, strides)."},
     {"pin", NATIVE_METHOD(py_sharing_pin), METH_VARARGS | METH_KEYWORDS,
-     "pin(address, nbytes)\n\nPins memory of the caller's, counted; a context "
-     "must be current."},
+     "pin($module, address, nbytes)\n"
+     "--\n\n"
+     "Pins memory of the caller's, counted; a context must be current."},
     {"unpin", NATIVE_METHOD(py_sharing_unpin), METH_VARARGS | METH_KEYWORDS,
-     "unpin(address, nbytes)\n\nTakes back one pin() of the same range."},
+     "unpin($module, address, nbytes)\n"
+     "--\n\n"
+     "Takes back one pin() of the same range."},
     {"capture_guard_begin", capture_guard_begin, METH_NOARGS,
-     "capture_guard_begin()\n\nA graph is about to be captured: counted."},
+     "capture_guard_begin($module)\n"
+     "--\n\n"
+     "A graph is about to be captured: counted."},
     {"capture_guard_end", capture_guard_end, METH_NOARGS,
-     "capture_guard_end()\n\nTakes back one capture_guard_begin()."},
+     "capture_guard_end($module)\n"
+     "--\n\n"
+     "Takes back one capture_guard_begin()."},
     {NULL, NULL, 0, NULL},
 };

@@ -253,43 +253,85 @@ static PyObject *get_device(PyObject *self, void *closure)
 
 static PyMethodDef methods[] = {
     {"alloc", NATIVE_METHOD(space_alloc), METH_FASTCALL | METH_KEYWORDS,
-     "alloc(nbytes, stream=ANY)\n\nTakes memory; it is freed with the object."},
+     "alloc($self, nbytes, stream=binade.ANY)\n"
+     "--\n\n"
+     "Takes memory; it is freed with the object."},
     {"allocate", NATIVE_METHOD(space_allocate), METH_FASTCALL | METH_KEYWORDS,
-     "allocate(nbytes, stream=ANY)\n\nTakes memory: an address that nobody "
-     "owns, for deallocate()."},
+     "allocate($self, nbytes, stream=binade.ANY)\n"
+     "--\n\n"
+     "Takes memory: an address that nobody owns, for deallocate()."},
     {"deallocate", NATIVE_METHOD(space_deallocate),
      METH_FASTCALL | METH_KEYWORDS,
-     "deallocate(address, stream=ANY)\n\nGives memory back; nothing happens "
-     "when it is closed."},
+     "deallocate($self, address, stream=binade.ANY)\n"
+     "--\n\n"
+     "Gives memory back; nothing happens when it is closed."},
     {"usable_size", space_usable_size, METH_O,
-     "usable_size(address)\n\nBytes that the block has."},
+     "usable_size($self, address, /)\n"
+     "--\n\n"
+     "Bytes that the block has."},
     {"owns", space_owns, METH_O,
-     "owns(address)\n\nWhether it is in this memory, used or not."},
+     "owns($self, address, /)\n"
+     "--\n\n"
+     "Whether it is in this memory, used or not."},
     {"record_use", NATIVE_METHOD(space_record_use),
      METH_FASTCALL | METH_KEYWORDS,
-     "record_use(address, stream)\n\nA free will wait for the stream as well."},
+     "record_use($self, address, stream)\n"
+     "--\n\n"
+     "A free will wait for the stream as well."},
     {"trim", NATIVE_METHOD(space_trim), METH_VARARGS | METH_KEYWORDS,
-     "trim(keep_bytes=0)\n\nGives unused memory back to the driver; bytes."},
+     "trim($self, keep_bytes=0)\n"
+     "--\n\n"
+     "Gives unused memory back to the driver; bytes."},
+    {"set_limit", NATIVE_METHOD(native_set_limit), METH_VARARGS | METH_KEYWORDS,
+     "set_limit($self, limit_bytes)\n"
+     "--\n\n"
+     "Changes the most that it reserves; 0: what there is."},
+    {"used_bytes", native_used_bytes, METH_NOARGS,
+     "used_bytes($self)\n"
+     "--\n\n"
+     "Bytes of blocks in use."},
+    {"total_bytes", native_total_bytes, METH_NOARGS,
+     "total_bytes($self)\n"
+     "--\n\n"
+     "Bytes that are reserved, used or not."},
+    {"reset_peaks", native_reset_peaks, METH_NOARGS,
+     "reset_peaks($self)\n"
+     "--\n\n"
+     "Lets the peaks of stats() begin anew."},
     {"tenant", NATIVE_METHOD(space_tenant), METH_VARARGS | METH_KEYWORDS,
-     "tenant(name='', budget_bytes=0, *, pausable=False)\n\nA Tenant: a budget "
-     "for a part of the program; 0: any amount. pausable: it has pause(), in a "
-     "pool of mapped memory."},
+     "tenant($self, name='', budget_bytes=0, *, pausable=False)\n"
+     "--\n\n"
+     "A Tenant: a budget for a part of the program; 0: any amount. pausable: "
+     "it has pause(), in a pool of mapped memory."},
     {"last_oom", space_last_oom, METH_NOARGS,
-     "last_oom()\n\nWhy this thread's last allocation failed, or None."},
+     "last_oom($self)\n"
+     "--\n\n"
+     "Why this thread's last allocation failed, or None."},
     {"context_lost", space_context_lost, METH_NOARGS,
-     "context_lost()\n\nThe context is gone or about to go: the driver is not "
-     "called any more."},
+     "context_lost($self)\n"
+     "--\n\n"
+     "The context is gone or about to go: the driver is not called any more."},
     {"close", native_space_close, METH_NOARGS,
-     "close()\n\nGives all memory back, also what is live: as many blocks as "
-     "are returned."},
-    {"__enter__", space_enter, METH_NOARGS, NULL},
-    {"__exit__", space_exit, METH_VARARGS, NULL},
+     "close($self)\n"
+     "--\n\n"
+     "Gives all memory back, also what is live: as many blocks as are "
+     "returned."},
+    {"__enter__", space_enter, METH_NOARGS,
+     "__enter__($self)\n"
+     "--\n\n"
+     "The same object."},
+    {"__exit__", space_exit, METH_VARARGS,
+     "__exit__($self, kind, error, trace, /)\n"
+     "--\n\n"
+     "Ends it."},
     {NULL, NULL, 0, NULL},
 };
 
 static PyGetSetDef properties[] = {
     {"is_open", py_space_type_get_is_open, NULL, "False after close().", NULL},
     {"device", get_device, NULL, "Ordinal of the device.", NULL},
+    {"limit_bytes", native_limit_bytes, NULL,
+     "The most that it reserves; see set_limit().", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

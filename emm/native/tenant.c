@@ -359,27 +359,42 @@ static PyObject *get_pool(PyObject *self, void *closure)
 
 static PyMethodDef methods[] = {
     {"alloc", NATIVE_METHOD(tenant_alloc), METH_FASTCALL | METH_KEYWORDS,
-     "alloc(nbytes, stream=ANY)\n\nTakes memory from the pool, within the "
-     "budget: OutOfMemoryError, E_BUDGET, at once if it is not. Freed with the "
-     "object."},
+     "alloc($self, nbytes, stream=binade.ANY)\n"
+     "--\n\n"
+     "Takes memory from the pool, within the budget: OutOfMemoryError, "
+     "E_BUDGET, at once if it is not. Freed with the object."},
     {"allocate", NATIVE_METHOD(tenant_allocate), METH_FASTCALL | METH_KEYWORDS,
-     "allocate(nbytes, stream=ANY)\n\nThe same: an address that nobody owns, "
-     "for the pool's deallocate()."},
+     "allocate($self, nbytes, stream=binade.ANY)\n"
+     "--\n\n"
+     "The same: an address that nobody owns, for the pool's deallocate()."},
     {"pause", NATIVE_METHOD(tenant_pause), METH_VARARGS | METH_KEYWORDS,
-     "pause(keep_contents=False)\n\nGives its device memory back to the driver "
-     "and keeps the addresses; waits for the work that is queued. Of a tenant "
-     "made with pausable=True."},
+     "pause($self, keep_contents=False)\n"
+     "--\n\n"
+     "Gives its device memory back to the driver and keeps the addresses; "
+     "waits for the work that is queued. Of a tenant made with pausable=True."},
     {"resume", tenant_resume, METH_NOARGS,
-     "resume()\n\nPuts memory at its addresses again, and the contents if they "
-     "were kept. OutOfMemoryError while others have the memory."},
+     "resume($self)\n"
+     "--\n\n"
+     "Puts memory at its addresses again, and the contents if they were "
+     "kept. OutOfMemoryError while others have the memory."},
     {"stats", tenant_stats, METH_NOARGS,
-     "stats()\n\nbinade_tenant_info: name, budget_bytes, live_bytes, "
-     "peak_bytes, allocation_count, refusal_count."},
+     "stats($self)\n"
+     "--\n\n"
+     "binade_tenant_info: name, budget_bytes, live_bytes, peak_bytes, "
+     "allocation_count, refusal_count."},
     {"close", tenant_close, METH_NOARGS,
-     "close()\n\nEnds the tenant. Error, E_BUSY, while it has live blocks; "
-     "again: nothing happens."},
-    {"__enter__", tenant_enter, METH_NOARGS, NULL},
-    {"__exit__", tenant_exit, METH_VARARGS, NULL},
+     "close($self)\n"
+     "--\n\n"
+     "Ends the tenant. Error, E_BUSY, while it has live blocks; again: "
+     "nothing happens."},
+    {"__enter__", tenant_enter, METH_NOARGS,
+     "__enter__($self)\n"
+     "--\n\n"
+     "The same object."},
+    {"__exit__", tenant_exit, METH_VARARGS,
+     "__exit__($self, kind, error, trace, /)\n"
+     "--\n\n"
+     "Ends it."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -157,10 +157,19 @@ static PyObject *py_watch_type_get_is_open(PyObject *self, void *closure)
 
 static PyMethodDef methods[] = {
     {"close", watch_close, METH_NOARGS,
-     "close()\n\nEnds the watch, without telling of what is there; neither "
-     "function runs any more. Again: nothing happens."},
-    {"__enter__", watch_enter, METH_NOARGS, NULL},
-    {"__exit__", py_watch_type_exit, METH_VARARGS, NULL},
+     "close($self)\n"
+     "--\n\n"
+     "Ends the watch, without telling of what is there; neither function runs "
+     "any "
+     "more. Again: nothing happens."},
+    {"__enter__", watch_enter, METH_NOARGS,
+     "__enter__($self)\n"
+     "--\n\n"
+     "The same object."},
+    {"__exit__", py_watch_type_exit, METH_VARARGS,
+     "__exit__($self, kind, error, trace, /)\n"
+     "--\n\n"
+     "As close()."},
     {NULL, NULL, 0, NULL},
 };
 

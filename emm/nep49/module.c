@@ -10,19 +10,27 @@
 
 static PyMethodDef methods[] = {
     {"handler", binadei_handler_make, METH_VARARGS,
-     "handler(arena, name): the handler of an arena, given as the capsule "
-     "that\n"
+     "handler($module, arena, name, /)\n"
+     "--\n\n"
+     "The handler of an arena, given as the capsule that "
      "HostArena._capsule() returns. It keeps the arena open."},
     {"context", binadei_handler_context, METH_O,
-     "context(handler): the address to call FUNCTIONS with."},
+     "context($module, handler, /)\n"
+     "--\n\n"
+     "The address to call FUNCTIONS with."},
     {"set_handler", binadei_handler_set, METH_O,
-     "set_handler(handler): NumPy's handler in this context from now on; None\n"
-     "for its own. Returns the one before."},
+     "set_handler($module, handler, /)\n"
+     "--\n\n"
+     "NumPy's handler in this context from now on; None for its own. Returns "
+     "the one before."},
     {"get_handler", binadei_handler_get, METH_NOARGS,
-     "get_handler(): NumPy's handler in this context."},
+     "get_handler($module)\n"
+     "--\n\n"
+     "NumPy's handler in this context."},
     {"empty", binadei_array_empty, METH_VARARGS,
-     "empty(alloc, shape, dtype, is_fortran, is_zeroed): an array over the\n"
-     "block that alloc(nbytes) returns."},
+     "empty($module, alloc, shape, dtype, is_fortran, is_zeroed, /)\n"
+     "--\n\n"
+     "An array over the block that alloc(nbytes) returns."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -55,7 +55,7 @@ static binade_status choose_source(struct binadei_topology *topology)
     if (result == 0)
         return BINADE_OK;
     return binadei_fail(BINADE_E_INVALID, "%s: hwloc does not accept it: %s",
-                        topology->source, strerrordesc_np(errno));
+                        topology->source, strerror_r(errno, (char[64]){0}, 64));
 }
 
 static bool configure(hwloc_topology_t hwloc)
@@ -92,11 +92,11 @@ static binade_status topology_load(struct binadei_topology *topology)
     if (status != BINADE_OK)
         return status;
     if (hwloc_topology_load(topology->hwloc) != 0) {
-        return binadei_fail(strncmp(topology->source, "HWLOC", 5) == 0
-                                ? BINADE_E_INVALID
-                                : BINADE_E_UNSUPPORTED,
-                            "%s: hwloc cannot load the topology: %s",
-                            topology->source, strerrordesc_np(errno));
+        return binadei_fail(
+            strncmp(topology->source, "HWLOC", 5) == 0 ? BINADE_E_INVALID
+                                                       : BINADE_E_UNSUPPORTED,
+            "%s: hwloc cannot load the topology: %s", topology->source,
+            strerror_r(errno, (char[64]){0}, 64));
     }
     topology->is_this_system =
         hwloc_topology_is_thissystem(topology->hwloc) == 1;

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "pool/checked/state.h"
@@ -25,7 +26,7 @@ void binadei_call_site_set(const struct binadei_checked *checked,
                            struct binadei_call_site *site, binade_stream stream)
 {
     site->stream = stream;
-    site->thread = (int)gettid();
+    site->thread = (int)syscall(SYS_gettid); /* glibc has gettid() from 2.30 */
     site->frame_count = checked->is_checked
                             ? backtrace(site->frames, BINADEI_CALL_SITE_FRAMES)
                             : 0;

@@ -138,6 +138,9 @@ static bool find_neighbour(char out[BINADEI_PATH_BYTES])
         "%s/" STANDIN_NAME,
         "%s/binade/" STANDIN_NAME,
         "%s/../lib/binade/" STANDIN_NAME,
+        /* Of the Python package, for its library and for its programs. */
+        "%s/standin/" CUDA_NAME,
+        "%s/../standin/" CUDA_NAME,
     };
     char folder[BINADEI_PATH_BYTES];
     if (!own_folder(folder))

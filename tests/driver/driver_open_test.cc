@@ -114,7 +114,9 @@ TEST_P(StandinPlace, IsFound)
 INSTANTIATE_TEST_SUITE_P(DriverStandin, StandinPlace,
                          testing::Values("/bin/libbinade_standin.so",
                                          "/bin/binade/libbinade_standin.so",
-                                         "/lib/binade/libbinade_standin.so"));
+                                         "/lib/binade/libbinade_standin.so",
+                                         "/bin/standin/libcuda.so.1",
+                                         "/standin/libcuda.so.1"));
 
 TEST(DriverStandin, IsFoundByTheLoadersOwnSearch)
 {

@@ -16,8 +16,13 @@ import pytest
 import binade
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-PARTS = ("emm", "numa", "pool")
+PARTS = ("bench/base", "bench/harness", "bench/lag", "bench/replay",
+         "bench/subjects", "bench/workloads", "emm", "numa", "pool",
+         "tests/oracle")
+FILES = ("LICENSE", "docs/binade.1")
 IGNORED = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+PROGRAMS = {"_programs/bench", "_programs/replay"}
+STANDIN = "standin/libcuda.so.1"
 MODULES = {"_native.abi3.so", "_nep49.abi3.so"}
 LIBRARY = "libbinade.so.0"
 # Where Debian 12 has NumPy 1.24, which bazelw installs.
@@ -25,10 +30,11 @@ DEBIANS = "/usr/lib/python3/dist-packages"
 
 
 def run(*command, **options):
-    environment = {**os.environ, **options.pop("env", {})}
+    environment = dict(os.environ)
     # Nothing but what is installed: neither the tree's package nor its driver.
     for name in ("PYTHONPATH", "LD_LIBRARY_PATH"):
         environment.pop(name, None)
+    environment.update(options.pop("env", {}))
     folder = Path(sys.executable).parent
     environment["PATH"] = f"{folder}{os.pathsep}{environment['PATH']}"
     done = subprocess.run([str(word) for word in command], text=True,
@@ -76,11 +82,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def checkout(folder):
     """A copy, because builds leave things behind."""
+    copy = folder / "checkout"
     for part in PARTS:
-        shutil.copytree(CHECKOUT / part, folder / "checkout" / part,
-                        ignore=IGNORED)
-    shutil.copy(CHECKOUT / "LICENSE", folder / "checkout")
-    return folder / "checkout"
+        shutil.copytree(CHECKOUT / part, copy / part, ignore=IGNORED,
+                        symlinks=True)
+    for name in FILES:
+        (copy / name).parent.mkdir(exist_ok=True)
+        shutil.copy(CHECKOUT / name, copy / name)
+    return copy
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +147,27 @@ def test_a_wheel_has_the_package_and_nothing_else(wheel):
     site = Path(binade.__file__).parent
     wanted = {str(path.relative_to(site)) for path in site.rglob("*")
               if path.is_file() and path.parent.name != "__pycache__"}
-    assert wanted >= MODULES | {LIBRARY}
-    assert {name for name in names_in(wheel) if ".dist-info/" not in name} == {
-        f"binade/{name}" for name in wanted}
+    assert wanted >= MODULES | PROGRAMS | {LIBRARY, STANDIN, "py.typed"}
+    assert {name for name in names_in(wheel) if name.startswith("binade/")
+            } == {f"binade/{name}" for name in wanted}
+
+
+def test_a_wheel_has_licences_and_the_manual(wheel):
+    beside = {name.partition("/")[2]: name for name in names_in(wheel)
+              if not name.startswith("binade/")}
+    content = zipfile.ZipFile(wheel).read
+    assert content(beside["licenses/LICENSE"]) == (
+        CHECKOUT / "LICENSE").read_bytes()
+    assert b"Inria" in content(beside["licenses/licenses/hwloc.txt"])
+    assert content(beside["data/share/man/man1/binade.1"]) == (
+        CHECKOUT / "docs/binade.1").read_bytes()
+
+
+def test_the_build_pins_no_setuptools():
+    text = (CHECKOUT / "emm/pyproject.toml").read_text()
+    [line] = [line for line in text.splitlines()
+              if line.startswith("requires = ")]
+    assert "setuptools>=" in line and "==" not in line
 
 
 def test_its_library_is_the_one_that_bazel_builds(wheel, folder):
@@ -189,6 +216,35 @@ def test_it_brings_the_command(empty, wheel):
     assert "  node 0 " in run(command, "info")
 
 
+@pytest.fixture
+def trace(tmp_path):
+    path = tmp_path / "some.btrace"
+    path.write_text("binade-trace 1\nI source hand\nT 0 main\nS 0 legacy\n"
+                    "a 10 0 0 1000 0\nf 10 0 0 0\nE 2\n")
+    return path
+
+
+def test_it_runs_on_the_standin_at_once(empty):
+    code = "import binade; print(binade.Pool().alloc(100_000).nbytes)"
+    for name in ("standin", "auto"):
+        environment = {"BINADE_DRIVER": name}
+        if name == "auto":  # as another program would find the driver
+            environment["LD_LIBRARY_PATH"] = run(
+                empty, "-c", "from binade import standin; "
+                "print(standin.FOLDER)").strip()
+        assert run(empty, "-c", code, env=environment) == "100000\n"
+
+
+def test_it_replays_and_measures(empty, trace):
+    command = empty.parent / "binade"
+    rows = run(command, "replay", "--driver=standin", "--json",
+               "--subject=binade,best-fit", trace)
+    assert rows.count("\n") == 2
+    rows = run(command, "bench", "--driver=standin", "--workload=pair",
+               "--subject=binade", "--threads=1", "--budget=1")
+    assert '"workload"' in rows
+
+
 def test_it_uses_no_library_of_the_system(empty, folder):
     code = """
 import re
@@ -228,17 +284,35 @@ with binade.numpy.pinned() as host:
     assert run(furnished, "-c", code, DEBIANS) == "1 True\n"
 
 
-def test_an_sdist_stands_alone(sdist, folder, wheel):
+@pytest.fixture(scope="module")
+def project(sdist, folder):
+    """An sdist, unpacked where no checkout is."""
     with tarfile.open(sdist) as archive:
         archive.extractall(folder / "alone")
-    [project] = (folder / "alone").iterdir()
-    assert (project / "csrc" / "LICENSE").is_file()
-    assert not (project / "csrc" / "pool" / "standin").exists()
-    built = build_wheel(project, folder / "from_sdist")
-    assert names_in(built) == names_in(wheel)
-    ours = unpack(built, folder / "from_sdist_unpacked") / LIBRARY
-    assert source_names(ours) == source_names(folder / "unpacked" / "binade" /
-                                              LIBRARY)
+    [found] = (folder / "alone").iterdir()
+    return found
+
+
+def test_an_sdist_stands_alone_and_can_be_edited(project, folder, wheel):
+    for name in ("LICENSE", "csrc/LICENSE", "binade.1"):
+        assert (project / name).is_file()
+    venv.create(folder / "editable", with_pip=False)
+    python = folder / "editable" / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet",
+        "--no-index", "--no-build-isolation", "--no-deps", "--editable",
+        project)
+    code = ("import binade; print(binade.__file__); "
+            "binade.Pool().alloc(1)")
+    found = run(python, "-B", "-c", code, env={"BINADE_DRIVER": "standin"})
+    assert found.strip() == str(project / "binade/__init__.py")
+    assert "best-fit" in run(python, "-m", "binade", "replay", "--list")
+    built = {str(path.relative_to(project)) for path in
+             (project / "binade").rglob("*") if path.is_file()
+             and path.parent.name != "__pycache__"}
+    assert built >= {
+        name for name in names_in(wheel) if name.startswith("binade/")}
+    assert source_names(project / "binade" / LIBRARY) == source_names(
+        unpack(wheel, folder / "unpacked") / LIBRARY)
 
 
 def refusal_of(checkout, **environment):
@@ -249,6 +323,18 @@ def refusal_of(checkout, **environment):
 
 
 def test_what_a_build_lacks_is_named(checkout):
-    assert "no C compiler: no-such-cc" in refusal_of(checkout, CC="no-such-cc")
+    without = refusal_of(checkout, CC="no-such-cc")
+    assert "no C compiler: no-such-cc" in without
+    assert "build-essential" in without
+    assert "build-essential" in refusal_of(checkout, CXX="no-such-cxx")
     without = refusal_of(checkout, CFLAGS="-include no_such_header.h")
     assert "no_such_header.h" in without
+
+
+@pytest.mark.parametrize("header, package", [
+    ("hwloc.h", "libhwloc-dev"), ("Python.h", "python3-dev")])
+def test_a_header_that_a_build_lacks_is_named_with_its_package(
+        checkout, tmp_path, header, package):
+    (tmp_path / header).write_text("#error planted\n")
+    without = refusal_of(checkout, CC=f"cc -I{tmp_path}")
+    assert f"<{header}> cannot be compiled: install {package}" in without

@@ -44,7 +44,7 @@ bool replay_lines_open(struct replay_lines *lines, const char *path,
     lines->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (lines->file < 0 || fstat(lines->file, &about) != 0) {
         (void)replay_fail(error, 0, "it cannot be opened: %s",
-                          strerrordesc_np(errno));
+                          strerror_r(errno, (char[64]){0}, 64));
     } else if (!S_ISREG(about.st_mode)) {
         (void)replay_fail(error, 0, "it is no regular file");
     } else {
@@ -67,7 +67,7 @@ bool replay_lines_rewind(struct replay_lines *lines, struct replay_error *error)
     if (lseek(lines->file, 0, SEEK_SET) == 0)
         return true;
     (void)replay_fail(error, 0, "it cannot be read again: %s",
-                      strerrordesc_np(errno));
+                      strerror_r(errno, (char[64]){0}, 64));
     return false;
 }
 
@@ -85,7 +85,7 @@ static bool fill(struct replay_lines *lines, struct replay_error *error)
     } while (count < 0 && errno == EINTR);
     if (count < 0) {
         (void)replay_fail(error, lines->number, "it cannot be read: %s",
-                          strerrordesc_np(errno));
+                          strerror_r(errno, (char[64]){0}, 64));
         return false;
     }
     lines->end += (size_t)count;

@@ -540,7 +540,8 @@ binade_pool_options_get(binade_pool *pool, binade_pool_options *out);
  *
  * @param pool         The pool.
  * @param limit_bytes  In whole units of 2 MiB, rounded down; 0: what the device
- *                     has.
+ *                     has, or where the memory is from a source of the program's
+ *                     or a host arena's, as much as is accepted.
  *
  * @return BINADE_OK
  * @return BINADE_E_INVALID    `pool` is NULL or destroyed, or the limit is below

@@ -117,7 +117,7 @@ static binade_status trace_file_refuse(const char *path, int error,
 {
     return binadei_fail(error == EWOULDBLOCK ? BINADE_E_BUSY : BINADE_E_INVALID,
                         "cannot record to '%s': %s", path,
-                        what ? what : strerrordesc_np(error));
+                        what ? what : strerror_r(error, (char[64]){0}, 64));
 }
 
 /* A pipe would make the program wait for its reader. */
@@ -499,7 +499,7 @@ binade_status binadei_trace_check(const struct binadei_trace_file *file)
     return binadei_fail(
         sums->status, "recording to '%s' ended after %llu operations: %s",
         file->path, (unsigned long long)sums->operation_count,
-        sums->system_error ? strerrordesc_np(sums->system_error)
+        sums->system_error ? strerror_r(sums->system_error, (char[64]){0}, 64)
         : sums->status == BINADE_E_TOO_LARGE
             ? "a trace has no more than 65536 threads and streams, and 1048576 "
               "live allocations"

@@ -85,17 +85,14 @@ def test_wrong_command_lines(tmp_path, monkeypatch, capfd, arguments, words):
 
 def test_no_program(tmp_path):
     written(tmp_path)
-    refused(run(tmp_path, "some.btrace", BINADE_REPLAY=None, PATH=tmp_path),
-            "./bazelw build //bench:replay")
     refused(run(tmp_path, "some.btrace",
                 BINADE_REPLAY=tmp_path / "some.btrace"), "not a program")
 
 
-def test_a_program_on_the_path(tmp_path):
+def test_the_program_of_the_package(tmp_path):
     written(tmp_path)
-    (tmp_path / "binade-replay").symlink_to(PROGRAM.resolve())
     ended = run(tmp_path, "--subject=best-fit", "some.btrace",
-                BINADE_REPLAY=None, PATH=f"{tmp_path}:/usr/bin:/bin")
+                BINADE_REPLAY=None)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

@@ -1,0 +1,107 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What is asked of a Pool or HostArena that lives, and changed in it. Names that
+ * CuPy's pools have mean here what they mean there.
+ */
+#include "emm/native/native.h"
+
+static struct native_space *settings_space_of(PyObject *self)
+{
+    return (struct native_space *)self;
+}
+
+/* Ends a call: None, or NULL and an exception. */
+static PyObject *settings_end(PyObject *self, binade_status status)
+{
+    PyObject *result = status == BINADE_OK
+                           ? Py_NewRef(Py_None)
+                           : native_refuse(native_state_of(self), NULL, status);
+    native_leave(settings_space_of(self));
+    return result;
+}
+
+PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keys[] = {"limit_bytes", NULL};
+    uint64_t limit_bytes = 0;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:set_limit", keys,
+                                     native_u64_from, &limit_bytes))
+        return NULL;
+    binade_pool *pool = native_enter(settings_space_of(self));
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_set_limit(pool, limit_bytes);
+    Py_END_ALLOW_THREADS;
+    return settings_end(self, status);
+}
+
+PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keys[] = {"nbytes", NULL};
+    uint64_t total_bytes = 0;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&:reserve", keys,
+                                     native_u64_from, &total_bytes))
+        return NULL;
+    binade_pool *pool = native_enter(settings_space_of(self));
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_reserve(pool, total_bytes);
+    Py_END_ALLOW_THREADS;
+    return settings_end(self, status);
+}
+
+PyObject *native_reset_peaks(PyObject *self, PyObject *none)
+{
+    (void)none;
+    binade_status status;
+    binade_pool *pool = native_enter(settings_space_of(self));
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_reset_peaks(pool);
+    Py_END_ALLOW_THREADS;
+    return settings_end(self, status);
+}
+
+/* One number of binade_pool_stats(), at this offset. */
+static PyObject *settings_stat(PyObject *self, size_t offset)
+{
+    binade_stats stats = {.struct_size = sizeof stats};
+    uint64_t value = 0;
+    binade_status status;
+    binade_pool *pool = native_enter(settings_space_of(self));
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_stats(pool, &stats);
+    Py_END_ALLOW_THREADS;
+    memcpy(&value, (char *)&stats + offset, sizeof value);
+    PyObject *result = status == BINADE_OK
+                           ? PyLong_FromUnsignedLongLong(value)
+                           : native_refuse(native_state_of(self), NULL, status);
+    native_leave(settings_space_of(self));
+    return result;
+}
+
+PyObject *native_used_bytes(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return settings_stat(self, offsetof(binade_stats, allocated_bytes_current));
+}
+
+PyObject *native_total_bytes(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return settings_stat(self, offsetof(binade_stats, reserved_bytes_current));
+}
+
+PyObject *native_limit_bytes(PyObject *self, void *none)
+{
+    (void)none;
+    return settings_stat(self, offsetof(binade_stats, limit_bytes));
+}
