@@ -22,10 +22,9 @@ DONE: Final[int]  # for frees: no work that uses the block is pending
 
 class Error(RuntimeError):
     status: str
-    report: None
+    report: dict[str, Any] | None  # of an OutOfMemoryError
 
-class OutOfMemoryError(MemoryError):
-    status: str
+class OutOfMemoryError(Error, MemoryError):
     # As binade_oom_report; None where the request was refused before it got
     # to the pool's memory (larger than the limit, a tenant's budget), and for
     # Tenant.resume().

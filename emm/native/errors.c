@@ -21,12 +21,12 @@ static const char *const step_names[BINADE_OOM_STEPS] = {
 };
 
 static PyObject *new_exception(PyObject *module, const char *name,
-                               const char *text, PyObject *base)
+                               const char *text, PyObject *bases)
 {
     PyObject *members =
         Py_BuildValue("{sOsO}", "status", Py_None, "report", Py_None);
     PyObject *made =
-        members ? PyErr_NewExceptionWithDoc(name, text, base, members) : NULL;
+        members ? PyErr_NewExceptionWithDoc(name, text, bases, members) : NULL;
     Py_XDECREF(members);
     if (made && PyModule_AddObjectRef(module, strrchr(name, '.') + 1, made)) {
         Py_DECREF(made);
@@ -41,11 +41,16 @@ int native_errors_add(PyObject *module, struct native_state *state)
         module, "binade.Error",
         "A call that failed: .status is the name of its binade_status.",
         PyExc_RuntimeError);
+    PyObject *bases =
+        state->error ? PyTuple_Pack(2, state->error, PyExc_MemoryError) : NULL;
+    if (!bases)
+        return -1;
     state->out_of_memory = new_exception(
         module, "binade.OutOfMemoryError",
         "No memory: .status says of which kind, .report why, or is None.",
-        PyExc_MemoryError);
-    return state->error && state->out_of_memory ? 0 : -1;
+        bases);
+    Py_DECREF(bases);
+    return state->out_of_memory ? 0 : -1;
 }
 
 static bool is_out_of_memory(binade_status status)

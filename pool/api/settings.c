@@ -78,13 +78,11 @@ static binade_status limit_change(struct binadei_call *call,
                                   uint64_t asked_bytes, uint64_t *out)
 {
     struct binadei_pool_body *body = call->pool->body;
-    binade_status status = BINADE_OK;
-    if (!asked_bytes && body->options.source)
-        *out = most_limit_bytes(body);
-    else
-        status = binadei_limit_find(body, asked_bytes, out);
+    binade_status status = binadei_limit_find(body, asked_bytes, out);
     if (status != BINADE_OK)
         return status;
+    if (!asked_bytes && *out > most_limit_bytes(body))
+        *out = most_limit_bytes(body);
     if (*out > most_limit_bytes(body)) {
         return binadei_fail(BINADE_E_TOO_LARGE,
                             "a limit of %llu bytes: this pool's may be %llu at "

@@ -64,8 +64,6 @@ class Cleanup:
                 self._drain()
 
 
-# What can become of a call to the library.
-LIBRARY_ERRORS = (_native.Error, _native.OutOfMemoryError)
 # With these a pool is as it was.
 NOT_CLOSED = ("E_BUSY", "E_FORKED", "E_NO_HOST_MEMORY")
 
@@ -74,7 +72,7 @@ def free_block(block):
     """For finalizers."""
     try:
         block.free()
-    except LIBRARY_ERRORS:
+    except _native.Error:
         # The child of a fork, or a driver that fails: the memory is lost, and
         # whoever allocates next is told why.
         pass
@@ -84,7 +82,7 @@ def unpin(address, size, _owner):
     """For finalizers. The owner is named so that it lives until now."""
     try:
         _native.unpin(address, size)
-    except LIBRARY_ERRORS:
+    except _native.Error:
         pass  # as above
 
 
@@ -211,6 +209,6 @@ def is_closed(pool):
     because of it: the pool is gone then, too."""
     try:
         pool.close()
-    except LIBRARY_ERRORS as error:
+    except _native.Error as error:
         return error.status not in NOT_CLOSED
     return True

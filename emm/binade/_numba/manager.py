@@ -21,7 +21,7 @@ from binade._numba import ipc
 from binade._numba.core import Resource
 from binade._numba.family import FAMILY
 from binade._numba.generation import (
-    LIBRARY_ERRORS, Cleanup, Generation, free_block, is_closed)
+    Cleanup, Generation, free_block, is_closed)
 
 # Of binade_ipc_handle: version, struct_size, driver_handle, segment_bytes,
 # offset_bytes.
@@ -70,7 +70,7 @@ def trim_quietly(generation, keep_bytes, out_given_back):
     its statistics; and a deferred trim has no caller to be told."""
     try:
         out_given_back.append(generation.trim(keep_bytes))
-    except LIBRARY_ERRORS:
+    except _native.Error:
         pass
 
 

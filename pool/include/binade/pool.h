@@ -539,9 +539,8 @@ binade_pool_options_get(binade_pool *pool, binade_pool_options *out);
  * does not grow before it is below.
  *
  * @param pool         The pool.
- * @param limit_bytes  In whole units of 2 MiB, rounded down; 0: what the device
- *                     has, or where the memory is from a source of the program's
- *                     or a host arena's, as much as is accepted.
+ * @param limit_bytes  In whole units of 2 MiB, rounded down; 0: as much as the
+ *                     device has and the tables have a place for.
  *
  * @return BINADE_OK
  * @return BINADE_E_INVALID    `pool` is NULL or destroyed, or the limit is below

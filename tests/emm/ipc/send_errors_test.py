@@ -423,7 +423,7 @@ def with_descriptors(count, call):
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1 + count, limits[1]))
     try:
         call()
-    except (binade.Error, binade.OutOfMemoryError) as error:
+    except binade.Error as error:
         return error.status
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
