@@ -49,7 +49,7 @@ def _help(command):
         print("\n" + textwrap.fill(
             f"The program's own help is not here: {error}", 80))
         return 0
-    print(f"\n{program} --help:\n")
+    print("\noptions of the program:\n")
     return _start(program, ["--help"])
 
 
