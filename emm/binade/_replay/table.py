@@ -4,6 +4,7 @@ each way in which it was replayed."""
 
 from binade._report.rows import compare
 from binade._report.tables import COLUMNS
+from binade._report.words import JOIN
 
 _SHOWN = ("footprint", "smallest_limit_bytes", "driver_calls", "median_ns",
           "p99_ns", "ooms", "releases")
@@ -51,4 +52,5 @@ def text(rows):
         lines += _of_one(comparison)
     if any(row.get("is_standin") for row in rows):
         lines.append(_STANDIN)
-    return "\n".join(lines) + "\n"
+    # What is for programs too has no spaces but the common one.
+    return "\n".join(lines).replace(JOIN, " ") + "\n"
