@@ -84,6 +84,32 @@ def test_is_whole_on_each_screen(browser, report, rows, width, height,
     assert checks.requests(browser) == []
 
 
+def test_is_whole_with_headings_limits_and_failures(browser, tmp_path):
+    rows = []
+    for title, changes in (
+            ("A tight limit", {"limit_bytes": 1 << 27}),
+            ("A device that lags", {"lag": "work:50", "mode": "concurrent",
+                                    "threads": 16, "timeline": None,
+                                    "map": None})):
+        rows.append({"kind": "heading", "title": title, "says": "Look."})
+        for subject in sample_rows.SUBJECTS:
+            made = sample_rows.row(subject, points=20)
+            rows.append({**made, **changes, "ooms": 9 * (subject == "naive"),
+                         "is_simulated": True})
+    path = tmp_path / "report.html"
+    _report.write(rows, path)
+    for width, scheme in ((390, "dark"), (1280, "light")):
+        browser.look(width, 900, scheme)
+        browser.open(path)
+        assert checks.overflow(browser) == []
+        assert checks.wrong_colours(browser) == []
+        assert checks.empty(browser) == []
+        assert checks.torn(browser) == []
+    assert browser.value("[...document.querySelectorAll('section h2')].map("
+                         "one => one.textContent)") == [
+        "A tight limit", "A device that lags"]
+
+
 def add_calls(row):
     row["driver_calls"] += 1
 

@@ -161,9 +161,21 @@ def test_what_the_runs_can_tell_is_said_whoever_is_better(out):
                        *timed("best-fit", 200, 201)], out)
         assert list(verdicts_of(out)) == [title]
     assert verdicts_of(out)[title] == [
-        "Median time of an operation: binade 400.5\u00a0ns, best-fit "
-        "200.5\u00a0ns (binade: 2\u00a0times as long)"]
-    assert "best-fit 200.5" in out.read_text()
+        "Median time of an operation: best-fit 200.5\u00a0ns; binade "
+        "400.5\u00a0ns, 2\u00a0times as long"]
+
+
+def test_of_one_run_it_says_that_it_may_be_chance(out):
+    _report.write([*timed("binade", 100), *timed("best-fit", 200)], out)
+    said, = verdicts_of(out)["Binade is better"]
+    assert said.endswith("2\u00a0times as long (of one run, so that it may "
+                         "be chance)")
+
+
+def test_a_commit_with_changes_is_said_to_have_them(out):
+    _report.write([small(commit="0123abc-dirty")], out)
+    assert "<dd>0123abc, with changes that were not committed</dd>" in \
+        out.read_text()
 
 
 def test_binade_is_not_its_own_rival(out):

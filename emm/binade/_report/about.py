@@ -162,6 +162,13 @@ def how(comparison):
     yield "Repeated", runs(comparison)
 
 
+def commit(said):
+    """As `git describe` has it."""
+    plain = str(said).removesuffix("-dirty")
+    return plain if plain == said else \
+        f"{plain}, with changes that were not committed"
+
+
 def machine(found):
     if not isinstance(found, dict):
         return str(found)
@@ -190,8 +197,9 @@ def warnings(rows):
         yield ("There was no GPU. The driver is Binade's stand-in, which keeps "
                "the books as a GPU's driver does: its memory is the host's, "
                "work on a stream is a function that sleeps, and "
-               + ("the times of its calls are imitated: each takes what an "
-                  "H200's driver was measured to take. " if is_simulated else
+               + ("the times of its calls are imitated: those for memory, "
+                  "events and streams keep a thread busy as long as they were "
+                  "measured to do on an H200's host. " if is_simulated else
                   "its calls cost next to nothing. ")
                + "The rest of each time is the allocators' own work on this "
                "machine. So allocators are compared here, and nothing tells "

@@ -96,15 +96,18 @@ def standing(comparison, name, title, unit, word):
     if ours is None or ours.refused is not None or ours.has_failed or \
             ours.values[name] is None or best is None:
         return None
-    value, found = ours.values[name], best[0]
-    said = (f"{title}: {OURS} {unit(value['median'])}, "
-            f"{best[1]} {unit(found['median'])}")
-    if are_alike(value, found):
+    found, rival = best
+    ends = sorted([(ours.values[name], OURS), (found, rival)],
+                  key=lambda pair: pair[0]["median"])
+    (less, first), (more, second) = ends
+    said = (f"{title}: {first} {unit(less['median'])}; "
+            f"{second} {unit(more['median'])}")
+    if are_alike(less, more):
         return "alike", said
-    ends = sorted((value["median"], found["median"]))
-    key = "ahead" if value["median"] == ends[0] else "behind"
-    more = best[1] if key == "ahead" else OURS
-    return key, f"{said} ({more}: {factor(*ends, word)})"
+    said += f", {factor(less['median'], more['median'], word)}"
+    if unit is words.as_time and 1 in (less["count"], more["count"]):
+        said += " (of one run, so that it may be chance)"
+    return "ahead" if first == OURS else "behind", said
 
 
 def served(comparison):

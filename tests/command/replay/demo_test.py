@@ -33,6 +33,7 @@ def test_demo(tmp_path):
     written(tmp_path)
     ended = run(tmp_path, "--trace=some.btrace")
     assert (ended.returncode, ended.stderr) == (0, "")
+    assert "The times of the driver's calls are imitated." in ended.stdout
     report = tmp_path / "binade-demo.html"
     assert ended.stdout.endswith(f"The report is {report}\n")
     page = report.read_text()
@@ -45,6 +46,19 @@ def test_demo(tmp_path):
     for name in {*SAFE, *ALONE}:
         assert f"<dt>{name}</dt>" in page  # and what it is
         assert f"<th scope=col>{name}</th>" in page
+
+
+def test_its_own_recordings_within_a_tight_limit(tmp_path):
+    ended = run(tmp_path, "--repeats=1", BINADE_STANDIN_COST="none")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    said = ended.stdout.partition("3. A tight limit\n\n")[2]
+    table = said.partition("\n\n")[0].splitlines()
+    assert table[0] == "server.btrace, serial, 1 thread, limit 128 MiB"
+    failed = {line.split()[0]: line.split()[-1] for line in table[2:]}
+    assert failed["binade"] == failed["cuda-malloc"] == "0"
+    assert "0" not in (failed["best-fit"], failed["best-fit-expandable"])
+    page = (tmp_path / "binade-demo.html").read_text()
+    assert "; binade served all." in page
 
 
 def test_options_are_those_of_replay(tmp_path):
