@@ -95,6 +95,8 @@ def test_who_ran_out_of_memory_is_not_the_best(out):
     page = out.read_text()
     assert "it served less and is not ranked: naive (3\u00a0times)." in page
     assert "Memory reserved at the peak: binade 1.768\u00a0GiB." in page
+    assert "<th scope=col>naive, failed</th>" in page
+    assert "<th scope=col>binade</th>" in page
     labels = [figure["layout"]["yaxis"]["ticktext"] for figure in
               data_of(out, "binade-figures").values()
               if figure["data"][0]["type"] == "bar"]
@@ -240,6 +242,17 @@ def test_the_stand_in_is_called_what_it_is(out, is_simulated, words):
     assert "There was no GPU." in page and words in page
     _report.write([small(is_standin=False)], out)
     assert "There was no GPU." not in out.read_text()
+
+
+def test_at_a_glance_a_failure_stands_beside_what_it_took(out):
+    _report.write([small(), small(subject="naive", ooms=3), small(threads=2)],
+                  out)
+    page = out.read_text()
+    glance = page[page.index('class="glance"'):page.index("<section")]
+    marked = re.findall(r'data-field="(\w+)" data-label="(\w+)">'
+                        r'<span>[^<]*<span class="spread">failed<', glance)
+    assert marked == [(name, "naive") for name in (
+        "footprint", "mean_ns", "median_ns", "p99_ns")]
 
 
 def test_rows_of_other_kinds_are_left_out_and_counted(out):

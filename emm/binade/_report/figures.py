@@ -284,7 +284,8 @@ def address_map(graph, subject):
     data = [{"type": "heatmap", "z": cells, "zmin": 0, "zmax": 100,
              "colorscale": [[0, "#E69F00"], [0.5, "#8FA0A0"], [1, "#0072B2"]],
              "xgap": 1, "ygap": 1, "hoverongaps": False, "showscale": False,
-             "hovertemplate": f"%{{z:.0f}}{words.JOIN}% handed out<extra></extra>"}]
+             "hovertemplate":
+                 f"%{{z:.0f}}{words.JOIN}% handed out<extra></extra>"}]
     layout = {
         "xaxis": {"visible": False, "fixedrange": True},
         "yaxis": {"visible": False, "fixedrange": True,

@@ -162,7 +162,8 @@ def provenance(rows):
             ("machine", map(about.machine, distinct(rows, "machine"))),
             ("device", distinct(rows, "device")),
             ("driver", distinct(rows, "driver")),
-            ("commit", map(about.commit, distinct(rows, "commit"))), ("date", dates)):
+            ("commit", map(about.commit, distinct(rows, "commit"))),
+            ("date", dates)):
         said = "; ".join(map(str, found))
         if said:
             yield title, said

@@ -43,7 +43,8 @@ GLANCE = (
 # `kind` is its class for the style sheet, `first` the heading of titles.
 Table = collections.namedtuple("Table", "kind first headings rows")
 Row = collections.namedtuple("Row", "title cells link", defaults=(None,))
-Cell = collections.namedtuple("Cell", "field label text spread is_best was_tried")
+Cell = collections.namedtuple(
+    "Cell", "field label text spread is_best was_tried")
 
 
 def text_of(subject, value, unit):
@@ -54,16 +55,26 @@ def text_of(subject, value, unit):
     return unit(value and value["median"])
 
 
-def cell(subject, name, heading, unit, best, with_spread=True):
+def ends(subject, name, unit):
+    """From the least to the greatest of the repeats."""
+    value = subject.values[name]
+    if value and value["count"] > 1 and value["min"] != value["max"]:
+        return f"{unit(value['min'])} to {unit(value['max'])}"
+    return None
+
+
+def failure(subject, name, _):
+    return "failed" if subject.has_failed and name != "ooms" else None
+
+
+def cell(subject, name, heading, unit, best, beside=None):
+    """`beside` gives what stands with the number, in small letters."""
     value = subject and subject.values[name]
-    spread = None
-    if with_spread and value and value["count"] > 1 and \
-            value["min"] != value["max"]:
-        spread = f"{unit(value['min'])} to {unit(value['max'])}"
     is_best = bool(value and best) and not subject.has_failed \
         and findings.are_alike(best, value)
-    return Cell(name, heading, text_of(subject, value, unit), spread, is_best,
-                subject is not None)
+    return Cell(name, heading, text_of(subject, value, unit),
+                beside(subject, name, unit) if subject and beside else None,
+                is_best, subject is not None)
 
 
 def least(comparison, name):
@@ -78,26 +89,31 @@ def known_columns(comparison):
             if any(subject.values[one[0]] for subject in comparison.ran)]
 
 
-def table_of(comparison, kind, title, unit_of, with_spread):
+def named(subject):
+    """One that served less may well look better."""
+    return subject.name + (", failed" if subject.has_failed else "")
+
+
+def table_of(comparison, kind, title, unit_of, beside=None):
     """A row for each field, so that subjects stand side by side."""
-    return Table(kind, "", [one.name for one in comparison.ran], [
+    return Table(kind, "", [named(one) for one in comparison.ran], [
         Row(title(heading, unit),
-            [cell(subject, name, subject.name, unit_of(unit),
-                  least(comparison, name), with_spread)
+            [cell(subject, name, named(subject), unit_of(unit),
+                  least(comparison, name), beside)
              for subject in comparison.ran])
         for name, heading, unit in known_columns(comparison)])
 
 
 def rounded(comparison):
     return table_of(comparison, "rounded", lambda heading, _: heading,
-                    lambda unit: unit, True)
+                    lambda unit: unit, ends)
 
 
 def exact(comparison):
     units = {words.as_time: ", ns", words.as_bytes: ", bytes"}
     return table_of(comparison, "exact",
                     lambda heading, unit: heading + units.get(unit, ""),
-                    lambda _: words.as_exact, False)
+                    lambda _: words.as_exact)
 
 
 def glance(comparisons, order):
@@ -110,7 +126,7 @@ def glance(comparisons, order):
             continue
         rows = [Row(one.heading(),
                     [cell(one.subjects.get(subject), name, subject, unit,
-                          least(one, name), False) for subject in order],
+                          least(one, name), failure) for subject in order],
                     f"c{number}")
                 for number, one in enumerate(comparisons)
                 if any(subject.values[name] for subject in one.ran)]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of a report, and what its terms mean, in words. Nothing here is HTML."""
+"""Numbers of a report, and what its terms mean, in words. Nothing here is
+HTML."""
 
 UNKNOWN = "unknown"
 # Stands before a unit, so that no line ends between the two.
