@@ -1,23 +1,27 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The demo: what a language model's server allocated, replayed on Binade, on a
-# best-fit allocator and on a textbook's buddy, in the order of the recording
-# and then by eight threads at once. Prints tables and writes a report.
+# The demo: what two programs allocated, replayed on Binade and on others, in
+# the cases that a reader chooses an allocator for. Prints tables and writes a
+# report.
 #
 # usage: bazel run //bench:demo -- [--trace=FILE] [OPTION]...
 #
-# The options are those of `binade replay`. Bazel starts us in the folder that
-# holds what was built.
+# The options are those of `binade replay`, and go before the demo's own. With
+# --trace the cases are those that suit any recording. Bazel starts us in the
+# folder that holds what was built.
 set -euo pipefail
 
 checkout=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 python=${BINADE_PYTHON:-$checkout/.venv/bin/python}
-trace=$PWD/bench/traces/serving.btrace.gz
+traces=$PWD/bench/traces
+trace=
 options=()
+is_json=
 for word in "$@"; do
     case $word in
     --trace=*) trace=${word#*=} ;;
+    --json) is_json=yes ;&
     *) options+=("$word") ;;
     esac
 done
@@ -29,14 +33,70 @@ if [ ! -x "$python" ]; then
 fi
 export PYTHONPATH=$PWD/emm/site
 export BINADE_REPLAY=$PWD/bench/replay/replay
-# What the recording asks for, and what the subjects take above it.
+# What the recordings ask for, and what the subjects take above it.
 export BINADE_STANDIN_MEMORY=${BINADE_STANDIN_MEMORY:-130GiB}
+# Allocators are there because a driver's calls are slow: so are these.
+export BINADE_STANDIN_COST=${BINADE_STANDIN_COST:-h200}
 
 # The user's folder, if it can be written into.
 cd "${BUILD_WORKING_DIRECTORY:-.}"
 folder=$PWD
 [ -w "$folder" ] || folder=$(mktemp -d)
-exec "$python" -B -m binade replay --driver=standin \
-    --subject=binade,best-fit,pow2-buddy --mode=serial,concurrent --threads=8 \
-    --repeats=3 --bisect --html="$folder/binade-demo.html" \
-    ${options[@]+"${options[@]}"} -- "$trace"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+parts=0
+status=0
+
+# part TITLE SAYS OPTION... -- TRACE: replays, and keeps the rows behind their
+# heading. No title has a character that JSON would escape.
+part()
+{
+    local title=$1 says=$2
+    shift 2
+    parts=$((parts + 1))
+    [ -n "$is_json" ] || printf '%s\n\n' "$parts. $title"
+    printf '{"kind": "heading", "title": "%s", "says": "%s"}\n' \
+        "$title" "$says" >>"$work/rows"
+    local ended=0
+    rm -f "$work/part"
+    "$python" -B -m binade replay --driver=standin --rows="$work/part" \
+        "${@:1:$#-2}" ${options[@]+"${options[@]}"} -- "${@: -1}" || ended=$?
+    [ "$ended" -eq 0 ] || status=$ended
+    [ -s "$work/part" ] || exit "$status"
+    cat "$work/part" >>"$work/rows"
+    [ -n "$is_json" ] || echo
+}
+
+pictured=(--mode=serial --samples=1000 --map)
+safe=--subject=binade,best-fit,best-fit-expandable,cuda-malloc
+many=(--mode=concurrent --threads=16 "$safe")
+part "Many threads at once" "A program with many threads asks for memory in\
+ all of them at the same time, as fast as they can. The recording that comes\
+ with the demo is of a server with 16\u00a0threads, each with a stream of its\
+ own." \
+    "${many[@]}" --repeats=5 -- "${trace:-$traces/server.btrace.gz}"
+part "A device that lags behind" "The same, while each call has work queued\
+ behind it. A freed block may serve another stream only when the work on its\
+ own is over: the allocator waits, keeps the block for its stream, or takes\
+ more memory." \
+    "${many[@]}" --repeats=3 --lag=work:50 -- \
+    "${trace:-$traces/server.btrace.gz}"
+if [ -z "$trace" ]; then
+    part "A tight limit" "The calls of the same server, made one after the\
+ other, with about three times the memory that it has live at most. An\
+ allocator that keeps what was freed for the stream that freed it runs out." \
+        "${pictured[@]}" --limit=134217728 --repeats=3 "$safe" -- \
+        "$traces/server.btrace.gz"
+fi
+part "One thread and one stream" "The opposite case, where nothing is gained\
+ by what Binade does for many threads: look here for what it costs. The\
+ recording that comes with the demo is of a language model that serves\
+ 400\u00a0requests." \
+    "${pictured[@]}" --bisect --repeats=3 \
+    --subject=binade,best-fit,best-fit-expandable,pow2-buddy -- \
+    "${trace:-$traces/serving.btrace.gz}"
+
+report=$folder/binade-demo.html
+"$python" -B -m binade._report "$work/rows" "$report"
+[ -n "$is_json" ] || printf 'The report is %s\n' "$report"
+exit "$status"

@@ -65,6 +65,36 @@ READ_OVERFLOW = """
 })()
 """
 
+# Elements that say nothing: a section with nothing but a heading, what has no
+# text, and a cell without a number or word.
+READ_EMPTY = """
+[...document.querySelectorAll('main section, main ul, main ol, main dl, '
+  + 'main p, main li, main dd, main td, main tbody, main .plots')]
+  .filter(one => {
+    const copy = one.cloneNode(true);
+    if (one.tagName === 'SECTION') {
+      copy.querySelectorAll('h2, h3').forEach(title => title.remove());
+    }
+    return !copy.textContent.trim();
+  }).map(one => one.tagName.toLowerCase())
+"""
+
+# A number, a space that may end a line, and a unit.
+READ_TORN = """
+(() => {
+  const torn = new RegExp(
+    '[0-9] (?:B|[KMGT]iB|[nµm]?s|%|(?:thread|processor|run|stream)s?)'
+    + '(?![A-Za-z])', 'g');
+  const texts = document.createTreeWalker(
+    document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (texts.nextNode()) {
+    found.push(...texts.currentNode.textContent.match(torn) || []);
+  }
+  return found;
+})()
+"""
+
 # Text of a plot that has not the colour of the page's.
 READ_COLOURS = """
 (() => {
@@ -98,7 +128,7 @@ def expected(rows, name):
 
 def title(row):
     threads = row["threads"]
-    return (f"{row['trace']['file']}, {row['mode']}, {threads} "
+    return (f"{row['trace']['file']}, {row['mode']}, {threads}\u00a0"
             f"thread{'s' if threads > 1 else ''}")
 
 
@@ -136,6 +166,8 @@ def wrong_cells(browser, rows):
 BARS = {"Peak reserved ÷ peak live": ("footprint",),
         "Smallest memory with which the trace runs": ("smallest_limit_bytes",),
         "Calls to the driver for memory": ("driver_calls",),
+        "Average time for an operation": ("mean_ns",),
+        "Allocations that failed": ("ooms",),
         "Time for an operation: median / p99": ("p99_ns", "median_ns")}
 POWERS = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3}
 
@@ -232,3 +264,12 @@ def overflow(browser):
 
 def wrong_colours(browser):
     return browser.value(READ_COLOURS)
+
+
+def empty(browser):
+    return browser.value(READ_EMPTY)
+
+
+def torn(browser):
+    """Numbers that a line's end may part from their units."""
+    return browser.value(READ_TORN)

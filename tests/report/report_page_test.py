@@ -75,11 +75,39 @@ def test_is_whole_on_each_screen(browser, report, rows, width, height,
     assert checks.overflow(browser) == []
     assert browser.value("document.querySelector('.refused').textContent"
                          ) == "cudaMallocAsync: there is no GPU here"
-    assert "1.955 GiB reserved at the peak by the allocator that it was " \
+    assert "1.955\u00a0GiB reserved at the peak by the allocator that it was " \
         "recorded on" in browser.value(
             "document.querySelector('section').textContent")
+    assert checks.empty(browser) == []
+    assert checks.torn(browser) == []
     assert checks.complaints(browser) == []
     assert checks.requests(browser) == []
+
+
+def test_is_whole_with_headings_limits_and_failures(browser, tmp_path):
+    rows = []
+    for title, changes in (
+            ("A tight limit", {"limit_bytes": 1 << 27}),
+            ("A device that lags", {"lag": "work:50", "mode": "concurrent",
+                                    "threads": 16, "timeline": None,
+                                    "map": None})):
+        rows.append({"kind": "heading", "title": title, "says": "Look."})
+        for subject in sample_rows.SUBJECTS:
+            made = sample_rows.row(subject, points=20)
+            rows.append({**made, **changes, "ooms": 9 * (subject == "naive"),
+                         "is_simulated": True})
+    path = tmp_path / "report.html"
+    _report.write(rows, path)
+    for width, scheme in ((390, "dark"), (1280, "light")):
+        browser.look(width, 900, scheme)
+        browser.open(path)
+        assert checks.overflow(browser) == []
+        assert checks.wrong_colours(browser) == []
+        assert checks.empty(browser) == []
+        assert checks.torn(browser) == []
+    assert browser.value("[...document.querySelectorAll('section h2')].map("
+                         "one => one.textContent)") == [
+        "A tight limit", "A device that lags"]
 
 
 def add_calls(row):
@@ -136,8 +164,8 @@ def test_names_cannot_break_the_page(browser, tmp_path):
                          "'binade-numbers').textContent)[0].trace") == HOSTILE
     assert browser.value("document.querySelector('section h2').textContent"
                          ).startswith(HOSTILE)
-    assert browser.value("document.querySelector('section th[scope=row]')"
-                         ".textContent") == HOSTILE
+    assert browser.value("document.querySelector('section th[scope=col]"
+                         ":nth-child(2)').textContent") == HOSTILE
 
 
 def test_what_is_planted_does_not_run(browser, small):
@@ -163,10 +191,12 @@ def test_what_is_wrong_with_a_page_is_found(browser, small):
              "<script>console.warn('planted warning')</script>"
              "<script>setTimeout(() => { throw 'planted throw'; })</script>"
              "<img src='http://127.0.0.1:9/planted.png'>"),
+            ("<h2>", "<section><h2>none</h2></section><ul></ul>"
+             "<p>took 5 ms</p><h2>"),
             ("<main>", "<main><div style='width: 1300px'>wide</div>"),
             ("{'font.color': one('--text'),", "{'font.color': '#123456',")):
-        assert page.count(old) == 1
-        page = page.replace(old, new)
+        assert old in page
+        page = page.replace(old, new, 1)
     path.write_text(page)
     browser.look(1280, 800, "light")
     browser.open(path)
@@ -177,3 +207,5 @@ def test_what_is_wrong_with_a_page_is_found(browser, small):
     assert any("wide" in one for one in checks.overflow(browser))
     assert any("rgb(18, 52, 86)" in one for one in
                checks.wrong_colours(browser))
+    assert checks.empty(browser) == ["section", "ul"]
+    assert checks.torn(browser) == ["5 ms"]

@@ -4,6 +4,7 @@ browser is needed for that."""
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -84,23 +85,174 @@ def test_what_differs_in_the_devices_lag_is_not_a_repeat(out):
     assert found[0]["subjects"][0]["median_ns"]["count"] == 2
     assert found[1]["subjects"][0]["releases"]["median"] == 7
     page = out.read_text()
-    assert "1 thread, device held<" in page
+    assert "1\u00a0thread, device held<" in page
     assert page.count('data-field="releases"') == 2  # rounded and exact
 
 
 def test_who_ran_out_of_memory_is_not_the_best(out):
     _report.write([small(), small(subject="naive", ooms=3,
                                   peak_reserved_bytes=1)], out)
-    assert "Not ranked, because memory ran out: naive (3 times)" in \
-        out.read_text()
-    assert "Least memory: binade" in out.read_text()
+    page = out.read_text()
+    assert "it served less and is not ranked: naive (3\u00a0times)." in page
+    assert "Memory reserved at the peak: binade 1.768\u00a0GiB." in page
+    assert "<th scope=col>naive, failed</th>" in page
+    assert "<th scope=col>binade</th>" in page
     labels = [figure["layout"]["yaxis"]["ticktext"] for figure in
               data_of(out, "binade-figures").values()
               if figure["data"][0]["type"] == "bar"]
-    assert len(labels) == 4
+    assert len(labels) == 6
     for naive, binade in labels:
         assert naive.startswith("naive, failed<br>")
         assert binade.startswith("binade<br>")
+
+
+def heading(title="A tight limit", says="What is seen here."):
+    return {"kind": "heading", "title": title, "says": says}
+
+
+def test_a_heading_is_of_the_rows_behind_it(out):
+    _report.write([small(), heading(), small(), heading("Again"), small(),
+                   small()], out)
+    page = out.read_text()
+    assert [one["subjects"][0]["median_ns"]["count"]
+            for one in numbers_of(out)] == [1, 1, 2]
+    titles = re.findall(r'<section id="c\d"><h2>(.*)</h2>', page)
+    assert titles == ["serving.btrace, serial, 1\u00a0thread",
+                      "A tight limit", "Again"]
+    assert page.count("<p>What is seen here.</p>") == 2
+    assert "of another kind" not in page
+
+
+def test_it_says_what_the_known_allocators_are(out):
+    _report.write([small(), small(subject="best-fit"),
+                   small(subject="somebody's")], out)
+    page = out.read_text()
+    assert "<dt>best-fit</dt><dd>A model in C of PyTorch" in page
+    assert "<dt>somebody" not in page
+
+
+def timed(subject, *medians):
+    for median in medians:
+        made = small(subject=subject, mode="concurrent", threads=8,
+                     peak_reserved_bytes=None)
+        made["latency_ns"]["all"] = {"median": median}
+        yield made
+
+
+def verdicts_of(path):
+    """{title: what it lists}"""
+    return {title: re.findall(r"</a>\. (.*)\.</li>", found)
+            for title, found in re.findall(
+                r'<h3>([^<]*)</h3>\n<ul class="found verdict">(.*?)</ul>',
+                path.read_text(), re.DOTALL)}
+
+
+def test_what_the_runs_cannot_tell_is_called_so(out):
+    _report.write([*timed("binade", 90, 100, 120),
+                   *timed("best-fit", 110, 130, 150)], out)
+    page = out.read_text()
+    said = "no difference beyond the spread of the runs"
+    assert f"best-fit 130\u00a0ns ({said})" in page
+    assert list(verdicts_of(out)) == ["No difference that the runs could show"]
+    assert page.count('class="best" data-field="median_ns"') == 4
+
+
+def test_what_the_runs_can_tell_is_said_whoever_is_better(out):
+    for ours, title in ((100, "Binade is better"), (400, "Binade is worse")):
+        _report.write([*timed("binade", ours, ours + 1),
+                       *timed("best-fit", 200, 201)], out)
+        assert list(verdicts_of(out)) == [title]
+    assert verdicts_of(out)[title] == [
+        "Median time of an operation: best-fit 200.5\u00a0ns; binade "
+        "400.5\u00a0ns, 2\u00a0times as long"]
+
+
+def test_of_one_run_it_says_that_it_may_be_chance(out):
+    _report.write([*timed("binade", 100), *timed("best-fit", 200)], out)
+    said, = verdicts_of(out)["Binade is better"]
+    assert said.endswith("2\u00a0times as long (of one run, so that it may "
+                         "be chance)")
+
+
+def test_a_commit_with_changes_is_said_to_have_them(out):
+    _report.write([small(commit="0123abc-dirty")], out)
+    assert "<dd>0123abc, with changes that were not committed</dd>" in \
+        out.read_text()
+
+
+def test_binade_is_not_its_own_rival(out):
+    _report.write([*timed("binade", 100), *timed("binade-nocache", 900)], out)
+    assert verdicts_of(out) == {}
+
+
+def test_who_serves_all_where_others_fail_is_better(out):
+    _report.write([small(), small(subject="naive", ooms=3)], out)
+    assert "Allocations failed: naive (3\u00a0times); binade served all" in \
+        verdicts_of(out)["Binade is better"]
+    _report.write([small(ooms=2), small(subject="naive")], out)
+    assert verdicts_of(out) == {"Binade is worse": [
+        "Allocations failed: binade (2\u00a0times)"]}
+
+
+def facts_of(path):
+    """{name: words} of the first section."""
+    page = path.read_text()
+    found = page[page.index('<dl class="how">'):]
+    return dict(re.findall("<dt>(.*)</dt><dd>(.*)</dd>",
+                           found[:found.index("</dl>")]))
+
+
+def test_how_it_was_replayed_is_said_in_words(out):
+    machine = {"cpu": "Some processor", "processors": 2}
+    _report.write([small(mode="concurrent", threads=16, lag="work:50+sync:9",
+                         limit_bytes=1 << 27, machine=machine)] * 3, out)
+    said = facts_of(out)
+    assert said["Replayed by"] == \
+        "16\u00a0threads at once on 2\u00a0processors."
+    assert said["Note"].startswith("at most 2\u00a0threads ran at a time.")
+    assert said["Memory"] == "128\u00a0MiB for each allocator."
+    assert said["Device"].startswith("Work of 50\u00a0\u00b5s was queued")
+    assert said["Repeated"].startswith("3\u00a0runs of each allocator")
+    assert "Measured on: Some processor, 2\u00a0processors." in \
+        out.read_text()
+    _report.write([small(machine=machine, lag="of another kind")], out)
+    said = facts_of(out)
+    assert said["Replayed by"].startswith("one thread on 2\u00a0processors")
+    assert said["Device"] == "The device: of another kind."
+    assert said["Repeated"].startswith("One run of each allocator")
+
+
+def test_what_a_recording_says_of_itself_is_in_words(out):
+    row = small()
+    row["trace"]["info"] = {"source": "torch", "device": 0,
+                            "reserved_before_bytes": 0, "of_mine": "yes"}
+    _report.write([row], out)
+    said = facts_of(out)["Recording"]
+    assert said.startswith("serving.btrace: 200,000\u00a0operations")
+    assert said.endswith("recorded by PyTorch&#39;s history of its memory, on "
+                         "its device\u00a00, of mine: yes.")
+
+
+@pytest.mark.parametrize("is_simulated, words", [
+    (True, "the times of its calls are imitated"),
+    (False, "its calls cost next to nothing")])
+def test_the_stand_in_is_called_what_it_is(out, is_simulated, words):
+    _report.write([small(is_simulated=is_simulated)], out)
+    page = out.read_text()
+    assert "There was no GPU." in page and words in page
+    _report.write([small(is_standin=False)], out)
+    assert "There was no GPU." not in out.read_text()
+
+
+def test_at_a_glance_a_failure_stands_beside_what_it_took(out):
+    _report.write([small(), small(subject="naive", ooms=3), small(threads=2)],
+                  out)
+    page = out.read_text()
+    glance = page[page.index('class="glance"'):page.index("<section")]
+    marked = re.findall(r'data-field="(\w+)" data-label="(\w+)">'
+                        r'<span>[^<]*<span class="spread">failed<', glance)
+    assert marked == [(name, "naive") for name in (
+        "footprint", "mean_ns", "median_ns", "p99_ns")]
 
 
 def test_rows_of_other_kinds_are_left_out_and_counted(out):
@@ -122,7 +274,9 @@ def test_what_is_unknown_is_said_to_be(out):
     nothing = {name: None if name not in bare else value
                for name, value in row.items()}
     _report.write([nothing], out)
-    assert "unknown" in out.read_text()
+    assert "Nothing was measured." in out.read_text()
+    _report.write([small(driver_calls=None), small(subject="naive")], out)
+    assert "<span>unknown</span>" in out.read_text()
 
 
 def test_nothing_live_or_reserved_is_no_division_by_zero(out):
@@ -168,6 +322,7 @@ def test_a_long_timeline_is_thinned_and_keeps_its_peaks(out):
 def test_no_row_is_an_error(tmp_path, out):
     refused_with([], out, "there is no row of a replay")
     refused_with(["\n", "  \n"], out, "there is no row of a replay")
+    refused_with([heading()], out, "there is no row of a replay")
     refused_with([{"kind": "progress"}], out, "there is no row of a replay")
 
 
@@ -179,6 +334,8 @@ def test_no_row_is_an_error(tmp_path, out):
     ("[]", "no object with a kind"),
     ("{}", "no object with a kind"),
     ('{"kind": 3}', "no object with a kind"),
+    ('{"kind": "heading", "says": "x"}', "title is no text"),
+    (line_of(heading(says=" ")), "says is no text"),
     ('{"kind": "replay"}', "trace.file is no text"),
     (line_of(small(subject=None)), "subject is no text"),
     (line_of(small(mode=3)), "mode is no text"),

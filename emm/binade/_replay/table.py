@@ -4,11 +4,13 @@ each way in which it was replayed."""
 
 from binade._report.rows import compare
 from binade._report.tables import COLUMNS
+from binade._report.words import JOIN
 
 _SHOWN = ("footprint", "smallest_limit_bytes", "driver_calls", "median_ns",
           "p99_ns", "ooms", "releases")
 _STANDIN = ("The driver is the stand-in, which keeps the books as a driver "
             "does: the times are not a GPU's.")
+_SIMULATED = "The times of the driver's calls are imitated."
 
 
 def _columns(comparison):
@@ -51,4 +53,7 @@ def text(rows):
         lines += _of_one(comparison)
     if any(row.get("is_standin") for row in rows):
         lines.append(_STANDIN)
-    return "\n".join(lines) + "\n"
+    if any(row.get("is_simulated") for row in rows):
+        lines.append(_SIMULATED)
+    # What is for programs too has no spaces but the common one.
+    return "\n".join(lines).replace(JOIN, " ") + "\n"

@@ -39,8 +39,9 @@ def write(rows, path):
     """Writes a report of `rows` to `path`.
 
     `rows` is the path of a file with a JSON object a line, or an open file or
-    other iterable of such lines, or one of dictionaries. Blank lines, and rows
-    of another kind than "replay", are left out.
+    other iterable of such lines, or one of dictionaries. A row of the kind
+    "heading" has a title and says what the rows behind it show. Blank lines,
+    and rows of another kind than these and "replay", are left out.
 
     Raises ValueError, with the line or the number of the row, for what is no
     row of docs/replay.md, and when there is none; OSError; and MissingLibrary,
@@ -51,7 +52,8 @@ def write(rows, path):
     comparisons = row_files.compare(found)
     from binade._report import page
     made = page.render(
-        needed, [row for _, row in found], comparisons, others)
+        needed, [row for _, row in row_files.replays(found)], comparisons,
+        others)
     # A name that is no UTF-8 has surrogates, which no file can have.
     data = made.encode("utf-8", errors="replace")
     with open(path, "wb") as file:

@@ -233,7 +233,7 @@ def memory(graph, subject, scale):
             "line": {"color": ink, "dash": line, "shape": "hv", "width": 2},
             "fill": "tozeroy" if fill else "none",
             "fillcolor": fill or "rgba(0,0,0,0)",
-            "hovertemplate": title + ": %{y:.4~g} " + unit
+            "hovertemplate": title + ": %{y:.4~g}" + words.JOIN + unit
             + "<br>operation %{x:,}<extra></extra>"})
     layout = {
         "xaxis": {"title": {"text": "operation of the trace"},
@@ -264,7 +264,8 @@ def distribution(graph, comparison, order):
             "line": {"color": colour(order, one.name), "width": 2,
                      "dash": dash(order, one.name), "shape": "hv"},
             "hovertemplate":
-                "%{y:.2f} % took at most %{x:,} ns<extra></extra>"})
+                f"%{{y:.2f}}{words.JOIN}% took at most %{{x:,}}{words.JOIN}ns"
+                "<extra></extra>"})
     if not data:
         return None
     layout = {
@@ -283,7 +284,8 @@ def address_map(graph, subject):
     data = [{"type": "heatmap", "z": cells, "zmin": 0, "zmax": 100,
              "colorscale": [[0, "#E69F00"], [0.5, "#8FA0A0"], [1, "#0072B2"]],
              "xgap": 1, "ygap": 1, "hoverongaps": False, "showscale": False,
-             "hovertemplate": "%{z:.0f} % handed out<extra></extra>"}]
+             "hovertemplate":
+                 f"%{{z:.0f}}{words.JOIN}% handed out<extra></extra>"}]
     layout = {
         "xaxis": {"visible": False, "fixedrange": True},
         "yaxis": {"visible": False, "fixedrange": True,

@@ -7,7 +7,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from binade._report import figures, tables, words
+from binade._report import about, figures, findings, tables, words
 
 FOLDER = Path(__file__).parent
 BARS = (
@@ -16,6 +16,11 @@ BARS = (
      "Shorter is better."),
     ("smallest_limit_bytes", "Smallest memory with which the trace runs",
      words.as_bytes, "With less, an allocation fails. Shorter is better."),
+    ("mean_ns", "Average time for an operation", words.as_time,
+     "All time spent in the allocator, by the operations. Shorter is "
+     "better."),
+    ("ooms", "Allocations that failed", words.as_count,
+     "There was no memory for them within the limit. Shorter is better."),
     ("driver_calls", "Calls to the driver for memory", words.as_count,
      "They are slow, and some wait for the device. Shorter is better."),
 )
@@ -70,7 +75,7 @@ def bar_plots(plots, comparison):
             "p99, what 99 of 100 stay within. Shorter is better. "
             + LOGARITHMIC)
     for name, title, unit, caption in BARS:
-        if any(one.values[name] for one in comparison.ran):
+        if any(one.median(name) for one in comparison.ran):
             log = is_wide(comparison, name)
             yield plots.add(
                 figures.bars(plots.graph, comparison, plots.order,
@@ -84,8 +89,8 @@ def distribution_plot(plots, comparison):
     return made and plots.add(
         made, "Share of operations that took at most so long",
         "The shares of operations by time, whose median and p99 are in the "
-        "table.", "Further left is faster. Where a curve reaches 50 % is the "
-        "median. " + LOGARITHMIC)
+        "table.", f"Further left is faster. Where a curve reaches "
+        f"50{words.JOIN}% is the median. " + LOGARITHMIC)
 
 
 def memory_plots(plots, comparison):
@@ -105,12 +110,12 @@ def memory_plots(plots, comparison):
 def map_words(found):
     segments, blocks = figures.map_pieces(found)
     holes = figures.free_pieces(found)
-    said = (f"{words.plain(len(blocks))} blocks in "
-            f"{words.plain(len(segments))} segments")
+    said = (f"{words.counted(len(blocks), 'block')} in "
+            f"{words.counted(len(segments), 'segment')}")
     if not holes:
         return said + "; nothing is free."
     return (f"{said}; {words.as_bytes(sum(holes))} free in "
-            f"{words.plain(len(holes))} pieces, the largest of "
+            f"{words.counted(len(holes), 'piece')}, the largest of "
             f"{words.as_bytes(max(holes))}.")
 
 
@@ -122,29 +127,14 @@ def map_plots(plots, comparison):
                             f"{one.name}: {said}", said)
 
 
-def facts(about):
-    """What is known of a trace, as words."""
-    said = [words.counted(about.get("operations"), "operation"),
-            words.counted(about.get("threads"), "thread"),
-            words.counted(about.get("streams"), "stream"),
-            f"peak live {words.as_bytes(about.get('peak_live_bytes'))}"]
-    recorded = about.get("recorded_peak_reserved_bytes")
-    if recorded is not None:
-        said.append(f"{words.as_bytes(recorded)} reserved at the peak by the "
-                    "allocator that it was recorded on")
-    info = about.get("info") or {}
-    if isinstance(info, dict):
-        said += [f"{name.replace('_', ' ')}: {value}"
-                 for name, value in info.items()]
-    return ", ".join(said)
-
-
 def section(plots, number, comparison):
     """Plots are numbered in the order in which the page has them."""
     return {
-        "id": f"c{number}", "title": comparison.title(),
-        "facts": facts(comparison.about),
-        "findings": words.findings(comparison),
+        "id": f"c{number}", "title": comparison.heading(),
+        "says": comparison.said and comparison.said["says"],
+        "facts": about.recording(comparison.about),
+        "how": list(about.how(comparison)),
+        "findings": findings.findings(comparison),
         "has_run": bool(comparison.ran), "refused": comparison.refused,
         "bars": list(bar_plots(plots, comparison)),
         "distribution": distribution_plot(plots, comparison),
@@ -163,35 +153,20 @@ def distinct(rows, name):
     return found
 
 
-def warnings(rows):
-    said = []
-    if any(row.get("is_standin") for row in rows):
-        said.append("Measured on the stand-in driver, without a GPU: the "
-                    "times are not a GPU's, and only those of the allocators' "
-                    "own work mean something.")
-    if any(row.get("is_simulated") for row in rows):
-        said.append("Some devices were simulated: the times are not a GPU's.")
-    return said
-
-
-def machine_words(machine):
-    if not isinstance(machine, dict):
-        return str(machine)
-    return ", ".join(f"{key.replace('_', ' ')}: {value}"
-                     for key, value in machine.items())
-
-
 def provenance(rows):
     """(title, words) of what the numbers were measured with."""
     dates = sorted(map(str, distinct(rows, "date")))
     if len(dates) > 2:
         dates = [f"{dates[0]} to {dates[-1]}"]
     for title, found in (
-            ("machine", map(machine_words, distinct(rows, "machine"))),
+            ("machine", map(about.machine, distinct(rows, "machine"))),
             ("device", distinct(rows, "device")),
             ("driver", distinct(rows, "driver")),
-            ("commit", distinct(rows, "commit")), ("date", dates)):
-        yield title, "; ".join(map(str, found)) or words.UNKNOWN
+            ("commit", map(about.commit, distinct(rows, "commit"))),
+            ("date", dates)):
+        said = "; ".join(map(str, found))
+        if said:
+            yield title, said
 
 
 def numbers(comparisons):
@@ -236,9 +211,12 @@ def render(libraries, rows, comparisons, others):
                 for number, one in enumerate(comparisons)]
     scripts = (libraries.plotly_script, text_of("script.js"))
     return template(libraries.jinja).render(
-        subjects=words.joined(order), warnings=warnings(rows),
-        glance=tables.glance(comparisons, order)
-        if len(comparisons) > 1 else (),
+        binade=about.BINADE, names=words.joined(order),
+        subjects=about.subjects(order), warnings=list(about.warnings(rows)),
+        verdicts=findings.verdicts(comparisons),
+        measured=about.measured(rows),
+        glance=list(tables.glance(comparisons, order))
+        if len(comparisons) > 1 else [],
         sections=sections, series=figures.SERIES, line_styles=LINE_STYLES,
         provenance=provenance(rows), row_count=len(rows), others=others,
         glossary=words.GLOSSARY, policy=allowed(scripts),

@@ -17,6 +17,8 @@ from binade._report import words
 SERIES = ("time_ns", "live", "handed", "cached", "retiring", "reserved")
 LATENCIES = ("alloc", "free", "all")
 TOO_MUCH = 2 ** 64
+# A row that says what those behind it are, up to the next one.
+HEADING = "heading"
 
 
 class RowError(ValueError):
@@ -116,6 +118,17 @@ def check(where, row):
             check_pairs(where, f"map.{name}", pairs)
 
 
+def check_heading(where, row):
+    for name in ("title", "says"):
+        if not isinstance(row.get(name), str) or not row[name].strip():
+            raise RowError(where, f"{name} is no text")
+
+
+def replays(found):
+    """Those of (where, row) that were measured."""
+    return [one for one in found if one[1].get("kind") != HEADING]
+
+
 def no_constant(name):
     raise ValueError(f"{name} is no JSON")
 
@@ -138,6 +151,7 @@ def objects(lines):
 
 def read(source):
     """([(where, row)], number of rows of other kinds, which are left out).
+    Headings are among the rows.
 
     `source` is a path, a file, or whatever gives lines or rows.
     """
@@ -148,12 +162,15 @@ def read(source):
     for where, row in objects(source):
         if not isinstance(row, dict) or not isinstance(row.get("kind"), str):
             raise RowError(where, "no object with a kind")
-        if row["kind"] != "replay":
+        if row["kind"] == HEADING:
+            check_heading(where, row)
+        elif row["kind"] == "replay":
+            check(where, row)
+        else:
             others += 1
             continue
-        check(where, row)
         found.append((where, row))
-    if not found:
+    if not replays(found):
         raise ValueError("there is no row of a replay to report")
     return found, others
 
@@ -241,7 +258,9 @@ def footprint(row):
 
 
 class Comparison:
-    def __init__(self, key, row):
+    def __init__(self, key, row, about):
+        """`about` is the heading's row, or None."""
+        self.said = about
         (self.trace, self.mode, self.lag, self.threads,
          self.limit_bytes) = key
         self.about = row["trace"]
@@ -262,6 +281,9 @@ class Comparison:
                  if not one.has_failed and one.median(name) is not None]
         return sorted(found, key=lambda pair: pair[0])
 
+    def heading(self):
+        return self.said["title"] if self.said else self.title()
+
     def title(self):
         said = [f"{self.trace}, {self.mode}"]
         if self.threads is not None:
@@ -275,16 +297,17 @@ class Comparison:
 
 def compare(rows):
     """The comparisons of (where, row), in the order in which they come."""
-    found = {}
+    found, about, place = {}, None, None
     for where, row in rows:
+        if row.get("kind") == HEADING:
+            about, place = row, where
+            continue
         key = (row["trace"]["file"], row["mode"], row.get("lag", IDLE),
                *(number(where, row, (name,))
                  for name in ("threads", "limit_bytes")))
-        if key not in found:
-            found[key] = Comparison(key, row)
-        subjects = found[key].subjects
-        subject = subjects.setdefault(row["subject"], Subject(row["subject"]))
-        subject.rows.append((where, row))
+        one = found.setdefault((place, key), Comparison(key, row, about))
+        one.subjects.setdefault(
+            row["subject"], Subject(row["subject"])).rows.append((where, row))
     for comparison in found.values():
         for subject in comparison.subjects.values():
             subject.finish()

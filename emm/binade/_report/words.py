@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers and findings of a report, in words. Nothing here is HTML."""
+"""Numbers of a report, and what its terms mean, in words. Nothing here is
+HTML."""
 
 UNKNOWN = "unknown"
+# Stands before a unit, so that no line ends between the two.
+JOIN = "\u00a0"
 BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 TIME_UNITS = (("ns", 1), ("µs", 1e3), ("ms", 1e6), ("s", 1e9))
 
@@ -21,7 +24,7 @@ def as_bytes(value):
         value /= 1024
         power += 1
     digits = 4 if power else 15
-    return f"{value:.{digits}g} {BYTE_UNITS[power]}"
+    return f"{value:.{digits}g}{JOIN}{BYTE_UNITS[power]}"
 
 
 def as_time(value):
@@ -29,7 +32,7 @@ def as_time(value):
         return UNKNOWN
     name, unit = [one for one in TIME_UNITS if value >= one[1]][-1] \
         if value >= 1 else TIME_UNITS[0]
-    return f"{value / unit:.4g} {name}"
+    return f"{value / unit:.4g}{JOIN}{name}"
 
 
 def short(said):
@@ -52,7 +55,7 @@ def as_count(value):
 
 
 def counted(value, word):
-    return f"{as_count(value)} {word}" + ("" if value == 1 else "s")
+    return f"{as_count(value)}{JOIN}{word}" + ("" if value == 1 else "s")
 
 
 def as_ratio(value):
@@ -63,60 +66,6 @@ def joined(names):
     names = list(names)
     return " and ".join([", ".join(names[:-1]), names[-1]]
                         if len(names) > 1 else names)
-
-
-def factor(small, large):
-    """How much more the larger one is, as words, or None if there is none."""
-    if not small or large / small < 1.0005:
-        return None
-    ratio = large / small
-    return f"{ratio:.3g} times" if ratio >= 1.1 else \
-        f"{(ratio - 1) * 100:.2g} % more than"
-
-
-def against(ranked, unit, verb):
-    """"; the next was X, ..." of what is not the least, or nothing."""
-    least = ranked[0][0]
-    rest = [pair for pair in ranked if pair[0] != least]
-    if not rest:
-        return ", all the same" if len(ranked) > 1 else ""
-    parts = []
-    ends = [("next", rest[0])]
-    if len(rest) > 1:
-        ends.append(("last", rest[-1]))
-    for word, (value, subject) in ends:
-        times = factor(least, value)
-        more = f", {times} that" if times else ""
-        parts.append(f"the {word}, {subject.name}, {verb} {unit(value)}{more}")
-    return "; " + "; ".join(parts)
-
-
-def finding(comparison, name, unit, words, verb):
-    ranked = comparison.ranked(name)
-    if not ranked:
-        return None
-    least = ranked[0][0]
-    best = joined(one.name for value, one in ranked if value == least)
-    return (words.format(best=best, value=unit(least))
-            + against(ranked, unit, verb) + ".")
-
-
-def findings(comparison):
-    """Sentences: who needed the least memory, who was fastest, who failed."""
-    said = [
-        finding(comparison, "peak_reserved_bytes", as_bytes,
-                "Least memory: {best}, with {value} reserved at the peak",
-                "reserved"),
-        finding(comparison, "median_ns", as_time,
-                "Fastest: {best}, with {value} for an operation (median)",
-                "took"),
-    ]
-    failed = [one for one in comparison.ran if one.has_failed]
-    if failed:
-        said.append("Not ranked, because memory ran out: " + joined(
-            f"{one.name} ({as_count(one.values['ooms']['max'])} times)"
-            for one in failed) + ".")
-    return [one for one in said if one]
 
 
 GLOSSARY = {
@@ -137,11 +86,14 @@ GLOSSARY = {
              "external what was reserved and not handed out.",
     "smallest limit": "The least memory with which the whole trace still "
                       "ran.",
+    "spread": "The least and the greatest of the runs. Where those of two "
+              "subjects overlap, the runs show no difference between them.",
     "median, p99": "Half of all operations took at most the median, and 99 of "
                    "100 at most the p99.",
     "driver calls": "Calls that take memory of the driver or return it. They "
                     "are slow, and some wait for the device.",
-    "out of memory": "How many allocations failed.",
+    "out of memory": "Allocations that failed for want of it. A subject that "
+              "failed served less, and is not ranked.",
     "device": "How far the device lagged. work:N: what takes N microseconds "
               "was queued behind each call; fill:N: each block was filled N "
               "times; sync:N: threads waited for their stream at every N-th "
@@ -150,5 +102,5 @@ GLOSSARY = {
     "streams let go": "How often streams that were held had to go on, because "
                       "an allocation failed or a call did not return.",
     "stand-in": "A driver for machines without a GPU. It keeps the books as "
-                "a driver does, but has none of a device's times.",
+                "a driver does, in the host's memory.",
 }

@@ -7,7 +7,15 @@ import sys
 
 from replaying import RUNFILES, written
 
-SUBJECTS = ("binade", "best-fit", "pow2-buddy")
+SAFE = ("binade", "best-fit", "best-fit-expandable", "cuda-malloc")
+ALONE = ("binade", "best-fit", "best-fit-expandable", "pow2-buddy")
+# Of a recording that is not the demo's own: title, what is replayed, on what.
+PARTS = (
+    ("Many threads at once", "concurrent, 16 threads", SAFE),
+    ("A device that lags behind", "concurrent, 16 threads, device work:50",
+     SAFE),
+    ("One thread and one stream", "serial, 1 thread", ALONE),
+)
 
 
 def run(folder, *arguments, **others):
@@ -25,17 +33,32 @@ def test_demo(tmp_path):
     written(tmp_path)
     ended = run(tmp_path, "--trace=some.btrace")
     assert (ended.returncode, ended.stderr) == (0, "")
-    memory, times = ended.stdout.split("\n\n")[:2]
-    assert memory.startswith("some.btrace, serial, 1 thread\n")
-    assert times.startswith("some.btrace, concurrent, 8 threads\n")
-    for table in (memory, times):
-        assert [line.split()[0] for line in table.splitlines()[2:]] == [
-            *SUBJECTS]
+    assert "The times of the driver's calls are imitated." in ended.stdout
     report = tmp_path / "binade-demo.html"
     assert ended.stdout.endswith(f"The report is {report}\n")
     page = report.read_text()
-    for name in SUBJECTS:
-        assert f"<th scope=row>{name}</th>" in page
+    for number, (title, how, subjects) in enumerate(PARTS, 1):
+        said = ended.stdout.partition(f"{number}. {title}\n\n")[2]
+        table = said.partition("\n\n")[0].splitlines()
+        assert table[0] == f"some.btrace, {how}"
+        assert [line.split()[0] for line in table[2:]] == [*subjects]
+        assert f"<h2>{title}</h2>" in page
+    for name in {*SAFE, *ALONE}:
+        assert f"<dt>{name}</dt>" in page  # and what it is
+        assert f"<th scope=col>{name}</th>" in page
+
+
+def test_its_own_recordings_within_a_tight_limit(tmp_path):
+    ended = run(tmp_path, "--repeats=1", BINADE_STANDIN_COST="none")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    said = ended.stdout.partition("3. A tight limit\n\n")[2]
+    table = said.partition("\n\n")[0].splitlines()
+    assert table[0] == "server.btrace, serial, 1 thread, limit 128 MiB"
+    failed = {line.split()[0]: line.split()[-1] for line in table[2:]}
+    assert failed["binade"] == failed["cuda-malloc"] == "0"
+    assert "0" not in (failed["best-fit"], failed["best-fit-expandable"])
+    page = (tmp_path / "binade-demo.html").read_text()
+    assert "; binade served all." in page
 
 
 def test_options_are_those_of_replay(tmp_path):
@@ -43,7 +66,7 @@ def test_options_are_those_of_replay(tmp_path):
     ended = run(tmp_path, "--repeats=1", "--json", "--trace=some.btrace",
                 "--subject=binade-nocache")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.count('{"kind":"replay"') == 8
+    assert ended.stdout.count('{"kind":"replay"') == 15
     ended = run(tmp_path, "--nope")
     assert ended.returncode == 2 and "--nope" in ended.stderr
 
