@@ -61,6 +61,7 @@ class HostBlock:
     arena: Final["HostArena"]
     tenant: Final["Tenant | None"]
     is_live: Final[bool]
+    is_pinned: Final[bool]  # True
     __array_interface__: Final[dict[str, Any]]  # bytes; numpy.asarray(block)
     def free(self, stream: Any = ...) -> None: ...
     def __dlpack__(self, *, stream: Any = ..., max_version: Any = ...,
@@ -164,6 +165,8 @@ class Pool:
         """Bytes of blocks in use."""
     def total_bytes(self) -> int:
         """Bytes that are reserved, used or not."""
+    def free_all_blocks(self) -> None:
+        """trim(), under the name that CuPy's pools have for it."""
     def reset_peaks(self) -> None:
         """Lets the peaks of stats() begin anew at the current values."""
     def reserve(self, nbytes: int) -> None:
@@ -245,6 +248,8 @@ class HostArena:
         """Bytes of blocks in use."""
     def total_bytes(self) -> int:
         """Bytes that are reserved, used or not."""
+    def free_all_blocks(self) -> None:
+        """trim(), under the name that CuPy's pools have for it."""
     def reset_peaks(self) -> None:
         """Lets the peaks of stats() begin anew at the current values."""
     def last_oom(self) -> dict[str, Any] | None: ...

@@ -358,8 +358,20 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static PyObject *arena_repr(PyObject *self)
+{
+    struct native_space *space = (struct native_space *)self;
+    /* relaxed: a look, which may be late. */
+    bool is_open =
+        atomic_load_explicit(&space->pool, memory_order_relaxed) != NULL;
+    return PyUnicode_FromFormat("<binade.HostArena at %p: near device %d%s>",
+                                (void *)self, space->device,
+                                is_open ? "" : ", closed");
+}
+
 static PyType_Slot slots[] = {
     {Py_tp_init, arena_init},
+    {Py_tp_repr, arena_repr},
     {Py_tp_methods, methods},
     {Py_tp_doc, "HostArena(device=0, *, context=0, policy='nearest', nodes=(), "
                 "limit_bytes=..., first_segment_bytes=..., "

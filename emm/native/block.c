@@ -138,6 +138,7 @@ void native_block_dealloc(PyObject *self)
 {
     struct native_block *block = native_block_of(self);
     PyTypeObject *type = Py_TYPE(self);
+    native_clear_weak(self, block->weak_references);
     if (block->space && !native_is_over() && native_is_told()) {
         /* Nobody refers to it: its memory waits, and ends here again. */
         native_postpone(&block->postponed, self, py_block_finish_end);

@@ -195,8 +195,23 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyObject *block_repr(PyObject *self)
+{
+    const struct native_block *block = (const struct native_block *)self;
+    /* relaxed: a look, which may be late. */
+    bool is_live = atomic_load_explicit(&block->is_live, memory_order_relaxed);
+    return PyUnicode_FromFormat("<binade.%s of %zu bytes at %p%s>",
+                                block->space->host ? "HostBlock" : "Block",
+                                block->nbytes, (void *)block->address,
+                                is_live ? "" : ", freed");
+}
+
+static PyMemberDef weak_members[] = NATIVE_WEAK_MEMBERS(struct native_block);
+
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, native_block_dealloc},
+    {Py_tp_repr, block_repr},
+    {Py_tp_members, weak_members},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {Py_nb_int, block_int},
@@ -233,12 +248,20 @@ static PyType_Spec device_spec = {
     .slots = device_slots,
 };
 
+static PyObject *get_is_pinned(PyObject *self, void *none)
+{
+    (void)self;
+    (void)none;
+    return Py_NewRef(Py_True);
+}
+
 static PyGetSetDef host_properties[] = {
     {"arena", get_space, NULL, "The arena that it is from.", NULL},
     {"device_address", get_device_address, NULL,
      "Where the device has the bytes.", NULL},
     {"__array_interface__", get_array_interface, NULL,
      "The bytes, for numpy.asarray().", NULL},
+    {"is_pinned", get_is_pinned, NULL, "True.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -13,6 +13,8 @@
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
 
+#include <structmember.h>
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,6 +47,22 @@ struct native_postponed {
 };
 
 /* A Pool, or a HostArena, whose memory is a pool's as well. */
+/* What refers weakly to an object of `type`, for its slots. */
+#define NATIVE_WEAK_MEMBERS(type)                                              \
+    {                                                                          \
+        {"__weaklistoffset__", T_PYSSIZET, offsetof(type, weak_references),    \
+         READONLY, NULL},                                                      \
+            {NULL, 0, 0, 0, NULL},                                             \
+    }
+
+/* First in a dealloc, as nobody may get at the object any more. Again: nothing
+ * happens. */
+static inline void native_clear_weak(PyObject *self, PyObject *references)
+{
+    if (references)
+        PyObject_ClearWeakRefs(self);
+}
+
 struct native_space {
     PyObject_HEAD
         /* Edge PO: __init__() (release) -> a call (acquire). Edge PU: close()
@@ -65,6 +83,7 @@ struct native_space {
      * there were any, which ends with the last of them. */
     size_t shown_count;
     binade_pool *left;
+    PyObject *weak_references;
 };
 
 /* Memory of a space that it keeps a reference to. */
@@ -78,6 +97,7 @@ struct native_block {
     atomic_bool is_live;
     bool is_shown;                     /* counted in the space; the GIL */
     struct native_postponed postponed; /* its free or its end; the GIL */
+    PyObject *weak_references;
 };
 
 /* A SegmentWatch: functions of the program, or NULL. The GIL. */

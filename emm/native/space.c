@@ -177,6 +177,7 @@ void native_space_dealloc(PyObject *self)
     struct native_space *space = native_space_of(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    native_clear_weak(self, space->weak_references);
     py_space_unlist(space);
     native_space_finalize(self);
     native_watches_abandon(space);

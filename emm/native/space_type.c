@@ -176,6 +176,16 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     return result;
 }
 
+static PyObject *space_free_all_blocks(PyObject *self, PyObject *none)
+{
+    (void)none;
+    PyObject *arguments = PyTuple_New(0);
+    PyObject *bytes = arguments ? space_trim(self, arguments, NULL) : NULL;
+    Py_XDECREF(arguments);
+    Py_XDECREF(bytes);
+    return bytes ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *space_tenant(PyObject *self, PyObject *arguments,
                               PyObject *names)
 {
@@ -294,6 +304,10 @@ static PyMethodDef methods[] = {
      "total_bytes($self)\n"
      "--\n\n"
      "Bytes that are reserved, used or not."},
+    {"free_all_blocks", space_free_all_blocks, METH_NOARGS,
+     "free_all_blocks($self)\n"
+     "--\n\n"
+     "trim(), under the name that CuPy's pools have for it."},
     {"reset_peaks", native_reset_peaks, METH_NOARGS,
      "reset_peaks($self)\n"
      "--\n\n"
@@ -335,8 +349,11 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyMemberDef weak_members[] = NATIVE_WEAK_MEMBERS(struct native_space);
+
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, native_space_dealloc},
+    {Py_tp_members, weak_members},
     {Py_tp_finalize, native_space_finalize},
     {Py_tp_traverse, native_space_traverse},
     {Py_tp_methods, methods},

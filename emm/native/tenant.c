@@ -16,6 +16,7 @@ struct native_tenant {
     bool is_pausable;
     bool is_ending; /* a thread ends it, with the GIL released */
     struct native_postponed postponed; /* its end; the GIL */
+    PyObject *weak_references;
 };
 
 static struct native_tenant *tenant_of(PyObject *self)
@@ -125,6 +126,7 @@ static void py_tenant_finish_end(void *tenant)
 static void tenant_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
+    native_clear_weak(self, tenant_of(self)->weak_references);
     if (!native_is_over() && native_is_told()) {
         /* As blocks: block.c. */
         native_postpone(&tenant_of(self)->postponed, self,
@@ -411,8 +413,18 @@ static PyGetSetDef properties[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
+static PyObject *tenant_repr(PyObject *self)
+{
+    return PyUnicode_FromFormat("<binade.Tenant at %p of %R>", (void *)self,
+                                (PyObject *)tenant_of(self)->space);
+}
+
+static PyMemberDef weak_members[] = NATIVE_WEAK_MEMBERS(struct native_tenant);
+
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, tenant_dealloc},
+    {Py_tp_repr, tenant_repr},
+    {Py_tp_members, weak_members},
     {Py_tp_methods, methods},
     {Py_tp_getset, properties},
     {Py_tp_doc,

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits, reservations and sizes of pools and arenas that live."""
 
+import gc
+import re
+import weakref
+
 import binade
 import pytest
 from support import MIB
@@ -78,6 +82,63 @@ def test_closed(space):
                  lambda: space.limit_bytes):
         with pytest.raises(ValueError, match="closed"):
             call()
+
+
+def test_unused_memory_goes_by_cupys_name_too(space):
+    space.reserve(20 * MIB)
+    assert space.free_all_blocks() is None and space.total_bytes() == 0
+
+
+def test_each_object_says_what_it_is(space):
+    block, tenant = space.alloc(5000), space.tenant("batch")
+    kind = "HostBlock" if isinstance(space, binade.HostArena) else "Block"
+    said = f"<binade.{kind} of 5000 bytes at 0x[0-9a-f]+"
+    assert re.fullmatch(f"{said}>", repr(block))
+    assert repr(block).endswith(f"{block.address:#x}>")
+    block.free()
+    assert re.fullmatch(f"{said}, freed>", repr(block))
+    assert "device 0" in repr(space) and "closed" not in repr(space)
+    assert repr(tenant).endswith(f" of {space!r}>")
+    space.close()
+    assert repr(space).endswith(", closed>")
+
+
+def test_weak_references_end_with_the_object():
+    told = []
+    pool = binade.Pool()
+    arena = binade.HostArena(touch_threads=1)
+    objects = {"pool": pool, "arena": arena, "block": pool.alloc(512),
+               "host block": arena.alloc(512), "tenant": pool.tenant("batch")}
+    weak = {name: weakref.ref(one, lambda _, name=name: told.append(name))
+            for name, one in objects.items()}
+    assert all(weak[name]() is one for name, one in objects.items())
+    for name in ("block", "host block", "tenant"):
+        del objects[name]
+        assert weak[name]() is None and told[-1] == name
+    del objects, pool, arena
+    gc.collect()
+    assert sorted(told) == sorted(weak)
+
+
+# A block that dies while its pool tells of a segment ends later; a weak
+# reference sees it go at once.
+def test_weak_references_see_what_goes_while_a_pool_tells():
+    pool = binade.Pool()
+    held = [pool.alloc(512)]
+    weak = weakref.ref(held[0])
+    seen = []
+
+    def added(segment):
+        held.clear()
+        seen.append(weak())
+    with pool.watch_segments(added):
+        pass
+    assert seen == [None] and pool.used_bytes() == 0
+
+
+def test_host_blocks_are_pinned():
+    with binade.HostArena(touch_threads=1) as arena:
+        assert arena.alloc(512).is_pinned is True
 
 
 def test_one_class_has_all_errors(space):
