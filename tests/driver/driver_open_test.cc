@@ -132,6 +132,7 @@ TEST(DriverStandin, ThatIsNowhereIsNamed)
     std::string output = Ask({"probe"}, {"BINADE_DRIVER=standin"});
     HAS("status=BINADE_E_NO_DRIVER\n", output);
     HAS("BINADE_DRIVER=standin: libbinade_standin.so", output);
+    HAS("BINADE_DRIVER=PREFIX/lib/libbinade_standin.so", output);
 }
 
 TEST(DriverStandin, ThatIsSomethingElseIsRefusedAndClosed)
