@@ -4,8 +4,9 @@
  * mutant_driver REPEATS [maps|races]
  *
  * The models and every race, again and again, the meetings of map_steps.c and the
- * cases of good_fits.c; or what is about streams' maps alone; or the races
- * alone; exits with 1, and says why, at the first thing that is wrong. mutants.sh links it with sources that it changed,
+ * cases of good_fits.c; or what is about streams' maps alone; or what has
+ * several threads, the meetings and the races; exits with 1, and says why, at the
+ * first thing that is wrong. mutants.sh links it with sources that it changed,
  * whose every atomic operation calls perturb() first: threads then meet in the
  * middle of operations even on a machine with few cores.
  */
@@ -89,14 +90,6 @@ static void play_races(bool is_of_maps, uint64_t seed)
                message);
 }
 
-/* Of the buddy's and of the maps. */
-static void play_others(uint64_t first_seed)
-{
-    play_meetings();
-    play_good_fits();
-    play_map_model(first_seed);
-}
-
 int main(int argc, char **argv)
 {
     long repeats = argc > 1 ? strtol(argv[1], NULL, 10) : 1;
@@ -105,8 +98,11 @@ int main(int argc, char **argv)
     for (uint64_t i = 0; i < (uint64_t)repeats; i++) {
         if (!is_of_maps && !is_of_races)
             play_model(i * SEEDS);
-        if (!is_of_races)
-            play_others(i * SEEDS);
+        play_meetings();
+        if (!is_of_races) {
+            play_good_fits();
+            play_map_model(i * SEEDS);
+        }
         play_races(is_of_maps, i);
     }
     puts("nothing is wrong");
