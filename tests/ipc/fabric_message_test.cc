@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/ipc/fabric_under_test.h"
+#include "tests/ipc/mapped_under_test.h"
 #include "tests/ipc/peer.h"
 #include "tests/ipc/tcp.h"
 #include "tests/pool/pool_under_test.h"
@@ -19,9 +19,9 @@
 namespace
 {
 
-using fabric_test::Mapped;
-using fabric_test::OpenDescriptors;
 using ipc_test::Do;
+using ipc_test::Mapped;
+using ipc_test::OpenDescriptors;
 using ipc_test::Peer;
 using ipc_test::TcpPair;
 using pool_test::kMiB;
@@ -85,7 +85,7 @@ class IpcFabricMessage : public ::testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        fabric_test::UseFabric();
+        ipc_test::UseFabric();
     }
 };
 

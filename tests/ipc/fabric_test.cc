@@ -10,7 +10,7 @@
 #include <cstring>
 #include <string>
 
-#include "tests/ipc/fabric_under_test.h"
+#include "tests/ipc/mapped_under_test.h"
 #include "tests/ipc/peer.h"
 #include "tests/ipc/tcp.h"
 #include "tests/pool/pool_under_test.h"
@@ -18,17 +18,17 @@
 namespace
 {
 
-using fabric_test::AllocPieces;
-using fabric_test::InSmallPieces;
-using fabric_test::Mapped;
-using fabric_test::OpenDescriptors;
+using ipc_test::AllocPieces;
 using ipc_test::Do;
+using ipc_test::FailEachCallOf;
+using ipc_test::InSmallPieces;
+using ipc_test::kTooMany;
+using ipc_test::Mapped;
+using ipc_test::OpenDescriptors;
 using ipc_test::Peer;
 using ipc_test::TcpPair;
 using pool_test::kMiB;
 using pool_test::Pool;
-
-constexpr unsigned kTooMany = 2000; // calls that no life below makes
 
 // What a peer that owns mapped memory becomes of sending a block over TCP, with
 // this setting of the stand-in.
@@ -45,7 +45,7 @@ class IpcFabric : public ::testing::Test
   protected:
     static void SetUpTestSuite()
     {
-        fabric_test::UseFabric();
+        ipc_test::UseFabric();
     }
 };
 
@@ -315,44 +315,16 @@ TEST_F(IpcFabric, EveryCallOfTheDriverMayFailInTheOwner)
     EXPECT_EQ(before, OpenDescriptors());
 }
 
-// What a refused call has left is closed by the next ones.
-void CloseAll(Peer &peer, binade_devptr address)
-{
-    if (address) {
-        EXPECT_EQ(BINADE_OK, peer.Close(address)) << peer.message();
-    }
-    EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(0u, peer.Ask(Do::kLiveMapped));
-}
-
 TEST_F(IpcFabric, EveryCallOfTheDriverMayFailInTheImporter)
 {
     Pool pool(InSmallPieces());
     Peer peer;
-    binade_devptr block = AllocPieces(pool, 3), theirs = 0;
+    binade_devptr block = AllocPieces(pool, 3);
     pool_test::Fill(block, 6 * kMiB, 5);
     pool_test::Synchronize();
-    unsigned n = 0;
-    unsigned refused = 0;
-    for (uint64_t calls = 1; n <= calls && n < kTooMany && !HasFailure();) {
-        SCOPED_TRACE("call " + std::to_string(++n));
-        ipc_test::Command trim = {};
-        trim.what = Do::kTrim;
-        uint64_t start = peer.Ask(Do::kFailCall, 0, 0, n);
-        binade_status status = peer.ReceiveOverTcp(pool, block, &theirs);
-        if (status == BINADE_OK && peer.Close(theirs) == BINADE_OK)
-            theirs = 0;
-        (void)peer.Ask(trim);
-        calls = peer.Ask(Do::kFailCall) - start;
-        CloseAll(peer, status == BINADE_OK ? theirs : 0);
-        ASSERT_EQ(BINADE_OK, peer.ReceiveOverTcp(pool, block, &theirs))
-            << peer.message();
-        EXPECT_TRUE(peer.Holds(theirs, 6 * kMiB, 5));
-        CloseAll(peer, theirs);
-        refused += status != BINADE_OK;
-    }
-    EXPECT_LT(n, kTooMany);
-    EXPECT_GE(refused, 5u);
+    FailEachCallOf(peer, 6 * kMiB, 5, [&](binade_devptr *out) {
+        return peer.ReceiveOverTcp(pool, block, out);
+    });
     EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
     pool.Free(block);
 }

@@ -111,6 +111,14 @@ binade_status Peer::Import(const binade_ipc_handle &handle,
     return static_cast<binade_status>(reply.status);
 }
 
+void Peer::BeginReceive(Do what)
+{
+    Command command = {};
+    command.what = what;
+    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
+              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
+}
+
 binade_status Peer::EndReceive(binade_devptr *out_address)
 {
     Reply reply = {};
@@ -125,10 +133,7 @@ binade_status Peer::EndReceive(binade_devptr *out_address)
 binade_status Peer::Receive(binade_pool *pool, binade_devptr block,
                             binade_devptr *out_address)
 {
-    Command command = {};
-    command.what = Do::kReceive;
-    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
-              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
+    BeginReceive(Do::kReceive);
     EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, socket_))
         << binade_last_error_message();
     return EndReceive(out_address);
@@ -137,11 +142,8 @@ binade_status Peer::Receive(binade_pool *pool, binade_devptr block,
 binade_status Peer::ReceiveOverTcp(binade_pool *pool, binade_devptr block,
                                    binade_devptr *out_address)
 {
-    Command command = {};
     int tcp = Connect();
-    command.what = Do::kReceiveOverTcp;
-    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
-              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
+    BeginReceive(Do::kReceiveOverTcp);
     EXPECT_EQ(BINADE_OK, binade_ipc_send(pool, block, tcp))
         << binade_last_error_message();
     return EndReceive(out_address);
@@ -150,11 +152,8 @@ binade_status Peer::ReceiveOverTcp(binade_pool *pool, binade_devptr block,
 binade_status Peer::ReceiveBytesOverTcp(const std::vector<char> &bytes,
                                         binade_devptr *out_address)
 {
-    Command command = {};
     int tcp = Connect();
-    command.what = Do::kReceiveOverTcp;
-    EXPECT_EQ(static_cast<ssize_t>(sizeof command),
-              send(socket_, &command, sizeof command, MSG_NOSIGNAL));
+    BeginReceive(Do::kReceiveOverTcp);
     EXPECT_EQ(static_cast<ssize_t>(bytes.size()),
               send(tcp, bytes.data(), bytes.size(), MSG_NOSIGNAL));
     return EndReceive(out_address);

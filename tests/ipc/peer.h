@@ -77,6 +77,7 @@ class Peer
 
   private:
     pid_t pid_ = -1;
+    void BeginReceive(Do what);
     binade_status EndReceive(binade_devptr *out_address);
 
     int socket_ = -1;

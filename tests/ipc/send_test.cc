@@ -3,7 +3,6 @@
 // Blocks of mapped memory through a socket.
 #include <gtest/gtest.h>
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -13,36 +12,23 @@
 #include <string>
 #include <vector>
 
+#include "tests/ipc/mapped_under_test.h"
 #include "tests/ipc/peer.h"
 #include "tests/pool/pool_under_test.h"
 
 namespace
 {
 
+using ipc_test::CloseAll;
 using ipc_test::Do;
+using ipc_test::FailEachCallOf;
+using ipc_test::kTooMany;
+using ipc_test::Mapped;
+using ipc_test::OpenDescriptors;
 using ipc_test::Peer;
 using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Pool;
-
-constexpr unsigned kTooMany = 2000; // calls that no life below makes
-
-binade_pool_options Mapped()
-{
-    binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_EXPORTABLE | BINADE_POOL_MAPPED;
-    return options;
-}
-
-size_t OpenDescriptors()
-{
-    size_t count = 0;
-    DIR *directory = opendir("/proc/self/fd");
-    while (readdir(directory))
-        count++;
-    closedir(directory);
-    return count;
-}
 
 class Sockets
 {
@@ -372,16 +358,6 @@ TEST_F(IpcSend, AContextThatIsNoneTakesTheMessageAlong)
     pool.Free(block);
 }
 
-// What a refused call has left is closed by the next ones.
-void CloseAll(Peer &peer, binade_devptr address)
-{
-    if (address) {
-        EXPECT_EQ(BINADE_OK, peer.Close(address)) << peer.message();
-    }
-    EXPECT_EQ(0u, peer.Trim(0));
-    EXPECT_EQ(0u, peer.Ask(Do::kLiveMapped));
-}
-
 TEST_F(IpcSend, EveryCallOfTheDriverMayFailInTheImporter)
 {
     Pool pool(Mapped());
@@ -391,27 +367,9 @@ TEST_F(IpcSend, EveryCallOfTheDriverMayFailInTheImporter)
     pool_test::Synchronize();
     ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs)) << peer.message();
     CloseAll(peer, theirs);
-    unsigned n = 0;
-    unsigned refused = 0;
-    for (uint64_t calls = 1; n <= calls && n < kTooMany && !HasFailure();) {
-        SCOPED_TRACE("call " + std::to_string(++n));
-        ipc_test::Command trim = {};
-        trim.what = Do::kTrim;
-        uint64_t start = peer.Ask(Do::kFailCall, 0, 0, n);
-        binade_status status = peer.Receive(pool, block, &theirs);
-        if (status == BINADE_OK && peer.Close(theirs) == BINADE_OK)
-            theirs = 0;
-        (void)peer.Ask(trim);
-        calls = peer.Ask(Do::kFailCall) - start;
-        CloseAll(peer, status == BINADE_OK ? theirs : 0);
-        ASSERT_EQ(BINADE_OK, peer.Receive(pool, block, &theirs))
-            << peer.message();
-        EXPECT_TRUE(peer.Holds(theirs, 150 * kMiB, 5));
-        CloseAll(peer, theirs);
-        refused += status != BINADE_OK;
-    }
-    EXPECT_LT(n, kTooMany);
-    EXPECT_GE(refused, 5u);
+    FailEachCallOf(peer, 150 * kMiB, 5, [&](binade_devptr *out) {
+        return peer.Receive(pool, block, out);
+    });
     EXPECT_EQ(BINADE_OK, binade_ipc_release_exports(pool, 0));
     pool.Free(block);
 }

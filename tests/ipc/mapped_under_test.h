@@ -1,0 +1,113 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Mapped pools and their importers, for the tests of what travels through a
+ * socket: by descriptors, and by fabric handles. One machine and the stand-in
+ * are the fabric.
+ */
+#ifndef BINADE_TESTS_IPC_MAPPED_UNDER_TEST_H_
+#define BINADE_TESTS_IPC_MAPPED_UNDER_TEST_H_
+
+#include <dirent.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/ipc/peer.h"
+#include "tests/pool/pool_under_test.h"
+
+namespace ipc_test
+{
+
+inline binade_pool_options Mapped()
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_EXPORTABLE | BINADE_POOL_MAPPED;
+    return options;
+}
+
+inline binade_pool_options InSmallPieces()
+{
+    binade_pool_options options = Mapped();
+    options.first_segment_bytes = 2 * pool_test::kMiB;
+    options.largest_segment_bytes = 2 * pool_test::kMiB;
+    return options;
+}
+
+// A block in so many pieces of 2 MiB.
+inline binade_devptr AllocPieces(pool_test::Pool &pool, uint64_t count)
+{
+    std::vector<binade_devptr> blocks;
+    for (uint64_t i = 0; i < count; i++)
+        blocks.push_back(pool.Alloc(2 * pool_test::kMiB));
+    for (binade_devptr block : blocks)
+        pool.Free(block, BINADE_STREAM_DONE);
+    return pool.Alloc(count * 2 * pool_test::kMiB);
+}
+
+inline size_t OpenDescriptors()
+{
+    size_t count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (readdir(directory))
+        count++;
+    closedir(directory);
+    return count;
+}
+
+// What a refused call has left is closed by the next ones.
+inline void CloseAll(Peer &peer, binade_devptr address)
+{
+    if (address) {
+        EXPECT_EQ(BINADE_OK, peer.Close(address)) << peer.message();
+    }
+    EXPECT_EQ(0u, peer.Trim(0));
+    EXPECT_EQ(0u, peer.Ask(Do::kLiveMapped));
+}
+
+constexpr unsigned kTooMany = 2000; // calls that nobody below makes
+
+// Each call of the driver fails once in the importer of a block of that content,
+// which then gets it by the next message.
+inline void
+FailEachCallOf(Peer &peer, uint64_t size_bytes, uint32_t seed,
+               const std::function<binade_status(binade_devptr *)> &receive)
+{
+    binade_devptr theirs = 0;
+    unsigned n = 0;
+    unsigned refused = 0;
+    for (uint64_t calls = 1;
+         n <= calls && n < kTooMany && !::testing::Test::HasFailure();) {
+        SCOPED_TRACE("call " + std::to_string(++n));
+        Command trim = {};
+        trim.what = Do::kTrim;
+        uint64_t start = peer.Ask(Do::kFailCall, 0, 0, n);
+        binade_status status = receive(&theirs);
+        if (status == BINADE_OK && peer.Close(theirs) == BINADE_OK)
+            theirs = 0;
+        (void)peer.Ask(trim);
+        calls = peer.Ask(Do::kFailCall) - start;
+        CloseAll(peer, status == BINADE_OK ? theirs : 0);
+        ASSERT_EQ(BINADE_OK, receive(&theirs)) << peer.message();
+        EXPECT_TRUE(peer.Holds(theirs, size_bytes, seed));
+        CloseAll(peer, theirs);
+        refused += status != BINADE_OK;
+    }
+    EXPECT_LT(n, kTooMany);
+    EXPECT_GE(refused, 5u);
+}
+
+// The setting is read once, before any peer inherits it.
+inline void UseFabric()
+{
+    setenv("BINADE_STANDIN_FABRIC", "ready", 1);
+    pool_test::UseStandin();
+}
+
+} // namespace ipc_test
+
+#endif
