@@ -40,16 +40,6 @@ static binade_status arena_open_context(struct binade_host *host,
                : status;
 }
 
-static binade_status arena_check_device(const struct binadei_driver *driver,
-                                        int32_t device)
-{
-    int count = 0;
-    binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (&count));
-    if (status != BINADE_OK || (device >= 0 && device < count))
-        return status;
-    return binadei_refuse_device(driver, device, count);
-}
-
 static binade_status make_source(struct binade_host *host,
                                  const binade_host_options *options)
 {
@@ -107,9 +97,11 @@ static binade_status make_pool(struct binade_host *host,
 static binade_status arena_make(struct binade_host *host,
                                 const binade_host_options *options)
 {
+    int device_count;
     binade_status status = binadei_driver_open(&host->driver);
     if (status == BINADE_OK)
-        status = arena_check_device(host->driver, options->device);
+        status =
+            binadei_check_device(host->driver, options->device, &device_count);
     if (status == BINADE_OK)
         status = binadei_host_place(host->driver, options, &host->place);
     if (status == BINADE_OK)

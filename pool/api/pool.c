@@ -36,6 +36,7 @@
 
 #define LEAST_CACHE_BYTES (UINT64_C(64) << 20)
 #define CACHE_SHARE 8U
+
 static binade_status pool_no_memory(void)
 {
     return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");
@@ -48,14 +49,11 @@ static binade_status pool_open_context(struct binadei_pool_body *body)
     if (body->context)
         return binadei_context_check(driver, body->context);
     int count = 0;
-    binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (&count));
-    if (status != BINADE_OK)
-        return status;
-    if (body->options.device < 0 || body->options.device >= count) {
-        return binadei_refuse_device(driver, body->options.device, count);
-    }
-    status = BINADEI_CALL(driver, cuDeviceGet,
-                          (&body->device, body->options.device));
+    binade_status status =
+        binadei_check_device(driver, body->options.device, &count);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuDeviceGet,
+                              (&body->device, body->options.device));
     if (status == BINADE_OK)
         status = BINADEI_CALL(driver, cuDevicePrimaryCtxRetain,
                               (&body->context, body->device));

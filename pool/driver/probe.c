@@ -158,27 +158,19 @@ static binade_status find_identity(const struct binadei_driver *driver,
     return BINADE_OK;
 }
 
-static binade_status probe_find_device(const struct binadei_driver *driver,
-                                       int index, int *out_count, CUdevice *out)
+binade_status binadei_check_device(const struct binadei_driver *driver,
+                                   int index, int *out_count)
 {
     binade_status status = BINADEI_CALL(driver, cuDeviceGetCount, (out_count));
-    if (status != BINADE_OK)
+    if (status != BINADE_OK || (index >= 0 && index < *out_count))
         return status;
-    return index >= 0 && index < *out_count
-               ? BINADEI_CALL(driver, cuDeviceGet, (out, index))
-               : binadei_refuse_device(driver, index, *out_count);
-}
-
-binade_status binadei_refuse_device(const struct binadei_driver *driver,
-                                    int index, int count)
-{
-    if (count == 0)
+    if (*out_count == 0)
         return binadei_fail(BINADE_E_NO_DEVICE,
                             "the driver (%s) shows no device",
                             driver->library_path);
-    return binadei_fail(BINADE_E_INVALID,
-                        "device %d does not exist; the machine has %s%d", index,
-                        count == 1 ? "device " : "devices 0 to ", count - 1);
+    return binadei_fail(
+        BINADE_E_INVALID, "device %d does not exist; the machine has %s%d",
+        index, *out_count == 1 ? "device " : "devices 0 to ", *out_count - 1);
 }
 
 binade_status binadei_driver_probe(const struct binadei_driver *driver,
@@ -192,7 +184,9 @@ binade_status binadei_driver_probe(const struct binadei_driver *driver,
         .library_path = driver->library_path,
     };
     binade_status status =
-        probe_find_device(driver, device, &out->device_count, &handle);
+        binadei_check_device(driver, device, &out->device_count);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuDeviceGet, (&handle, device));
     if (status != BINADE_OK)
         return status;
     out->features =

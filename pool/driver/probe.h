@@ -14,9 +14,9 @@
 BINADE_MUST_USE binade_status binadei_driver_probe(
     const struct binadei_driver *driver, int device, binade_caps *out);
 
-/* Refuses a device of which there are `count`: BINADE_E_INVALID, or
- * BINADE_E_NO_DEVICE where there is none. */
-binade_status binadei_refuse_device(const struct binadei_driver *driver,
-                                    int index, int count);
+/* Whether there is a device of this ordinal, and how many there are:
+ * BINADE_E_INVALID, or BINADE_E_NO_DEVICE where there is none. */
+BINADE_MUST_USE binade_status binadei_check_device(
+    const struct binadei_driver *driver, int index, int *out_count);
 
 #endif
