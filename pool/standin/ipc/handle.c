@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pool/standin/base/checksum.h"
 #include "pool/standin/base/context.h"
 #include "pool/standin/base/process.h"
 #include "pool/standin/memory/device_memory.h"
@@ -18,14 +19,10 @@
 _Static_assert(sizeof(struct ipc_handle) == sizeof(CUipcMemHandle),
                "the driver's handle has 64 bytes");
 
-/* FNV-1a over all that stands before the checksum. */
+/* Over all that stands before the checksum. */
 static uint64_t ipc_handle_checksum_of(const struct ipc_handle *handle)
 {
-    const unsigned char *bytes = (const unsigned char *)handle;
-    uint64_t sum = 0xcbf29ce484222325U;
-    for (size_t i = 0; i < offsetof(struct ipc_handle, checksum); i++)
-        sum = (sum ^ bytes[i]) * 0x100000001b3U;
-    return sum;
+    return standin_checksum(handle, offsetof(struct ipc_handle, checksum));
 }
 
 bool ipc_handle_seal(struct ipc_handle *handle, CUipcMemHandle *out)

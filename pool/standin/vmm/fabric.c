@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "pool/standin/base/checksum.h"
 #include "pool/standin/base/process.h"
 #include "pool/standin/vmm/file.h"
 #include "pool/standin/vmm/vmm.h"
@@ -31,14 +32,9 @@ struct fabric_handle {
 _Static_assert(sizeof(struct fabric_handle) == sizeof(CUmemFabricHandle),
                "the driver's handle has 64 bytes");
 
-/* FNV-1a. */
 static uint64_t fabric_checksum_of(const struct fabric_handle *handle)
 {
-    const unsigned char *bytes = (const unsigned char *)handle;
-    uint64_t sum = 0xcbf29ce484222325U;
-    for (size_t i = 0; i < offsetof(struct fabric_handle, checksum); i++)
-        sum = (sum ^ bytes[i]) * 0x100000001b3U;
-    return sum;
+    return standin_checksum(handle, offsetof(struct fabric_handle, checksum));
 }
 
 /* Of all processes that may have the memory, only the one that created it. */
