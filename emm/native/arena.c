@@ -361,12 +361,9 @@ static PyMethodDef methods[] = {
 static PyObject *arena_repr(PyObject *self)
 {
     struct native_space *space = (struct native_space *)self;
-    /* relaxed: a look, which may be late. */
-    bool is_open =
-        atomic_load_explicit(&space->pool, memory_order_relaxed) != NULL;
     return PyUnicode_FromFormat("<binade.HostArena at %p: near device %d%s>",
                                 (void *)self, space->device,
-                                is_open ? "" : ", closed");
+                                native_space_is_open(space) ? "" : ", closed");
 }
 
 static PyType_Slot slots[] = {

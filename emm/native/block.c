@@ -12,17 +12,11 @@ static struct native_block *native_block_of(PyObject *self)
     return (struct native_block *)self;
 }
 
-static bool py_block_is_open(const struct native_space *space)
-{
-    /* PO.acquire: the pool is whole. */
-    return atomic_load_explicit(&space->pool, memory_order_acquire) != NULL;
-}
-
 bool native_block_is_live(const struct native_block *block)
 {
     /* relaxed: only says whether a free came first. */
     return atomic_load_explicit(&block->is_live, memory_order_relaxed) &&
-           (py_block_is_open(block->space) || block->is_shown);
+           (native_space_is_open(block->space) || block->is_shown);
 }
 
 void native_block_show(struct native_block *block)
@@ -161,7 +155,7 @@ void native_block_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* Who called free() is gone, and cannot be told. */
+/* free() has returned by then: nobody catches what is raised. */
 static void py_block_finish_free(void *object)
 {
     struct native_block *block = object;

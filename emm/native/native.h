@@ -86,6 +86,13 @@ struct native_space {
     PyObject *weak_references;
 };
 
+/* For now: another thread may close it at any time. */
+static inline bool native_space_is_open(const struct native_space *space)
+{
+    /* PO.acquire: the pool is whole. */
+    return atomic_load_explicit(&space->pool, memory_order_acquire) != NULL;
+}
+
 /* Memory of a space that it keeps a reference to. */
 struct native_block {
     PyObject_HEAD struct native_space *space;
@@ -173,6 +180,7 @@ PyObject *native_space_close(PyObject *self, PyObject *none);
 PyObject *native_set_limit(PyObject *self, PyObject *arguments,
                            PyObject *names);
 PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *native_free_all_blocks(PyObject *self, PyObject *none);
 PyObject *native_reset_peaks(PyObject *self, PyObject *none);
 PyObject *native_used_bytes(PyObject *self, PyObject *none);
 PyObject *native_total_bytes(PyObject *self, PyObject *none);

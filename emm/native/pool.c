@@ -416,12 +416,10 @@ static PyObject *pool_memory(PyObject *self, void *none)
 static PyObject *pool_repr(PyObject *self)
 {
     struct native_space *space = (struct native_space *)self;
-    /* relaxed: a look, which may be late. */
-    bool is_open =
-        atomic_load_explicit(&space->pool, memory_order_relaxed) != NULL;
-    return PyUnicode_FromFormat(
-        "<binade.Pool at %p: device %d, %s memory%s>", (void *)self,
-        space->device, py_pool_memory_name(self), is_open ? "" : ", closed");
+    return PyUnicode_FromFormat("<binade.Pool at %p: device %d, %s memory%s>",
+                                (void *)self, space->device,
+                                py_pool_memory_name(self),
+                                native_space_is_open(space) ? "" : ", closed");
 }
 
 static PyGetSetDef properties[] = {

@@ -55,6 +55,19 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
     return settings_end(self, status);
 }
 
+PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
+{
+    (void)none;
+    binade_status status;
+    binade_pool *pool = native_enter(settings_space_of(self));
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_trim(pool, 0, NULL);
+    Py_END_ALLOW_THREADS;
+    return settings_end(self, status);
+}
+
 PyObject *native_reset_peaks(PyObject *self, PyObject *none)
 {
     (void)none;

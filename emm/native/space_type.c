@@ -50,7 +50,7 @@ struct later_free {
     binade_stream stream;
 };
 
-/* Who called is gone, and cannot be told. */
+/* deallocate() has returned by then: nobody catches what is raised. */
 static void py_space_type_finish_free(void *object)
 {
     struct later_free *later = object;
@@ -176,16 +176,6 @@ static PyObject *space_trim(PyObject *self, PyObject *arguments,
     return result;
 }
 
-static PyObject *space_free_all_blocks(PyObject *self, PyObject *none)
-{
-    (void)none;
-    PyObject *arguments = PyTuple_New(0);
-    PyObject *bytes = arguments ? space_trim(self, arguments, NULL) : NULL;
-    Py_XDECREF(arguments);
-    Py_XDECREF(bytes);
-    return bytes ? Py_NewRef(Py_None) : NULL;
-}
-
 static PyObject *space_tenant(PyObject *self, PyObject *arguments,
                               PyObject *names)
 {
@@ -304,7 +294,7 @@ static PyMethodDef methods[] = {
      "total_bytes($self)\n"
      "--\n\n"
      "Bytes that are reserved, used or not."},
-    {"free_all_blocks", space_free_all_blocks, METH_NOARGS,
+    {"free_all_blocks", native_free_all_blocks, METH_NOARGS,
      "free_all_blocks($self)\n"
      "--\n\n"
      "trim(), under the name that CuPy's pools have for it."},
