@@ -120,9 +120,9 @@ BINADE_API BINADE_MUST_USE binade_status binade_ipc_export(
  * (BINADE_POOL_MAPPED) the pieces that the block is in travel with it, as file
  * descriptors: about a millisecond of the driver for each. Through a socket that
  * carries none, as of TCP, they travel as fabric handles, to whatever machine the
- * devices' fabric reaches. A process that has received them imports further addresses
- * in them by binade_ipc_ticket() and binade_ipc_import(). Other memory travels as its
- * handle, which is good for the same machine.
+ * devices' fabric reaches. A process that has received them imports further
+ * addresses in them by binade_ipc_ticket() and binade_ipc_import(). Other memory
+ * travels as its handle, which is good for the same machine.
  *
  * What was sent counts as exported, as by binade_ipc_export(): mapped pieces of
  * it neither move nor go until binade_ipc_release_exports(), also where the call
