@@ -158,11 +158,12 @@ static void *open_standin_file(const char *file)
     void *handle = locate_open_file("standin", file);
     if (handle && !is_standin(handle))
         return locate_refuse(handle, "standin: this file is something else");
-    if (!handle)
+    if (!handle) {
         (void)binadei_fail(BINADE_E_NO_DRIVER,
                            "%s; a program that has the library in it names "
                            "the file: BINADE_DRIVER=PREFIX/lib/" STANDIN_NAME,
                            binadei_failure_message());
+    }
     return handle;
 }
 

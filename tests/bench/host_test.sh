@@ -25,9 +25,12 @@ chmod +x "$scratch/python"
 
 # More time than a sanitizer takes on a busy machine.
 all_rows() {
+    local status
     "$host" "${small[@]}" --repeats=2 --budget=4000 \
-        --python="$scratch/python" >"$scratch/rows" &&
-        python3 tests/bench/check_host.py 2 8,4 peers <"$scratch/rows"
+        --python="$scratch/python" >"$scratch/rows"
+    status=$?
+    python3 tests/bench/check_host.py 2 8,4 peers <"$scratch/rows" &&
+        [ "$status" = 0 ]
 }
 
 # $1: exit status; $2: words that its rows must hold; the rest: the command.

@@ -33,7 +33,7 @@ TEST_P(BuddyProgress, OthersGoOnWhenAThreadStopsAtItsFirstVisit)
 
 TEST_P(BuddyProgress, OthersGoOnWhenAThreadStopsAtALaterVisit)
 {
-    ExpectProgress(10);
+    ExpectProgress(4);
 }
 
 INSTANTIATE_TEST_SUITE_P(EachStep, BuddyProgress, ::testing::ValuesIn(kSteps),

@@ -34,7 +34,7 @@ fail() {
 # $1: program; $2: filter. Its output goes to the log, and what the shell says
 # about a program that was ended by a signal.
 run() {
-    { "$1" "${options[@]}" --gtest_filter="$2"; } >"$log" 2>&1
+    { "$1" "${options[@]}" --gtest_brief=0 --gtest_filter="$2"; } >"$log" 2>&1
 }
 
 # What a program without a change says of a test that it has.
