@@ -15,26 +15,26 @@
 
 struct binadei_outside {
     struct binadei_thread *thread; /* NULL: no call is inside */
-    const struct binade_pool *outer;
+    struct binadei_served served;
     bool is_inner; /* it had no hits before */
 };
 
-static inline struct binadei_outside
-binadei_step_out(const struct binade_pool *pool)
+/* `out` stays where it is until the step in. */
+static inline void binadei_step_out(const struct binade_pool *pool,
+                                    struct binadei_outside *out)
 {
-    struct binadei_outside outside = {.thread = binadei_thread_self};
-    struct binadei_thread *thread = outside.thread;
+    struct binadei_thread *thread = binadei_thread_self;
+    out->thread = NULL;
     if (!binadei_thread_is_inside(thread))
-        return (struct binadei_outside){.thread = NULL};
-    outside.outer = binadei_thread_serving(thread);
-    binadei_thread_serve(thread, pool);
+        return;
+    out->thread = thread;
+    binadei_thread_serve(thread, pool, &out->served);
     /* relaxed: read by this thread; others only keep it. */
-    outside.is_inner =
+    out->is_inner =
         atomic_fetch_or_explicit(&thread->revocation, BINADEI_REVOKE_BESIDE,
                                  memory_order_relaxed) &
         BINADEI_REVOKE_BESIDE;
     binadei_thread_leave(thread);
-    return outside;
 }
 
 static inline void binadei_step_in(const struct binadei_outside *outside)
@@ -47,7 +47,7 @@ static inline void binadei_step_in(const struct binadei_outside *outside)
         atomic_fetch_and_explicit(&thread->revocation, ~BINADEI_REVOKE_BESIDE,
                                   memory_order_relaxed);
     binadei_thread_reenter(thread);
-    binadei_thread_serve(thread, outside->outer);
+    binadei_thread_serve_end(thread, &outside->served);
 }
 
 #endif

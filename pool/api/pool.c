@@ -79,7 +79,8 @@ static binade_status pool_reserve(void *context, size_t size_bytes,
                                   binade_devptr *out)
 {
     const struct binadei_pool_body *body = context;
-    const struct binadei_outside outside = binadei_step_out(body->pool);
+    struct binadei_outside outside;
+    binadei_step_out(body->pool, &outside);
     binade_status status =
         body->source.reserve(body->source.context, size_bytes, out);
     binadei_step_in(&outside);
@@ -90,7 +91,8 @@ static binade_status pool_release(void *context, binade_devptr address,
                                   size_t size_bytes)
 {
     const struct binadei_pool_body *body = context;
-    const struct binadei_outside outside = binadei_step_out(body->pool);
+    struct binadei_outside outside;
+    binadei_step_out(body->pool, &outside);
     binade_status status =
         body->source.release(body->source.context, address, size_bytes);
     binadei_step_in(&outside);

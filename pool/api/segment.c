@@ -121,7 +121,8 @@ static void watch_call(const struct binadei_watch *watch,
     if (!function)
         return;
     const binade_segment_info told = segment_info_of(body, info, hold_count);
-    const struct binadei_outside outside = binadei_step_out(body->pool);
+    struct binadei_outside outside;
+    binadei_step_out(body->pool, &outside);
     function(watcher->user, &told);
     binadei_step_in(&outside);
 }
@@ -151,20 +152,18 @@ static binade_status watch_check(const binade_segment_watcher *watcher,
 
 /* For a call that waits, and may call the program: others go on with theirs, but
  * the pool is not destroyed. */
-static const struct binade_pool *
-watch_wait_begin(const struct binadei_call *call)
+static void watch_wait_begin(const struct binadei_call *call,
+                             struct binadei_served *out)
 {
-    const struct binade_pool *outer = binadei_thread_serving(call->thread);
-    binadei_thread_serve(call->thread, call->pool);
+    binadei_thread_serve(call->thread, call->pool, out);
     binadei_slow_path_end(call->thread_state);
-    return outer;
 }
 
 static void watch_wait_end(struct binadei_call *call,
-                           const struct binade_pool *outer)
+                           const struct binadei_served *served)
 {
     binadei_call_resume(call);
-    binadei_thread_serve(call->thread, outer);
+    binadei_thread_serve_end(call->thread, served);
 }
 
 binade_status binade_segment_watch(binade_pool *pool,
@@ -179,9 +178,10 @@ binade_status binade_segment_watch(binade_pool *pool,
         return status;
     struct binadei_watch watch = {.context = pool->body, .tell = watch_call};
     memcpy(&watch.watcher, watcher, sizeof(watch.watcher));
-    const struct binade_pool *outer = watch_wait_begin(&call);
+    struct binadei_served served;
+    watch_wait_begin(&call, &served);
     status = binadei_segments_watch(pool->body->segments, &watch, out_id);
-    watch_wait_end(&call, outer);
+    watch_wait_end(&call, &served);
     binadei_call_leave(&call);
     return status;
 }
@@ -192,9 +192,10 @@ binade_status binade_segment_unwatch(binade_pool *pool, uint64_t id)
     binade_status status = segment_begin(pool, &call);
     if (status != BINADE_OK)
         return status;
-    const struct binade_pool *outer = watch_wait_begin(&call);
+    struct binadei_served served;
+    watch_wait_begin(&call, &served);
     status = binadei_segments_unwatch(pool->body->segments, id);
-    watch_wait_end(&call, outer);
+    watch_wait_end(&call, &served);
     binadei_call_leave(&call);
     return status;
 }

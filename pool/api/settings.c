@@ -25,8 +25,6 @@
 #define CAPACITY_SHARE 64U
 /* A limit may grow to this part of the offsets. */
 #define LIMIT_PART 4U
-/* The struct's first version. */
-#define OPTIONS_BYTES_MIN offsetof(binade_pool_options, quarantine_bytes)
 
 uint32_t binadei_page_capacity_of(uint64_t limit_bytes)
 {
@@ -168,11 +166,11 @@ binade_status binade_pool_options_get(binade_pool *pool,
                                       binade_pool_options *out)
 {
     struct binadei_call call;
-    if (!out || out->struct_size < OPTIONS_BYTES_MIN) {
+    if (!out || out->struct_size < BINADEI_OPTIONS_BYTES_MIN) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_pool_options_get: out is NULL or its "
                             "struct_size below %zu",
-                            OPTIONS_BYTES_MIN);
+                            BINADEI_OPTIONS_BYTES_MIN);
     }
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)

@@ -320,7 +320,7 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
     if (status != BINADE_OK)
         return status;
     out->cancel_state = binadei_cancel_hold();
-    if (binadei_thread_serving(out->thread) == pool) {
+    if (binadei_thread_serves(out->thread, pool)) {
         status = binadei_fail(BINADE_E_BUSY,
                               "the pool called this function in the middle of "
                               "a call of its own");

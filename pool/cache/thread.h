@@ -43,6 +43,13 @@ struct binadei_route {
 
 #define BINADEI_INSIDE_CALL 2U
 
+/* A pool that called a function of the program's in the middle of a call; on the
+ * stack of that call. Its thread's. */
+struct binadei_served {
+    const struct binade_pool *pool;
+    const struct binadei_served *outer; /* whose function called this pool */
+};
+
 /* With its first routes it fits a page. */
 #define BINADEI_FIRST_ROUTE_ORDER 5U
 
@@ -60,9 +67,11 @@ struct binadei_thread {
     atomic_uint revocation;
     uint32_t is_attached; /* 1; reads as 0 in a child */
     uint32_t number;      /* of those that came before it */
-    /* While a source of the caller's works: the pool that it serves, which
-     * cannot be used. Edge OU: as is_inside. */
+    /* While a source of the caller's works: the pool that it serves. Edge OU: as
+     * is_inside. */
     _Atomic(const struct binade_pool *) serving;
+    /* The same with all around it, none of which can be used. The owner's. */
+    const struct binadei_served *served;
     /* Open addressing, 2^order routes; at most half of them are used. */
     struct binadei_route *routes;
     uint32_t route_order;
@@ -141,12 +150,41 @@ binadei_thread_serving(const struct binadei_thread *thread)
     return atomic_load_explicit(&thread->serving, memory_order_acquire);
 }
 
-static inline void binadei_thread_serve(struct binadei_thread *thread,
-                                        const struct binade_pool *pool)
+/* Whether the pool, which may be NULL, is one of those that the calling thread
+ * serves. */
+static inline bool binadei_thread_serves(const struct binadei_thread *thread,
+                                         const struct binade_pool *pool)
 {
+    const struct binadei_served *served = thread->served;
+    while (served && served->pool != pool)
+        served = served->outer;
+    return served != NULL;
+}
+
+static inline void
+binadei_thread_set_served(struct binadei_thread *thread,
+                          const struct binadei_served *served)
+{
+    thread->served = served;
     /* OU.release: who sees that it ended sees that we are inside, or that we
      * settled what was asked. */
-    atomic_store_explicit(&thread->serving, pool, memory_order_release);
+    atomic_store_explicit(&thread->serving, served ? served->pool : NULL,
+                          memory_order_release);
+}
+
+/* Serves one more pool, until it ends in the opposite order. */
+static inline void binadei_thread_serve(struct binadei_thread *thread,
+                                        const struct binade_pool *pool,
+                                        struct binadei_served *out)
+{
+    *out = (struct binadei_served){.pool = pool, .outer = thread->served};
+    binadei_thread_set_served(thread, out);
+}
+
+static inline void binadei_thread_serve_end(struct binadei_thread *thread,
+                                            const struct binadei_served *served)
+{
+    binadei_thread_set_served(thread, served->outer);
 }
 
 /* The route for a stream, or NULL; it becomes the last one. */

@@ -36,11 +36,6 @@
  * filled in; reading so far could leave the caller's memory. */
 #define STRUCT_BYTES_MAX 4096U
 
-/* Version 0.1.0 ended with cache_bytes: no smaller struct has ever been. What a
- * caller's struct does not have yet is as BINADE_POOL_OPTIONS_INIT says. */
-#define FIRST_BYTES                                                            \
-    (offsetof(binade_pool_options, cache_bytes) + sizeof(uint64_t))
-
 /* A key, and the field or the bit of a field that it stands for. */
 struct setting {
     const char *key;
@@ -192,11 +187,12 @@ static binade_status options_take_struct(const binade_pool_options *given,
                                          binade_pool_options *out)
 {
     uint32_t size_bytes = given->struct_size;
-    if (size_bytes < FIRST_BYTES || size_bytes > STRUCT_BYTES_MAX) {
-        return binadei_fail(BINADE_E_INVALID,
-                            "option struct_size is %" PRIu32
-                            "; accepted are %zu to %u",
-                            size_bytes, FIRST_BYTES, STRUCT_BYTES_MAX);
+    if (size_bytes < BINADEI_OPTIONS_BYTES_MIN ||
+        size_bytes > STRUCT_BYTES_MAX) {
+        return binadei_fail(
+            BINADE_E_INVALID,
+            "option struct_size is %" PRIu32 "; accepted are %zu to %u",
+            size_bytes, BINADEI_OPTIONS_BYTES_MIN, STRUCT_BYTES_MAX);
     }
     const char *bytes = (const char *)given;
     for (size_t i = sizeof(*out); i < size_bytes; i++) {

@@ -9,6 +9,7 @@
 #define BINADE_POOL_CONFIG_OPTIONS_H_
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "binade/pool.h"
@@ -20,6 +21,10 @@
 /* Entries of the history that the key `record` brings where none was asked
  * for. */
 #define BINADEI_RECORD_ENTRIES 4096U
+
+/* Version 0.1.0 ended with cache_bytes: no smaller struct has ever been. */
+#define BINADEI_OPTIONS_BYTES_MIN                                              \
+    (offsetof(binade_pool_options, cache_bytes) + sizeof(uint64_t))
 
 struct binadei_word;
 

@@ -244,7 +244,14 @@ TEST_F(Settings, OptionsAreNotWrittenPastTheCallersStruct)
     EXPECT_EQ(BINADE_OK, binade_pool_options_get(pool, &options));
     EXPECT_EQ(offsetof(binade_pool_options, peer_devices), options.struct_size);
     EXPECT_EQ(77u, options.peer_devices);
-    options.struct_size = 16;
+    // Of version 0.1.0, which ended with cache_bytes.
+    options.struct_size = offsetof(binade_pool_options, history_entries);
+    options.history_entries = 77;
+    EXPECT_EQ(BINADE_OK, binade_pool_options_get(pool, &options));
+    EXPECT_EQ(offsetof(binade_pool_options, history_entries),
+              options.struct_size);
+    EXPECT_EQ(77u, options.history_entries);
+    options.struct_size = offsetof(binade_pool_options, history_entries) - 1;
     EXPECT_EQ(BINADE_E_INVALID, binade_pool_options_get(pool, &options));
     EXPECT_EQ(BINADE_E_INVALID, binade_pool_options_get(pool, nullptr));
     EXPECT_EQ(BINADE_E_INVALID, binade_pool_options_get(nullptr, &options));

@@ -165,6 +165,48 @@ TEST_F(OwnSource, MayUseAnotherPool)
     EXPECT_EQ(BINADE_OK, inner.status);
 }
 
+// A pool is refused to its own source, also by way of another pool's: it would
+// wait for itself.
+TEST_F(OwnSource, ThatComesBackByAnotherPoolIsRefused)
+{
+    FakeSource inner_source;
+    binade_source inner_table = inner_source.Table();
+    binade_pool_options inner_options = options;
+    inner_options.source = &inner_table;
+    {
+        Pool outer(options), inner(inner_options);
+        struct Pools {
+            binade_pool *outer, *inner;
+            std::vector<binade_status> statuses;
+        } pools = {outer, inner, {}};
+        source.in_reserve_argument = inner_source.in_reserve_argument = &pools;
+        source.in_reserve = [](void *argument) {
+            auto *self = static_cast<Pools *>(argument);
+            binade_devptr block = 0;
+            self->statuses.push_back(
+                binade_alloc(self->inner, 512, kStream, &block));
+            self->statuses.push_back(
+                binade_free(self->inner, block, BINADE_STREAM_DONE));
+            self->statuses.push_back(binade_pool_trim(self->outer, 0, nullptr));
+        };
+        inner_source.in_reserve = [](void *argument) {
+            auto *self = static_cast<Pools *>(argument);
+            binade_devptr block = 0;
+            for (binade_pool *pool : {self->outer, self->inner})
+                self->statuses.push_back(
+                    binade_alloc(pool, 40 * kMiB, kStream, &block));
+        };
+        outer.Free(outer.Alloc(512));
+        EXPECT_EQ(
+            (std::vector<binade_status>{BINADE_E_BUSY, BINADE_E_BUSY, BINADE_OK,
+                                        BINADE_OK, BINADE_E_BUSY}),
+            pools.statuses);
+        outer.Free(outer.Alloc(4 * kKiB));
+        inner.Free(inner.Alloc(4 * kKiB));
+    }
+    EXPECT_TRUE(inner_source.Live().empty());
+}
+
 TEST_F(OwnSource, GetsEverythingBackAlsoWhatIsLeaked)
 {
     options.first_segment_bytes = 2 * kMiB;
