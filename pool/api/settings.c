@@ -19,6 +19,7 @@
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/driver/section.h"
+#include "pool/oom/others.h"
 
 /* Offsets for so many times the limit: room beside segments that come and go,
  * and places that are waited for; tables of a few megabytes for a small limit. */
@@ -128,6 +129,23 @@ binade_status binade_pool_set_limit(binade_pool *pool, uint64_t limit_bytes)
 
 /* As growing does on the way out of memory: outside of slow paths, so that
  * nobody waits for the source on our account. */
+static binade_status settings_reserve(struct binadei_call *call,
+                                      uint64_t total_bytes)
+{
+    struct binadei_segments *segments = call->pool->body->segments;
+    struct binadei_others others = {0};
+    uint64_t refusals;
+    binade_status status;
+    do {
+        refusals = binadei_segments_refusals(segments);
+        binadei_slow_path_end(call->thread_state);
+        status = binadei_segments_grow_to(segments, total_bytes);
+        binadei_call_resume(call);
+        binadei_call_pass_gate(call);
+    } while (binadei_others_help(call, refusals, &others, &status));
+    return status;
+}
+
 binade_status binade_pool_reserve(binade_pool *pool, uint64_t total_bytes)
 {
     struct binadei_call call;
@@ -140,10 +158,7 @@ binade_status binade_pool_reserve(binade_pool *pool, uint64_t total_bytes)
                             "the pool passes all through: each block is a "
                             "reservation");
     }
-    binadei_slow_path_end(call.thread_state);
-    status = binadei_segments_grow_to(pool->body->segments, total_bytes);
-    binadei_slow_path_begin(call.thread_state);
-    binadei_call_pass_gate(&call);
+    status = settings_reserve(&call, total_bytes);
     binadei_call_end(&call);
     return status;
 }

@@ -166,6 +166,10 @@ BINADE_MUST_USE binade_status binadei_extend_for(struct binadei_call *call,
 /* Gives the source what is wholly free; as binadei_segments_trim(). */
 binade_status binadei_trim_for(struct binadei_call *call, uint64_t keep_bytes,
                                uint64_t *out_bytes);
+/* Gives the source all that is wholly free; as
+ * binadei_segments_trim_unwatched(). */
+binade_status binadei_trim_unwatched(struct binadei_call *call,
+                                     uint64_t *out_bytes);
 /* Out of which maps the call may take. */
 struct binadei_view binadei_call_view(const struct binadei_call *call);
 bool binadei_reclaim_own(struct binadei_call *call);

@@ -131,6 +131,15 @@ binade_status binadei_trim_for(struct binadei_call *call, uint64_t keep_bytes,
     return binadei_segments_trim(segments, keep_bytes, out_bytes);
 }
 
+binade_status binadei_trim_unwatched(struct binadei_call *call,
+                                     uint64_t *out_bytes)
+{
+    ask_for_left(call);
+    return binadei_segments_trim_unwatched(
+        call->engine->segments, binadei_epochs_passed(&call->engine->streams),
+        out_bytes);
+}
+
 void binadei_reclaim_own_stream(struct binadei_call *call)
 {
     const struct binadei_stream_user user = binadei_call_user(call);

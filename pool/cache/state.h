@@ -103,7 +103,10 @@ enum binadei_count {
     BINADEI_COUNT_ESCALATION, /* the first of enum binadei_escalation_count */
     BINADEI_COUNT_ESCALATION_END = BINADEI_COUNT_ESCALATION + 11,
     BINADEI_COUNT_DOUBLE_FREES = BINADEI_COUNT_ESCALATION_END,
-    BINADEI_COUNT_SHRINKS, /* of the caches' bounds */
+    BINADEI_COUNT_SHRINKS,      /* of the caches' bounds */
+    BINADEI_COUNT_OTHERS_ASKED, /* see pool/oom/others.c */
+    BINADEI_COUNT_OTHERS_GOT_BYTES,
+    BINADEI_COUNT_OTHERS_GIVEN_BYTES,
     BINADEI_COUNTS
 };
 

@@ -66,6 +66,7 @@ void binadei_leaks_find(const struct binadei_pool_body *body, binade_leaks *out)
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t left = PTHREAD_COND_INITIALIZER; /* the last visitor */
 /* The lock. */
 static struct binadei_pool_body *first;
 static uint64_t last_id;
@@ -94,15 +95,17 @@ void binadei_exposed_remove(struct binadei_pool_body *body)
         place->previous->exposed.next = place->next;
     else
         first = place->next;
+    while (place->visitor_count)
+        pthread_cond_wait(&left, &lock);
     pthread_mutex_unlock(&lock);
 }
 
 /* Lock held. The list is in no order, as a pool that could not be destroyed is
  * put back. */
-static const struct binadei_pool_body *lowest_from(uint64_t least)
+static struct binadei_pool_body *lowest_from(uint64_t least)
 {
-    const struct binadei_pool_body *found = NULL;
-    for (const struct binadei_pool_body *body = first; body;
+    struct binadei_pool_body *found = NULL;
+    for (struct binadei_pool_body *body = first; body;
          body = body->exposed.next)
         if (body->exposed.id >= least &&
             (!found || body->exposed.id < found->exposed.id))
@@ -122,4 +125,26 @@ uint64_t binadei_exposed_look(uint64_t least, binadei_look_fn *look,
     }
     pthread_mutex_unlock(&lock);
     return id;
+}
+
+struct binadei_pool_body *binadei_exposed_visit(uint64_t least,
+                                                binadei_choose_fn *choose,
+                                                const void *context)
+{
+    pthread_mutex_lock(&lock);
+    struct binadei_pool_body *body = lowest_from(least);
+    while (body && !choose(body, context))
+        body = lowest_from(body->exposed.id + 1);
+    if (body)
+        body->exposed.visitor_count++;
+    pthread_mutex_unlock(&lock);
+    return body;
+}
+
+void binadei_exposed_leave(struct binadei_pool_body *body)
+{
+    pthread_mutex_lock(&lock);
+    if (--body->exposed.visitor_count == 0)
+        pthread_cond_broadcast(&left);
+    pthread_mutex_unlock(&lock);
 }

@@ -7,6 +7,7 @@
 #ifndef BINADE_POOL_CORE_EXPOSED_H_
 #define BINADE_POOL_CORE_EXPOSED_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "binade/types.h"
@@ -18,11 +19,13 @@ struct binadei_exposed {
     struct binadei_pool_body *next;
     struct binadei_pool_body *previous;
     uint64_t id; /* from 1 on, never used again */
+    uint32_t visitor_count;
 };
 
 /* Puts a pool in; with a new id, if it has none. */
 void binadei_exposed_add(struct binadei_pool_body *body);
-/* Takes it out; waits for a thread that looks at it, up to a second. */
+/* Takes it out; waits for a thread that looks at it, up to a second, and until
+ * no other pool's thread visits it. */
 void binadei_exposed_remove(struct binadei_pool_body *body);
 
 typedef void binadei_look_fn(const struct binadei_pool_body *body,
@@ -31,5 +34,15 @@ typedef void binadei_look_fn(const struct binadei_pool_body *body,
  * no call: there is none. */
 uint64_t binadei_exposed_look(uint64_t least, binadei_look_fn *look,
                               void *context);
+
+typedef bool binadei_choose_fn(const struct binadei_pool_body *body,
+                               const void *context);
+/* The pool of the lowest id from `least` on that is chosen, which is not destroyed
+ * before binadei_exposed_leave(); NULL: there is none. Who visits it calls no
+ * function of the program's, which may wait for the pool's end. */
+struct binadei_pool_body *binadei_exposed_visit(uint64_t least,
+                                                binadei_choose_fn *choose,
+                                                const void *context);
+void binadei_exposed_leave(struct binadei_pool_body *body);
 
 #endif

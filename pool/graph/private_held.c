@@ -9,6 +9,7 @@
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"
+#include "pool/oom/others.h"
 #include "pool/segment/segment.h"
 #include "pool/stream/epoch.h"
 
@@ -65,10 +66,17 @@ binade_status binadei_private_hold(struct binadei_call *call,
                                    uint32_t page_count, bool may_wait,
                                    binadei_page *out)
 {
+    const struct binadei_segments *segments = call->engine->segments;
+    struct binadei_others others = {0};
+    uint64_t refusals = binadei_segments_refusals(segments);
     binade_status status = hold_once(call, page_count, may_wait, out);
     if (status == BINADE_E_NO_DEVICE_MEMORY && may_wait &&
         binadei_private_make_room(call, true))
         status = hold_once(call, page_count, may_wait, out);
+    while (may_wait && binadei_others_help(call, refusals, &others, &status)) {
+        refusals = binadei_segments_refusals(segments);
+        status = hold_once(call, page_count, may_wait, out);
+    }
     if (status == BINADE_OK) {
         binadei_count(call->thread_state, BINADEI_COUNT_ALLOCS, page_count);
         binadei_count(call->thread_state, BINADEI_COUNT_ALLOC_BYTES,

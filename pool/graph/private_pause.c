@@ -13,6 +13,7 @@
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
 #include "pool/graph/privates.h"
+#include "pool/oom/others.h"
 #include "pool/segment/segment.h"
 #include "pool/stream/epoch.h"
 
@@ -258,9 +259,12 @@ static binade_status refill(const struct pause *pause)
     uint64_t end_ns = binadei_now_ns() + wait_ns;
     long nap_ns = NAP_NS;
     bool is_first = true;
+    struct binadei_others others = {0};
+    uint64_t refusals = binadei_segments_refusals(call->engine->segments);
     binade_status status = refill_once(pause);
     while (status == BINADE_E_NO_DEVICE_MEMORY) {
-        if (binadei_private_make_room(call, is_first)) {
+        if (binadei_private_make_room(call, is_first) ||
+            binadei_others_help(call, refusals, &others, &status)) {
             status = refill_once(pause);
         } else {
             if (!binadei_epochs_are_pending(&call->engine->streams) ||

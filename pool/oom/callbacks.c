@@ -13,8 +13,8 @@
 #include "binade/oom.h"
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
-#include "pool/cache/gate.h"
 #include "pool/core/body.h"
+#include "pool/oom/beside.h"
 #include "pool/oom/escalation.h"
 
 struct binadei_callback {
@@ -43,27 +43,10 @@ void binadei_callbacks_fini(struct binadei_callbacks *callbacks)
     pthread_mutex_destroy(&callbacks->lock);
 }
 
-static bool is_calling_back(const struct binadei_thread_state *thread_state)
-{
-    /* relaxed: asked by its own thread. */
-    return atomic_load_explicit(&thread_state->is_calling_back,
-                                memory_order_relaxed);
-}
-
-/* Before the thread goes out, and after it is inside again. */
-static void set_calling_back(struct binadei_thread_state *thread_state,
-                             bool is_calling)
-{
-    /* OU.release: who sees that it ended sees that what was asked meanwhile was
-     * settled. */
-    atomic_store_explicit(&thread_state->is_calling_back, is_calling,
-                          memory_order_release);
-}
-
 bool binadei_has_callbacks(const struct binadei_escalation *escalation)
 {
     /* A callback's own allocations call none. */
-    return !is_calling_back(escalation->call->thread_state) &&
+    return !binadei_is_beside(escalation->call) &&
            atomic_load_explicit(&escalation->body->callbacks->count,
                                 memory_order_relaxed) != 0;
 }
@@ -101,50 +84,19 @@ static uint64_t callbacks_next_number(struct binadei_callbacks *callbacks)
     return number;
 }
 
-/* The call is over while the callback runs, so that it may make calls of its
- * own, and is begun anew: what it led to may have changed. The status of
- * binadei_call_begin(). */
-static binade_status leave_and_call(struct binadei_escalation *escalation,
-                                    const struct binadei_callback *callback,
-                                    bool *out_has_freed)
+struct callback_call {
+    const struct binadei_escalation *escalation;
+    const struct binadei_callback *callback;
+    bool has_freed;
+};
+
+static void callbacks_call(void *context)
 {
-    struct binadei_call *call = escalation->call;
-    struct binadei_thread_state *thread_state = call->thread_state;
-    struct binadei_call again;
-    struct binadei_thread *thread = call->thread;
-    int cancel_state = call->cancel_state;
-    set_calling_back(thread_state, true);
-    /* relaxed: read by this thread; others only keep it. Set already where this
-     * is in another pool's callback. */
-    bool is_inner =
-        atomic_fetch_or_explicit(&thread->revocation, BINADEI_REVOKE_BESIDE,
-                                 memory_order_relaxed) &
-        BINADEI_REVOKE_BESIDE;
-    /* The end restores it, but the allocation goes on. */
-    binadei_call_end(call);
-    (void)binadei_cancel_hold();
-    *out_has_freed =
-        callback->function(call->pool, escalation->request->size_bytes,
-                           callback->user) != 0;
-    /* relaxed: as above. */
-    if (!is_inner)
-        atomic_fetch_and_explicit(&thread->revocation, ~BINADEI_REVOKE_BESIDE,
-                                  memory_order_relaxed);
-    binade_status status = binadei_call_begin(call->pool, call->stream, &again);
-    if (status != BINADE_OK) {
-        /* So that it can be ended as any other. */
-        binadei_thread_reenter(call->thread);
-        binadei_slow_path_begin(call->thread_state);
-        set_calling_back(thread_state, false);
-        return status;
-    }
-    set_calling_back(thread_state, false);
-    again.has_missed = true;
-    again.is_pressed = call->is_pressed;
-    again.cancel_state = cancel_state;
-    *call = again;
-    binadei_call_pass_gate(call);
-    return BINADE_OK;
+    struct callback_call *one = context;
+    one->has_freed =
+        one->callback->function(one->escalation->call->pool,
+                                one->escalation->request->size_bytes,
+                                one->callback->user) != 0;
 }
 
 /* Looks where the callback may have freed something: also with the source. */
@@ -165,17 +117,18 @@ enum binadei_verdict binadei_call_back(struct binadei_escalation *escalation)
     uint64_t end_number = callbacks_next_number(callbacks);
     uint64_t number = 0;
     while ((callback = begin_next(callbacks, number, end_number))) {
-        bool has_freed = false;
+        struct callback_call one = {escalation, callback, false};
         number = callback->number + 1;
-        binade_status status = leave_and_call(escalation, callback, &has_freed);
+        binade_status status =
+            binadei_call_beside(escalation->call, callbacks_call, &one);
         callbacks_finish(callbacks, callback);
         escalation->report.callback_calls++;
-        escalation->report.callback_successes += has_freed;
+        escalation->report.callback_successes += one.has_freed;
         if (status != BINADE_OK) {
             escalation->refusal = status;
             return BINADEI_BROKEN;
         }
-        if (has_freed && callbacks_search(escalation))
+        if (one.has_freed && callbacks_search(escalation))
             return BINADEI_FOUND;
     }
     return BINADEI_EXHAUSTED;
@@ -268,7 +221,7 @@ static binade_status callbacks_check(binade_pool *pool,
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    *out_is_inside = is_calling_back(call.thread_state);
+    *out_is_inside = binadei_is_beside(&call);
     binadei_call_leave(&call);
     return BINADE_OK;
 }

@@ -17,6 +17,7 @@
 #include "pool/cache/magazine.h"
 #include "pool/core/recorded.h"
 #include "pool/oom/escalation.h"
+#include "pool/oom/others.h"
 #include "pool/oom/watermark.h"
 #include "pool/stream/epoch.h"
 
@@ -250,15 +251,39 @@ static bool may_hand_over(const struct binadei_escalation *escalation)
            0;
 }
 
+/* One pool after the other, as long as the driver has too little. */
+static enum binadei_verdict
+escalate_to_others(struct binadei_escalation *escalation)
+{
+    struct binadei_others others = {0};
+    binade_status status = BINADE_OK;
+    bool is_found = false;
+    while (!is_found && escalation->is_driver_short &&
+           binadei_others_ask(escalation->call, &others, &status)) {
+        escalation->refused_at_bytes = UINT64_MAX;
+        is_found = binadei_grow_again(escalation);
+    }
+    escalation->report.other_pool_count = others.pool_count;
+    escalation->report.other_pool_bytes = others.bytes;
+    if (status == BINADE_OK)
+        return verdict_of(is_found);
+    escalation->refusal = status;
+    return BINADEI_BROKEN;
+}
+
 /* What costs others time. */
 static binade_status escalate_to_the_end(struct binadei_escalation *escalation)
 {
-    if (binadei_escalation_is_found(escalation, BINADE_OOM_TRIM, trim) ||
+    if (binadei_escalation_is_found(escalation, BINADE_OOM_TRIM, trim))
+        return BINADE_OK;
+    enum binadei_verdict verdict = escalate_to_others(escalation);
+    if (verdict == BINADEI_BROKEN)
+        return escalation->refusal;
+    if (verdict == BINADEI_FOUND ||
         (may_hand_over(escalation) &&
          binadei_escalation_is_found(escalation, BINADE_OOM_HAND_OVER,
                                      escalate_to_hand_over)))
         return BINADE_OK;
-    enum binadei_verdict verdict = BINADEI_EXHAUSTED;
     if (binadei_has_callbacks(escalation))
         verdict = binadei_escalation_run(escalation, BINADE_OOM_CALLBACKS,
                                          binadei_call_back);

@@ -93,6 +93,7 @@ static binade_status grow_once(struct binadei_escalation *escalation)
     uint64_t bytes = binadei_escalation_bytes(escalation);
     struct binadei_segments *segments = escalation->body->segments;
     uint64_t before_bytes = binadei_segments_reserved_bytes(segments);
+    uint64_t refusals = binadei_segments_refusals(segments);
     binade_status status = binadei_segments_are_mapped(segments)
                                ? grow_inside(escalation, bytes)
                                : grow_outside(escalation, bytes);
@@ -102,6 +103,9 @@ static binade_status grow_once(struct binadei_escalation *escalation)
     if (status == BINADE_OK)
         escalation->report.steps[BINADE_OOM_GROW].gave_bytes += more_bytes;
     escalation->refused_at_bytes = before_bytes;
+    escalation->is_driver_short =
+        status == BINADE_E_NO_DEVICE_MEMORY &&
+        binadei_segments_refusals(segments) != refusals;
     binadei_escalation_note(escalation, BINADE_HISTORY_GROW, status,
                             status == BINADE_OK ? more_bytes : bytes);
     return status;

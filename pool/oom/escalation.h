@@ -8,6 +8,7 @@
 #define BINADE_POOL_OOM_ESCALATION_H_
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "binade/history.h"
@@ -21,6 +22,7 @@ struct binadei_escalation {
     binade_devptr address;     /* of the block, once there is one */
     binade_status refusal;     /* what growing said last */
     uint64_t refused_at_bytes; /* what was reserved then */
+    bool is_driver_short;      /* not the limit refused it, but the source */
     uint64_t begin_ns;         /* when growing was refused */
     uint64_t wait_end_ns;      /* for events */
     uint64_t others_end_ns;    /* for other threads' next calls */
@@ -80,6 +82,9 @@ enum binadei_verdict binadei_call_back(struct binadei_escalation *escalation);
 void binadei_oom_look(struct binadei_escalation *escalation);
 binade_status binadei_oom_report(struct binadei_escalation *escalation,
                                  binade_status status);
+
+/* Of version 0.1.0. */
+#define BINADEI_OOM_REPORT_BYTES_MIN offsetof(binade_oom_report, source_name)
 
 /* oom_text.c: why the allocation failed, in one line without its end; cut where
  * there is no room. */

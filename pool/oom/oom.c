@@ -154,17 +154,14 @@ binade_status binadei_oom_report(struct binadei_escalation *escalation,
     return message(&escalation->report);
 }
 
-/* Of version 0.1.0. */
-#define REPORT_BYTES_MIN offsetof(binade_oom_report, source_name)
-
 binade_status binade_last_oom(binade_pool *pool, binade_oom_report *out)
 {
     struct binadei_call call;
-    if (!out || out->struct_size < REPORT_BYTES_MIN) {
+    if (!out || out->struct_size < BINADEI_OOM_REPORT_BYTES_MIN) {
         return binadei_fail(BINADE_E_INVALID,
                             "binade_last_oom: out is NULL or its struct_size "
                             "below %zu",
-                            REPORT_BYTES_MIN);
+                            BINADEI_OOM_REPORT_BYTES_MIN);
     }
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "binade/oom.h"
 #include "pool/oom/escalation.h"
@@ -215,6 +216,12 @@ static void put_steps(struct text *text, const binade_oom_report *report)
             put(text, "  step       %s: not taken\n", names[i]);
         }
     }
+    if (report->other_pool_count) {
+        put(text,
+            "  others     %" PRIu64
+            " pools of the device were asked, and gave %" PRIu64 " back\n",
+            report->other_pool_count, report->other_pool_bytes);
+    }
     if (report->callback_calls)
         put(text,
             "  callbacks  %" PRIu64 " called, %" PRIu64 " said they freed\n",
@@ -250,23 +257,33 @@ static void put_streams(struct text *text, const binade_oom_report *report)
             report->waiting_stream_count - count);
 }
 
+static void put_report(struct text *text, const binade_oom_report *report)
+{
+    if (report->status == BINADE_OK) {
+        put(text, "no allocation of this thread has failed\n");
+        return;
+    }
+    put_reason(text, report);
+    put_request(text, report);
+    put_bytes(text, report);
+    put_device(text, report);
+    put_steps(text, report);
+    put_streams(text, report);
+}
+
 size_t binade_oom_text(const binade_oom_report *report, char *buffer,
                        size_t size_bytes)
 {
-    if (!report || report->struct_size < sizeof(*report) ||
+    /* What an earlier version's struct does not have yet is 0. */
+    binade_oom_report whole = {0};
+    if (!report || report->struct_size < BINADEI_OOM_REPORT_BYTES_MIN ||
         (!buffer && size_bytes))
         return 0;
+    memcpy(&whole, report,
+           report->struct_size < sizeof(whole) ? report->struct_size
+                                               : sizeof(whole));
     struct text text = {.size_bytes = size_bytes};
     text.buffer = buffer;
-    if (report->status == BINADE_OK) {
-        put(&text, "no allocation of this thread has failed\n");
-        return text.length;
-    }
-    put_reason(&text, report);
-    put_request(&text, report);
-    put_bytes(&text, report);
-    put_device(&text, report);
-    put_steps(&text, report);
-    put_streams(&text, report);
+    put_report(&text, &whole);
     return text.length;
 }

@@ -185,6 +185,19 @@ BINADE_MUST_USE binade_status binadei_segments_grow_to(
 binade_status binadei_segments_trim(struct binadei_segments *segments,
                                     uint64_t keep_bytes, uint64_t *out_bytes);
 
+/* The same of a pool that nobody watches, all of it, for a thread that may call no
+ * function of the program's; places that handles left until `passed_epoch` are
+ * unmapped first. Waits for the driver and for a grower. BINADE_E_BUSY: somebody
+ * watches, and nothing was done. */
+binade_status binadei_segments_trim_unwatched(struct binadei_segments *segments,
+                                              uint64_t passed_epoch,
+                                              uint64_t *out_bytes);
+bool binadei_segments_are_watched(struct binadei_segments *segments);
+
+/* How often the source had no memory, where the limit would have allowed it.
+ * Wait-free. */
+uint64_t binadei_segments_refusals(const struct binadei_segments *segments);
+
 /* Whether a segment that is not pinned is wholly free, so that a trim would give
  * it back. Any thread; blocks on the lock. */
 bool binadei_segments_can_trim(struct binadei_segments *segments);

@@ -39,6 +39,23 @@ static void count_released(struct binadei_segments *segments, uint64_t bytes)
                               memory_order_relaxed);
 }
 
+uint64_t binadei_segments_refusals(const struct binadei_segments *segments)
+{
+    /* relaxed: advice. */
+    return atomic_load_explicit(&segments->refusal_count, memory_order_relaxed);
+}
+
+/* What was counted before the source was asked; and that it had none. */
+static void source_call_take_off(struct binadei_segments *segments,
+                                 uint64_t bytes, binade_status status)
+{
+    count_released(segments, bytes);
+    if (status == binadei_source_exhausted(segments))
+        /* relaxed: advice. */
+        atomic_fetch_add_explicit(&segments->refusal_count, 1,
+                                  memory_order_relaxed);
+}
+
 /* Only the grower adds, so what fits here still fits below. */
 static binade_status
 source_call_reserve_limit(struct binadei_segments *segments, uint64_t bytes)
@@ -218,7 +235,7 @@ static binade_status source_call_reserve(struct binadei_segments *segments,
         return status;
     status = call_reserve(segments, info);
     if (status != BINADE_OK)
-        count_released(segments, info->memory_bytes);
+        source_call_take_off(segments, info->memory_bytes, status);
     return status;
 }
 
@@ -232,7 +249,7 @@ static binade_status call_create(struct binadei_segments *segments,
         return status;
     status = mapper->create(mapper->context, size_bytes, &segment->handle);
     if (status != BINADE_OK)
-        count_released(segments, size_bytes);
+        source_call_take_off(segments, size_bytes, status);
     return status;
 }
 

@@ -53,6 +53,8 @@ struct binadei_segments {
     /* Edge: none; relaxed, a sum that nothing hangs on. The grower adds before
      * it asks the source; who releases takes off afterwards. */
     binadei_atomic_word reserved_bytes;
+    /* Edge: none; relaxed, advice: times that the source had no memory. */
+    _Atomic uint64_t refusal_count;
 
     pthread_mutex_t lock;
     pthread_cond_t grown;

@@ -133,6 +133,44 @@ binade_status binadei_segments_trim(struct binadei_segments *segments,
     return status;
 }
 
+/* As trim_begin(). A grower tells nobody where nobody watches, so it is waited for
+ * only as long as that is so. False: somebody watches. */
+static bool trim_begin_unwatched(struct binadei_segments *segments)
+{
+    pthread_mutex_lock(&segments->lock);
+    while (segments->mapper && segments->is_growing && !segments->watch_count)
+        pthread_cond_wait(&segments->grown, &segments->lock);
+    bool is_begun = !segments->watch_count;
+    if (is_begun && segments->mapper)
+        segments->is_growing = true;
+    else if (is_begun)
+        segments->trim_running++;
+    pthread_mutex_unlock(&segments->lock);
+    return is_begun;
+}
+
+binade_status binadei_segments_trim_unwatched(struct binadei_segments *segments,
+                                              uint64_t passed_epoch,
+                                              uint64_t *out_bytes)
+{
+    *out_bytes = 0;
+    if (!trim_begin_unwatched(segments))
+        return BINADE_E_BUSY;
+    if (segments->mapper)
+        (void)binadei_unmap_left(segments, passed_epoch, UINT32_MAX);
+    binade_status status = trim_all(segments, 0, out_bytes);
+    trim_end(segments, segments->mapper != NULL);
+    return status;
+}
+
+bool binadei_segments_are_watched(struct binadei_segments *segments)
+{
+    pthread_mutex_lock(&segments->lock);
+    bool are_watched = segments->watch_count != 0;
+    pthread_mutex_unlock(&segments->lock);
+    return are_watched;
+}
+
 bool binadei_segments_can_trim(struct binadei_segments *segments)
 {
     bool is_any = false;

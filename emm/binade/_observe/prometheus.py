@@ -85,6 +85,14 @@ _METRICS = {
     "mapped.paused_bytes": (
         "mapped_paused_bytes", {},
         "Addresses of arenas that are paused, without memory."),
+    "others.asked": (
+        "others_asked_total", {},
+        "Pools of the device that were asked when the driver had no memory."),
+    "others.got_bytes": (
+        "others_got_bytes_total", {}, "Bytes that these gave back."),
+    "others.given_bytes": (
+        "others_given_bytes_total", {},
+        "Bytes that this pool gave back for others."),
 } | {f"ladder.{step}": ("ladder_steps_total", {"step": step}, _STEP)
      for step in ("finished_batches", "grow", "own_cache", "orphans",
                   "idle_threads", "trim", "hand_over", "callbacks", "wait",

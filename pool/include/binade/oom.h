@@ -156,6 +156,10 @@ typedef struct binade_oom_report {
     /** What the pool's memory is: binade_source.name, "cuMemAlloc", or "cuMemMap"
      *  for mapped memory; its first 31 bytes at most, and a 0. */
     char source_name[32];
+    /** Other pools of the process on this device that were asked because the driver
+     *  had too little, and what they gave back to it. */
+    uint64_t other_pool_count;
+    uint64_t other_pool_bytes;
 } binade_oom_report;
 
 /**

@@ -136,6 +136,13 @@ typedef struct binade_stats {
     uint64_t mapped_left_bytes;
     /** Addresses of private arenas that are paused, which have no memory. */
     uint64_t mapped_paused_bytes;
+    /** Pools of the same device that help each other (docs/oom.md): how many this
+     *  one asked when the driver refused it memory, what they gave back to the
+     *  driver, and what this one gave back for others.
+     *  "others.asked", "others.got_bytes", "others.given_bytes" */
+    uint64_t others_asked;
+    uint64_t others_got_bytes;
+    uint64_t others_given_bytes;
 } binade_stats;
 
 /**

@@ -57,6 +57,9 @@ static void fill_events(binade_stats *stats, const uint64_t *counts)
     stats->batches_guarded = by_stream[BINADEI_STREAM_GUARDED];
     stats->captures_disturbed = by_stream[BINADEI_STREAM_DISTURBED];
     stats->double_frees_found = counts[BINADEI_COUNT_DOUBLE_FREES];
+    stats->others_asked = counts[BINADEI_COUNT_OTHERS_ASKED];
+    stats->others_got_bytes = counts[BINADEI_COUNT_OTHERS_GOT_BYTES];
+    stats->others_given_bytes = counts[BINADEI_COUNT_OTHERS_GIVEN_BYTES];
     const uint64_t *escalation = &counts[BINADEI_COUNT_ESCALATION];
     stats->ladder_finished_batches = escalation[BINADE_OOM_FINISHED_BATCHES];
     stats->ladder_grow = escalation[BINADE_OOM_GROW];

@@ -62,7 +62,10 @@
     KEY(mapped_moves, "mapped.moves")                                          \
     KEY(mapped_moved_bytes, "mapped.moved_bytes")                              \
     KEY(mapped_left_bytes, "mapped.left_bytes")                                \
-    KEY(mapped_paused_bytes, "mapped.paused_bytes")
+    KEY(mapped_paused_bytes, "mapped.paused_bytes")                            \
+    KEY(others_asked, "others.asked")                                          \
+    KEY(others_got_bytes, "others.got_bytes")                                  \
+    KEY(others_given_bytes, "others.given_bytes")
 
 struct entry {
     const char *key;

@@ -18,7 +18,8 @@ static_assert(offsetof(binade_oom_report, steps) == 176, "moved");
 static_assert(offsetof(binade_oom_report, streams) == 376, "moved");
 static_assert(sizeof(binade_oom_stream) == 48, "changed");
 static_assert(offsetof(binade_oom_report, source_name) == 760, "moved");
-static_assert(sizeof(binade_oom_report) == 792, "changed");
+static_assert(offsetof(binade_oom_report, other_pool_count) == 792, "moved");
+static_assert(sizeof(binade_oom_report) == 808, "changed");
 
 class OomReport : public OomTest
 {

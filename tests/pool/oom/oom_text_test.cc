@@ -138,9 +138,32 @@ TEST(OomText, IsNothingWithoutAReportOrAPlace)
     binade_oom_report report = Example();
     EXPECT_EQ(0u, binade_oom_text(nullptr, buffer, sizeof(buffer)));
     EXPECT_EQ(0u, binade_oom_text(&report, nullptr, 8));
-    report.struct_size--;
+    report.struct_size = offsetof(binade_oom_report, source_name) - 1;
     EXPECT_EQ(0u, binade_oom_text(&report, buffer, sizeof(buffer)));
     EXPECT_STREQ("before", buffer);
+}
+
+// What version 0.1.0 did not have is not read.
+TEST(OomText, TakesTheReportOfVersion010)
+{
+    binade_oom_report report = Example();
+    report.struct_size = offsetof(binade_oom_report, source_name);
+    std::memset(report.source_name, 'x', sizeof(report.source_name));
+    report.other_pool_count = 77;
+    std::string text = Text(report);
+    EXPECT_NE(std::string::npos, text.find("out of memory"));
+    EXPECT_EQ(std::string::npos, text.find("xxx"));
+    EXPECT_EQ(std::string::npos, text.find("77 pools"));
+}
+
+TEST(OomText, SaysWhatOtherPoolsGave)
+{
+    binade_oom_report report = Example();
+    report.other_pool_count = 3;
+    report.other_pool_bytes = 4096;
+    EXPECT_NE(std::string::npos,
+              Text(report).find("  others     3 pools of the device were "
+                                "asked, and gave 4096 back\n"));
 }
 
 TEST(OomText, FitsTheBytesThatAreSaidToBeEnough)

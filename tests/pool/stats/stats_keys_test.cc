@@ -102,6 +102,9 @@ Numbers NumbersOfCaches(const binade_stats &stats)
         {"mapped.moved_bytes", stats.mapped_moved_bytes},
         {"mapped.left_bytes", stats.mapped_left_bytes},
         {"mapped.paused_bytes", stats.mapped_paused_bytes},
+        {"others.asked", stats.others_asked},
+        {"others.got_bytes", stats.others_got_bytes},
+        {"others.given_bytes", stats.others_given_bytes},
     };
 }
 

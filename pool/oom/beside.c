@@ -1,0 +1,80 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread has no hits in any pool meanwhile, as nothing may stay in caches that
+ * cannot be taken.
+ */
+#include "pool/oom/beside.h"
+
+#include "pool/base/cancel.h"
+#include "pool/cache/gate.h"
+
+bool binadei_is_beside(const struct binadei_call *call)
+{
+    /* relaxed: asked by its own thread. */
+    return atomic_load_explicit(&call->thread_state->is_calling_back,
+                                memory_order_relaxed);
+}
+
+/* Before the thread goes out, and after it is inside again. */
+static void set_calling_back(struct binadei_thread_state *thread_state,
+                             bool is_calling)
+{
+    /* OU.release: who sees that it ended sees that what was asked meanwhile was
+     * settled. */
+    atomic_store_explicit(&thread_state->is_calling_back, is_calling,
+                          memory_order_release);
+}
+
+/* Returns whether it was beside already, in this pool or in another. */
+static bool beside_begin(struct binadei_thread *thread)
+{
+    /* relaxed: read by this thread; others only keep it. */
+    return atomic_fetch_or_explicit(&thread->revocation, BINADEI_REVOKE_BESIDE,
+                                    memory_order_relaxed) &
+           BINADEI_REVOKE_BESIDE;
+}
+
+static void beside_end(struct binadei_thread *thread, bool is_inner)
+{
+    /* relaxed: as above. */
+    if (!is_inner)
+        atomic_fetch_and_explicit(&thread->revocation, ~BINADEI_REVOKE_BESIDE,
+                                  memory_order_relaxed);
+}
+
+/* The old call knows how it was to be made. */
+static void beside_go_on(struct binadei_call *call, struct binadei_call *again)
+{
+    again->has_missed = true;
+    again->is_pressed = call->is_pressed;
+    again->may_wait = call->may_wait;
+    again->cancel_state = call->cancel_state;
+    *call = *again;
+    binadei_call_pass_gate(call);
+}
+
+binade_status binadei_call_beside(struct binadei_call *call,
+                                  binadei_beside_fn *function, void *context)
+{
+    struct binadei_thread_state *thread_state = call->thread_state;
+    struct binadei_call again;
+    bool was_beside = binadei_is_beside(call);
+    set_calling_back(thread_state, true);
+    bool is_inner = beside_begin(call->thread);
+    /* The end restores it, but the allocation goes on. */
+    binadei_call_end(call);
+    (void)binadei_cancel_hold();
+    function(context);
+    beside_end(call->thread, is_inner);
+    binade_status status = binadei_call_begin(call->pool, call->stream, &again);
+    if (status != BINADE_OK) {
+        /* So that it can be ended as any other. */
+        binadei_thread_reenter(call->thread);
+        binadei_slow_path_begin(thread_state);
+    }
+    set_calling_back(thread_state, was_beside);
+    if (status == BINADE_OK)
+        beside_go_on(call, &again);
+    return status;
+}
