@@ -15,6 +15,7 @@
 #include "numa/pinned/pin_region.h"
 #include "numa/pinned/register.h"
 #include "pool/base/failure.h"
+#include "pool/base/log.h"
 #include "pool/segment/segment.h"
 
 #define THREADS_BY_ITSELF 16U
@@ -132,9 +133,14 @@ static void note_fallbacks(struct binadei_pinned *pinned,
     if (!region->fallbacks)
         return;
     pthread_mutex_lock(&pinned->lock);
+    bool is_new = (region->fallbacks & ~pinned->stats.fallbacks) != 0;
     pinned->stats.fallbacks |= region->fallbacks;
     memcpy(pinned->reason, region->reason, sizeof(pinned->reason));
     pthread_mutex_unlock(&pinned->lock);
+    if (is_new)
+        binadei_log(BINADE_LOG_WARNING,
+                    "a host arena does without (fallbacks 0x%x): %s",
+                    region->fallbacks, region->reason);
 }
 
 /* hwloc's bindings succeeded, and did nothing. */

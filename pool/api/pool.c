@@ -16,6 +16,7 @@
 #include "pool/base/cancel.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/log.h"
 #include "pool/cache/gate.h"
 #include "pool/cache/thread.h"
 #include "pool/checked/checked.h"
@@ -135,6 +136,13 @@ static binade_status settle_preference(struct binadei_pool_body *body)
             : binadei_device_mapper_probe(&body->own_context);
     if (status == BINADE_OK)
         options->flags |= BINADE_POOL_MAPPED;
+    if (status == BINADE_E_UNSUPPORTED) {
+        binadei_log(BINADE_LOG_INFO,
+                    "a pool that prefers mapped memory has cuMemAlloc's: %s",
+                    options->source || options->flags & BINADE_POOL_EXPORTABLE
+                        ? "it has a source, or is exportable"
+                        : binadei_failure_message());
+    }
     if (status == BINADE_E_UNSUPPORTED && options->peer_devices)
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "the pool's memory is not mapped, so that it can "
@@ -394,6 +402,7 @@ static binade_status pool_create(const binade_pool_options *options,
         status = binadei_expose_by_conf(conf);
     if (status == BINADE_OK)
         status = create_by(&resolved, conf, is_arena, out);
+    binadei_thread_tell(binadei_thread_self);
     binadei_cancel_restore(cancel_state);
     return status;
 }
@@ -443,19 +452,28 @@ binade_status binade_pool_add_peer(binade_pool *pool, int32_t device)
     return status;
 }
 
-static void print_leaks(const char *source_name, const binade_leaks *leaks)
+#define LEAK_BYTES 20U /* " 0x" and 16 digits */
+
+/* Whoever has a log is told in any case. */
+static void pool_report_leaks(const struct binadei_pool_body *body,
+                              const binade_leaks *leaks)
 {
-    if (!leaks->block_count)
+    char list[sizeof(leaks->addresses) / sizeof(leaks->addresses[0]) *
+              LEAK_BYTES] = "";
+    size_t length = 0;
+    if (!leaks->block_count ||
+        !(body->options.flags & BINADE_POOL_REPORT_LEAKS ||
+          binadei_log_wants(BINADE_LOG_WARNING)))
         return;
-    (void)fprintf(stderr,
-                  "binade: %llu blocks of %s, %llu bytes, were not "
-                  "freed:",
-                  (unsigned long long)leaks->block_count, source_name,
-                  (unsigned long long)leaks->bytes);
     for (uint32_t i = 0; i < leaks->address_count; i++)
-        (void)fprintf(stderr, " 0x%llx", leaks->addresses[i]);
-    (void)fputs(leaks->address_count < leaks->block_count ? " ...\n" : "\n",
-                stderr);
+        length += (size_t)snprintf(list + length, sizeof(list) - length,
+                                   " 0x%llx", leaks->addresses[i]);
+    binadei_log_or_print(
+        BINADE_LOG_WARNING,
+        "%llu blocks of %s, %llu bytes, were not freed:%s%s",
+        (unsigned long long)leaks->block_count, body->source_name,
+        (unsigned long long)leaks->bytes, list,
+        leaks->address_count < leaks->block_count ? " ..." : "");
 }
 
 /* Edge: none; relaxed: never followed. Handles of pools that are gone. Nobody
@@ -510,8 +528,7 @@ static binade_status pool_destroy(struct binade_pool *pool, binade_leaks *leaks)
         return drained;
     binadei_exports_drain(body->exports, body->engine);
     body->ops->end(body, drained == BINADE_OK, leaks);
-    if (body->options.flags & BINADE_POOL_REPORT_LEAKS)
-        print_leaks(body->source_name, leaks);
+    pool_report_leaks(body, leaks);
     binadei_tenants_end(pool);
     binadei_record_end(body->engine->history);
     binadei_engine_destroy(body->engine);
@@ -540,6 +557,7 @@ binade_status binadei_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
     binade_status status = pool_destroy(pool, &leaks);
     if (pool->body)
         binadei_exposed_add(pool->body);
+    binadei_thread_tell(binadei_thread_self);
     binadei_cancel_restore(cancel_state);
     if (out_leaks && status != BINADE_E_BUSY)
         *out_leaks = leaks;

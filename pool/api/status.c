@@ -1,13 +1,16 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The public side of errors: names and texts of the statuses, and what the
- * calling thread's last failure was. The failures themselves are noted where
+ * The public side of errors: names and texts of the statuses, what the calling
+ * thread's last failure was, and who is told what happens. The failures themselves are noted where
  * they happen (pool/base/failure.h, pool/driver/status.h).
  */
 #include "binade/status.h"
 
+#include "binade/callbacks.h"
 #include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
+#include "pool/base/log.h"
 #include "pool/driver/status.h"
 
 struct status_words {
@@ -75,4 +78,11 @@ binade_status binade_last_driver_error(binade_driver_error *out)
     *out = binadei_driver_last_error();
     out->struct_size = (uint32_t)sizeof(*out);
     return BINADE_OK;
+}
+
+binade_status binade_set_log(uint32_t level, binade_log_callback callback,
+                             void *user)
+{
+    return binadei_is_forked() ? binadei_refuse_child()
+                               : binadei_log_set(level, callback, user);
 }

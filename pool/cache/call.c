@@ -307,6 +307,7 @@ static binade_status call_begin(struct binadei_call *call, binade_stream stream)
 static void call_end(const struct binadei_call *call)
 {
     binadei_thread_leave(call->thread);
+    binadei_thread_tell(call->thread);
     binadei_cancel_restore(call->cancel_state);
 }
 

@@ -16,6 +16,7 @@
 #include "binade/oom.h"
 #include "binade/status.h"
 #include "binade/stream.h"
+#include "pool/base/log.h"
 #include "pool/cache/handle.h"
 
 struct binadei_cache;
@@ -185,6 +186,14 @@ static inline void binadei_thread_serve_end(struct binadei_thread *thread,
                                             const struct binadei_served *served)
 {
     binadei_thread_set_served(thread, served->outer);
+}
+
+/* After a call: what the thread left for the log function, unless a pool around it
+ * is in the middle of one. */
+static inline void binadei_thread_tell(const struct binadei_thread *thread)
+{
+    if (!thread->served)
+        binadei_log_tell();
 }
 
 /* The route for a stream, or NULL; it becomes the last one. */

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "pool/base/log.h"
 #include "pool/checked/state.h"
 
 /* Frames in a message. */
@@ -130,6 +131,13 @@ static void print_sites(const struct binadei_block_record *record)
         print_site("freed", &record->freed);
 }
 
+/* False: there is no log, and stderr has also the frames. */
+static bool report_log(const struct binadei_text *text)
+{
+    binadei_log(BINADE_LOG_ERROR, "checked: %s", text->bytes);
+    return binadei_log_wants(BINADE_LOG_ERROR);
+}
+
 void binadei_finding(const struct binadei_checked *checked,
                      const struct binadei_text *text,
                      const struct binadei_block_record *record)
@@ -138,11 +146,14 @@ void binadei_finding(const struct binadei_checked *checked,
     if (!checked->is_checked)
         return;
     if (!(flags & BINADE_POOL_CHECKED_QUIET)) {
-        flockfile(stderr);
-        (void)fprintf(stderr, "binade: checked: %s\n", text->bytes);
-        if (record)
-            print_sites(record);
-        funlockfile(stderr);
+        /* A process that ends here tells nobody any more. */
+        if (flags & BINADE_POOL_CHECKED_ABORT || !report_log(text)) {
+            flockfile(stderr);
+            (void)fprintf(stderr, "binade: checked: %s\n", text->bytes);
+            if (record)
+                print_sites(record);
+            funlockfile(stderr);
+        }
     }
     if (flags & BINADE_POOL_CHECKED_ABORT)
         abort();
@@ -157,6 +168,8 @@ void binadei_finding_leak(const struct binadei_checked *checked,
         return;
     binadei_text_add(&text, "never freed");
     binadei_text_block(&text, record);
+    if (report_log(&text))
+        return;
     (void)fprintf(stderr, "binade: checked: %s\n", text.bytes);
     print_site("allocated", &record->allocated);
 }

@@ -8,6 +8,7 @@
 #ifndef BINADE_POOL_CORE_BODY_H_
 #define BINADE_POOL_CORE_BODY_H_
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "binade/pool.h"
@@ -45,7 +46,13 @@ struct binadei_pool_body {
     struct binadei_privates *privates;
     struct binadei_checked *checked; /* NULL: an ordinary pool */
     struct binadei_exposed exposed;
+    /* BINADEI_SHORT_ bits that the log was told since the pool grew last. Edge: none;
+     * relaxed: so that it is said once. */
+    atomic_uint told_short;
 };
+
+#define BINADEI_SHORT_OF_LIMIT 1U
+#define BINADEI_SHORT_OF_DEVICE 2U
 
 /* What the pool never exceeds, now. Wait-free. */
 static inline uint64_t binadei_limit_of(const struct binadei_pool_body *body)

@@ -9,6 +9,7 @@
 
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/base/log.h"
 
 binade_status binadei_context_init(struct binadei_context *context,
                                    const struct binadei_driver *driver,
@@ -30,8 +31,14 @@ void binadei_context_lose(struct binadei_context *context, binade_status why)
 {
     int alive = BINADE_OK;
     /* relaxed: the first reason stays, and says nothing of other memory. */
-    (void)atomic_compare_exchange_strong_explicit(
+    bool is_first = atomic_compare_exchange_strong_explicit(
         &context->why, &alive, why, memory_order_relaxed, memory_order_relaxed);
+    if (is_first && why == BINADE_E_CONTEXT_DESTROYED) {
+        binadei_log(BINADE_LOG_ERROR,
+                    "the CUDA context %p was reset or destroyed, and a pool's "
+                    "memory with it",
+                    (void *)context->handle);
+    }
     /* AT, relaxed: a hit that does not see it yet touches no device memory. */
     atomic_fetch_or_explicit(context->mark, context->mark_bit,
                              memory_order_relaxed);

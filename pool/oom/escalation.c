@@ -6,6 +6,9 @@
  */
 #include "pool/oom/escalation.h"
 
+#include <inttypes.h>
+
+#include "pool/base/log.h"
 #include "pool/cache/gate.h"
 #include "pool/core/recorded.h"
 
@@ -88,6 +91,39 @@ static binade_status grow_inside(struct binadei_escalation *escalation,
     return BINADE_OK;
 }
 
+/* Once, until the pool has grown again. */
+static bool is_new_shortage(struct binadei_pool_body *body, uint32_t bit)
+{
+    atomic_uint *told = &body->told_short;
+    /* relaxed, both: see body.h. */
+    return !(atomic_load_explicit(told, memory_order_relaxed) & bit) &&
+           !(atomic_fetch_or_explicit(told, bit, memory_order_relaxed) & bit);
+}
+
+static void log_growth(const struct binadei_escalation *escalation,
+                       binade_status status, uint64_t bytes)
+{
+    struct binadei_pool_body *body = escalation->body;
+    bool is_of_device = escalation->is_driver_short;
+    if (status == BINADE_OK)
+        /* relaxed: see body.h. */
+        atomic_store_explicit(&body->told_short, 0, memory_order_relaxed);
+    bool is_short = status == BINADE_E_NO_DEVICE_MEMORY ||
+                    status == BINADE_E_NO_PINNED_MEMORY;
+    uint32_t level = is_of_device ? BINADE_LOG_WARNING : BINADE_LOG_INFO;
+    if (!is_short || !binadei_log_wants(level) ||
+        !is_new_shortage(body, is_of_device ? BINADEI_SHORT_OF_DEVICE
+                                            : BINADEI_SHORT_OF_LIMIT))
+        return;
+    binadei_log(level,
+                "pool %p: %s no room for %" PRIu64 " bytes more; %" PRIu64
+                " are reserved of a limit of %" PRIu64,
+                (void *)body->pool,
+                is_of_device ? "the driver has" : "the limit leaves", bytes,
+                binadei_segments_reserved_bytes(body->segments),
+                binadei_limit_of(body));
+}
+
 static binade_status grow_once(struct binadei_escalation *escalation)
 {
     uint64_t bytes = binadei_escalation_bytes(escalation);
@@ -106,6 +142,7 @@ static binade_status grow_once(struct binadei_escalation *escalation)
     escalation->is_driver_short =
         status == BINADE_E_NO_DEVICE_MEMORY &&
         binadei_segments_refusals(segments) != refusals;
+    log_growth(escalation, status, bytes);
     binadei_escalation_note(escalation, BINADE_HISTORY_GROW, status,
                             status == BINADE_OK ? more_bytes : bytes);
     return status;

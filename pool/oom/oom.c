@@ -13,9 +13,12 @@
 
 #include "pool/base/clock.h"
 #include "pool/base/failure.h"
+#include "pool/base/log.h"
 #include "pool/driver/section.h"
 #include "pool/oom/escalation.h"
 #include "pool/stream/epoch.h"
+
+#define REPORT_TEXT_BYTES 4096U
 
 static void fill_request(const struct binadei_escalation *escalation,
                          binade_oom_report *report)
@@ -143,6 +146,19 @@ static binade_status message(const binade_oom_report *report)
                         report->requested_bytes, reason);
 }
 
+/* Told when the call is over. */
+static void oom_log(const binade_oom_report *report)
+{
+    char text[REPORT_TEXT_BYTES];
+    if (!binadei_log_wants(BINADE_LOG_ERROR))
+        return;
+    size_t length = binade_oom_text(report, text, sizeof(text));
+    /* Without its last newline. */
+    if (length && length < sizeof(text))
+        text[length - 1] = '\0';
+    binadei_log(BINADE_LOG_ERROR, "pool %p: %s", (void *)report->pool, text);
+}
+
 binade_status binadei_oom_report(struct binadei_escalation *escalation,
                                  binade_status status)
 {
@@ -151,6 +167,7 @@ binade_status binadei_oom_report(struct binadei_escalation *escalation,
     fill_source_name(escalation->body, &escalation->report);
     fill_device(escalation->body, &escalation->report);
     escalation->call->thread_state->oom = escalation->report;
+    oom_log(&escalation->report);
     return message(&escalation->report);
 }
 

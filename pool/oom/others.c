@@ -90,14 +90,24 @@ static void others_go_round(void *context)
 {
     struct round *round = context;
     struct binadei_pool_body *body;
+    struct binadei_served served;
+    /* So that no function of the program's is told anything meanwhile. */
+    binadei_thread_serve(binadei_thread_self, round->asker->pool, &served);
     while (!round->bytes &&
            (body = binadei_exposed_visit(round->others->last_id + 1,
                                          others_choose, round->asker))) {
         round->others->last_id = body->exposed.id;
         round->bytes = others_visit(body);
         round->pool_count++;
+        if (round->bytes) {
+            binadei_log(BINADE_LOG_INFO,
+                        "pool %p gave %llu bytes back for pool %p",
+                        (void *)body->pool, (unsigned long long)round->bytes,
+                        (void *)round->asker->pool);
+        }
         binadei_exposed_leave(body);
     }
+    binadei_thread_serve_end(binadei_thread_self, &served);
 }
 
 /* So that the call is not ended where there is nobody. */

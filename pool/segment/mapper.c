@@ -8,6 +8,7 @@
 #include "pool/segment/mapper.h"
 
 #include "pool/base/failure.h"
+#include "pool/base/log.h"
 #include "pool/buddy/units.h"
 #include "pool/driver/section.h"
 #include "pool/segment/segment.h"
@@ -255,10 +256,14 @@ static binade_status mapper_create_shared(void *context, uint64_t size_bytes,
     binade_status status = within(device->context, do_create_shared, &job);
     if (status != BINADE_OK)
         return status;
-    if (job.fabric == BINADEI_FABRIC_REFUSED)
+    if (job.fabric == BINADEI_FABRIC_REFUSED &&
         /* relaxed: the next creation need not see it. */
-        atomic_store_explicit(&device->fabric, BINADEI_FABRIC_REFUSED,
-                              memory_order_relaxed);
+        atomic_exchange_explicit(&device->fabric, BINADEI_FABRIC_REFUSED,
+                                 memory_order_relaxed) !=
+            BINADEI_FABRIC_REFUSED)
+        binadei_log(BINADE_LOG_WARNING,
+                    "the driver refuses fabric handles: a pool's memory can be "
+                    "shared within this machine alone");
     *out_handle = job.handle;
     return BINADE_OK;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/log.h"
 #include "pool/segment/mapper.h"
 #include "pool/segment/state.h"
 
@@ -135,6 +136,12 @@ binade_status binadei_source_release(struct binadei_segments *segments,
         free(segment);
         return BINADE_OK;
     }
+    binadei_log(
+        BINADE_LOG_WARNING,
+        "source '%s' does not take %llu bytes at 0x%llx back (%d); they "
+        "are tried again",
+        segments->source.name, (unsigned long long)info->memory_bytes,
+        (unsigned long long)info->memory, (int)status);
     pthread_mutex_lock(&segments->lock);
     segment->next = segments->unreleased;
     segments->unreleased = segment;

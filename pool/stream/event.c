@@ -5,8 +5,7 @@
  */
 #include "pool/stream/event.h"
 
-#include <stdio.h>
-
+#include "pool/base/log.h"
 #include "pool/driver/section.h"
 
 binade_status binadei_event_create(const struct binadei_streams *streams,
@@ -79,9 +78,9 @@ static void report_disturbed(const struct binadei_stream_user *user)
     static atomic_flag is_reported = ATOMIC_FLAG_INIT;
     binadei_stream_tally(user, BINADEI_STREAM_DISTURBED);
     if (!atomic_flag_test_and_set_explicit(&is_reported, memory_order_relaxed))
-        (void)fputs("binade: a context event met a graph capture; hold "
-                    "binade_capture_guard_begin() while capturing\n",
-                    stderr);
+        binadei_log_or_print(BINADE_LOG_WARNING, "%s",
+                             "a context event met a graph capture; hold "
+                             "binade_capture_guard_begin() while capturing");
 }
 
 binade_status

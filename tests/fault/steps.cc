@@ -26,6 +26,23 @@ void Probe(World &world)
     world.Note("binade_version"), (void)binade_version();
 }
 
+void Told(uint32_t, const char *message, void *)
+{
+    EXPECT_STRNE("", message);
+}
+
+// All that follows has messages, which nobody misses where there is no memory for
+// them.
+void Listen(World &world)
+{
+    EXPECT_TRUE(TRY(world, binade_set_log, (BINADE_LOG_INFO, Told, nullptr)));
+}
+
+void StopListening(World &world)
+{
+    EXPECT_TRUE(TRY(world, binade_set_log, (0, nullptr, nullptr)));
+}
+
 void Create(World &world)
 {
     binade_pool_options options = pool_test::Defaults();
@@ -330,6 +347,7 @@ void Destroy(World &world)
 
 const std::vector<Step> kSteps = {
     {"probe", Probe},
+    {"listen", Listen},
     {"create", Create},
     {"classes", Classes},
     {"large blocks", Large},
@@ -359,6 +377,7 @@ const std::vector<Step> kSteps = {
     // Last: it waits for events, with more or fewer calls each time, behind
     // which another call would be the n-th.
     {"mapped memory", Mapped},
+    {"stop listening", StopListening},
 };
 const Step kLastStep = {"destroy", Destroy};
 

@@ -83,6 +83,7 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(binade_pool_add_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(binade_pool_remove_oom_callback, (a.pool, NeverCalled, nullptr));
     FORKED(binade_last_oom, (a.pool, &report));
+    FORKED(binade_set_log, (0, nullptr, nullptr));
     FORKED(binade_stream_retire, (a.pool, a.stream));
     FORKED(binade_capture_guard_begin, ());
     FORKED(binade_capture_guard_end, ());

@@ -34,7 +34,8 @@ extern "C" {
  *  work (cuStreamWaitEvent). That couples streams which the program keeps
  *  apart, and can deadlock where one waits for the other by other means. */
 #define BINADE_POOL_REUSE_DEPENDENCIES (UINT32_C(1) << 0)
-/** binade_pool_destroy() prints to stderr what was never freed. */
+/** binade_pool_destroy() prints to stderr what was never freed; to a log function
+ *  (binade/callbacks.h) it tells that in any case. */
 #define BINADE_POOL_REPORT_LEAKS (UINT32_C(1) << 1)
 /** Blocks may be shared with other processes, binade/ipc.h. A process that gets
  *  one block can see all of the segment that it lies in, so keep nothing else
@@ -58,7 +59,7 @@ extern "C" {
 #define BINADE_POOL_CHECKED_FILL (UINT32_C(1) << 9)
 /** The first finding ends the process: abort(). */
 #define BINADE_POOL_CHECKED_ABORT (UINT32_C(1) << 10)
-/** Findings are counted and returned, but not printed to stderr. */
+/** Findings are counted and returned, but neither printed to stderr nor logged. */
 #define BINADE_POOL_CHECKED_QUIET (UINT32_C(1) << 11)
 /** Each block is a reservation of its own from the source, which gets it back
  *  when the work that uses it is over: so that tools which watch the driver's

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/log.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
 #include "pool/config/conf.h"
@@ -83,7 +84,7 @@ binade_status binadei_record_open(const char *conf,
 
 static void say(void)
 {
-    (void)fprintf(stderr, "binade: %s\n", binadei_failure_message());
+    binadei_log_or_print(BINADE_LOG_ERROR, "%s", binadei_failure_message());
 }
 
 void binadei_record_begin(struct binadei_history *history,

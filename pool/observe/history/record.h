@@ -16,12 +16,12 @@ struct binadei_trace_file;
 BINADE_MUST_USE binade_status
 binadei_record_open(const char *conf, struct binadei_trace_file **out);
 /* Records to it, if there is one. Where there is no memory for that, it says so
- * on stderr: the pool is there already. */
+ * in the log: the pool is there already. */
 void binadei_record_begin(struct binadei_history *history,
                           struct binadei_trace_file *file);
 /* There will be no pool. */
 void binadei_record_leave(struct binadei_trace_file *file);
-/* The pool ends; what went wrong is said on stderr. `history` may be NULL. */
+/* The pool ends; what went wrong is said in the log. `history` may be NULL. */
 void binadei_record_end(struct binadei_history *history);
 
 #endif

@@ -1,0 +1,85 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions of the program's that the library calls: a log of what happens rarely,
+ * and what a pool tells of each allocation. Those that are called before an
+ * allocation fails are in binade/oom.h. docs/observe.md has examples.
+ */
+#ifndef BINADE_CALLBACKS_H_
+#define BINADE_CALLBACKS_H_
+
+#include <stdint.h>
+
+#include "binade/status.h"
+#include "binade/stream.h"
+#include "binade/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a message is about: the levels of binade_set_log(). */
+
+/** Something that the program asked for was not done: an allocation failed for want
+ *  of memory, with its report; what a checked pool found; a trace that was lost; a
+ *  context that is gone. */
+#define BINADE_LOG_ERROR 1
+/** It was done, but not as was asked for, or something goes wrong elsewhere: pinned
+ *  memory without huge pages or on another node, no fabric handles, the driver has
+ *  no memory left, a source that takes nothing back, blocks that were never freed. */
+#define BINADE_LOG_WARNING 2
+/** Good to know: a limit was reached, a pool gave memory back for another, memory
+ *  that was to be mapped if possible is not. */
+#define BINADE_LOG_INFO 3
+
+/**
+ * Told what happened. It is called after the call of the library in which that was,
+ * by the same thread, which then is in no call: so it may call every function, also
+ * on the same pool, but binade_set_log(). Messages of its own calls are dropped. It
+ * must return: no longjmp(), no C++ exception, no end of the thread. Several threads
+ * may be in it at once.
+ *
+ * @param level    BINADE_LOG_
+ * @param message  A text without a newline at its end; an allocation that failed has
+ *                 several lines, as binade_oom_text(). Valid until it returns.
+ * @param user     As it was set.
+ *
+ * Threads:   any that calls the library. The library holds no lock.
+ * Streams:   none.
+ * Context:   the caller's; leave it as it was.
+ */
+typedef void (*binade_log_callback)(uint32_t level, const char *message,
+                                    void *user);
+
+/**
+ * Sets the log function of the process, instead of the one before. Without one,
+ * which is how it begins, a few messages go to stderr; with one, they go there
+ * alone, but for those made as the process exits. After BINADE_OK the one before is
+ * not running in any thread, and is never called again.
+ *
+ * @param level     Messages up to this level are wanted: BINADE_LOG_. Ignored where
+ *                  `callback` is NULL.
+ * @param callback  NULL: none any more.
+ * @param user      Passed to it.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID  `level` is none of those above.
+ * @return BINADE_E_BUSY     This thread is inside a log function: nothing has
+ *         changed.
+ * @return BINADE_E_FORKED
+ *
+ * Ownership: what `user` points to stays the caller's, and must last until another
+ *            function is set.
+ * Threads:   any. May block, on the function that was set before: so the caller holds
+ *            nothing that it may wait for.
+ * Streams:   none.
+ * Context:   none; the driver is not called.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_set_log(uint32_t level, binade_log_callback callback, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
