@@ -63,6 +63,15 @@ plain_alloc_private(struct binadei_call *call,
     return binadei_private_take(call, arena_ref, number, &request, true, out);
 }
 
+static binade_status plain_claim(struct binadei_call *call,
+                                 const struct binadei_private_ref *arena_ref,
+                                 binade_devptr address, size_t size_bytes)
+{
+    const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
+                                            size_bytes, 1, true};
+    return binadei_private_take_at(call, arena_ref, address, &request);
+}
+
 /* A size that the caller claims; 0: none. */
 static binade_status plain_check_size(const struct binadei_block *block,
                                       size_t size_bytes)
@@ -236,6 +245,13 @@ static binade_status usable_size(struct binadei_call *call,
     return status;
 }
 
+static size_t plain_live_bytes(struct binadei_call *call, binade_devptr address)
+{
+    size_t size_bytes = 0;
+    return usable_size(call, address, &size_bytes) == BINADE_OK ? size_bytes
+                                                                : 0;
+}
+
 static void plain_forget(struct binadei_call *call, binade_stream stream)
 {
     (void)call;
@@ -271,6 +287,7 @@ const struct binadei_pool_ops binadei_plain_ops = {
     .has_records = false,
     .recognise = plain_recognise,
     .alloc = plain_alloc,
+    .claim = plain_claim,
     .alloc_private = plain_alloc_private,
     .free = plain_free_block,
     .free_after = plain_free_after,
@@ -278,6 +295,7 @@ const struct binadei_pool_ops binadei_plain_ops = {
     .turn = turn,
     .use = use,
     .usable_size = usable_size,
+    .live_bytes = plain_live_bytes,
     .forget = plain_forget,
     .sweep = plain_sweep,
     .reset_peaks = plain_reset_peaks,

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "pool/api/arena.h"
-#include "pool/api/outside.h"
 #include "pool/api/plain.h"
 #include "pool/api/settings.h"
 #include "pool/base/cancel.h"
@@ -24,6 +23,7 @@
 #include "pool/core/body.h"
 #include "pool/core/exposed.h"
 #include "pool/core/ops.h"
+#include "pool/core/outside.h"
 #include "pool/driver/probe.h"
 #include "pool/driver/section.h"
 #include "pool/graph/privates.h"
@@ -31,6 +31,7 @@
 #include "pool/ipc/exports.h"
 #include "pool/observe/expose/expose.h"
 #include "pool/observe/history/record.h"
+#include "pool/observe/told/told.h"
 #include "pool/oom/callbacks.h"
 #include "pool/segment/device_source.h"
 #include "pool/tenant/directory.h"
@@ -300,6 +301,8 @@ static binade_status pool_make_body(struct binadei_pool_body *body,
     if (status == BINADE_OK)
         status = make_checked(body, pool);
     if (status == BINADE_OK)
+        status = binadei_told_create(body);
+    if (status == BINADE_OK)
         status = make_engine(body, pool);
     return status;
 }
@@ -316,6 +319,7 @@ static binade_status pool_unmake(struct binadei_pool_body *body)
     binadei_callbacks_fini(body->callbacks);
     binadei_scopes_fini(body->scopes);
     binadei_privates_fini(body->privates);
+    binadei_told_destroy(body->told);
     binadei_maps_destroy(body->any_maps);
     if (body->buddy)
         binadei_buddy_destroy(body->buddy);

@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-#include "pool/api/outside.h"
 #include "pool/base/failure.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
+#include "pool/core/outside.h"
 
 /* The struct's first version. */
 #define INFO_BYTES_MIN sizeof(binade_segment_info)

@@ -19,6 +19,7 @@
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/driver/section.h"
+#include "pool/observe/told/told.h"
 #include "pool/oom/others.h"
 
 /* Offsets for so many times the limit: room beside segments that come and go,
@@ -199,6 +200,7 @@ binade_status binade_pool_options_get(binade_pool *pool,
     options.context = body->context;
     options.source = body->options.source ? &body->source : NULL;
     options.limit_bytes = binadei_limit_of(body);
+    options.allocation_callbacks = binadei_told_callbacks(body->told);
     memcpy(out, &options, options.struct_size);
     binadei_call_leave(&call);
     return BINADE_OK;

@@ -30,6 +30,8 @@ struct binadei_pool_body;
 #define BINADEI_ATTENTION_RECORDED UINT64_C(16)
 /* Somebody stops the pool, or has: see pool/observe/heap/stop_world.h. */
 #define BINADEI_ATTENTION_STOPPED UINT64_C(32)
+/* Somebody is told of each allocation; from the pool's creation on. */
+#define BINADEI_ATTENTION_TOLD UINT64_C(64)
 #define BINADEI_ATTENTION_STEP (UINT64_C(1) << 8)
 #define BINADEI_ATTENTION_FLAGS (BINADEI_ATTENTION_STEP - 1)
 

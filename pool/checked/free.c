@@ -240,3 +240,12 @@ binade_status binadei_checked_size(struct binadei_call *call,
                ? BINADE_OK
                : refuse_address(checked, address);
 }
+
+size_t binadei_checked_live_bytes(struct binadei_call *call,
+                                  binade_devptr address)
+{
+    size_t size_bytes = 0;
+    return note_live(call->pool->body->checked, address, false, &size_bytes)
+               ? size_bytes
+               : 0;
+}

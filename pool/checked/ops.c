@@ -3,6 +3,7 @@
  *
  * The table of operations of a pool that is checked or passes all through.
  */
+#include "pool/base/failure.h"
 #include "pool/checked/state.h"
 
 static binade_status checked_ops_recognise(struct binadei_call *call,
@@ -38,6 +39,19 @@ static binade_status checked_ops_alloc_private(
                : binadei_block_record_alloc_for(call, 0, arena_ref, &args, out);
 }
 
+static binade_status
+checked_ops_claim(struct binadei_call *call,
+                  const struct binadei_private_ref *arena_ref,
+                  binade_devptr address, size_t size_bytes)
+{
+    (void)call;
+    (void)arena_ref;
+    return binadei_fail(BINADE_E_UNSUPPORTED,
+                        "%zu bytes at 0x%llx: in a pool that is checked or "
+                        "passes all through nothing can be claimed",
+                        size_bytes, address);
+}
+
 /* Frees of checked pools are noted without the size of their blocks. */
 static binade_status checked_ops_free_block(
     struct binadei_call *call, binade_devptr address, size_t size_bytes,
@@ -59,6 +73,7 @@ const struct binadei_pool_ops binadei_checked_ops = {
     .has_records = true,
     .recognise = checked_ops_recognise,
     .alloc = checked_ops_alloc,
+    .claim = checked_ops_claim,
     .alloc_private = checked_ops_alloc_private,
     .free = checked_ops_free_block,
     .free_after = checked_ops_free_after,
@@ -66,6 +81,7 @@ const struct binadei_pool_ops binadei_checked_ops = {
     .turn = binadei_checked_turn,
     .use = binadei_checked_use,
     .usable_size = binadei_checked_size,
+    .live_bytes = binadei_checked_live_bytes,
     .forget = binadei_checked_forget,
     .sweep = binadei_checked_sweep,
     .reset_peaks = binadei_checked_reset_peaks,

@@ -151,6 +151,8 @@ BINADE_MUST_USE binade_status binadei_checked_use(struct binadei_call *call,
 BINADE_MUST_USE binade_status binadei_checked_size(struct binadei_call *call,
                                                    binade_devptr address,
                                                    size_t *out);
+size_t binadei_checked_live_bytes(struct binadei_call *call,
+                                  binade_devptr address);
 
 /* table.c; the lock is held unless it says otherwise. */
 

@@ -45,6 +45,7 @@ struct binadei_pool_body {
     struct binadei_scopes *scopes;
     struct binadei_privates *privates;
     struct binadei_checked *checked; /* NULL: an ordinary pool */
+    struct binadei_told *told;       /* NULL: nobody is told of allocations */
     struct binadei_exposed exposed;
     /* BINADEI_SHORT_ bits that the log was told since the pool grew last. Edge: none;
      * relaxed: so that it is said once. */

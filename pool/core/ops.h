@@ -50,6 +50,10 @@ struct binadei_pool_ops {
     binade_status (*alloc)(struct binadei_call *call,
                            const struct binadei_alloc_args *args,
                            binade_devptr *out);
+    /* For a private arena, the free memory at an address, outside of captures. */
+    binade_status (*claim)(struct binadei_call *call,
+                           const struct binadei_private_ref *arena_ref,
+                           binade_devptr address, size_t size_bytes);
     /* For a private arena: in a capture of scope `number`, or outside (0). */
     binade_status (*alloc_private)(struct binadei_call *call,
                                    const struct binadei_private_ref *arena_ref,
@@ -71,6 +75,9 @@ struct binadei_pool_ops {
                          binade_stream stream);
     binade_status (*usable_size)(struct binadei_call *call,
                                  binade_devptr address, size_t *out);
+    /* The bytes of a block that may be freed, 0 where none starts; nobody is told
+     * what is wrong. */
+    size_t (*live_bytes)(struct binadei_call *call, binade_devptr address);
     /* A stream was retired. */
     void (*forget)(struct binadei_call *call, binade_stream stream);
     /* Lets go of what the kind alone holds back. Returns the bytes that went

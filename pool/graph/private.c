@@ -226,16 +226,10 @@ binade_status binade_private_claim(binade_private arena, binade_devptr address,
                             "accepted are at least 1, at a multiple of 512",
                             size_bytes, address);
     }
-    const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
-                                            size_bytes, 1, true};
     binade_status status = private_call_begin(arena, stream, &call, &ref);
     if (status != BINADE_OK)
         return status;
-    status = ref.arena->is_account
-                 ? binadei_fail(BINADE_E_UNSUPPORTED,
-                                "in a pool that is checked or passes all "
-                                "through nothing can be claimed")
-                 : binadei_private_take_at(&call, &ref, address, &request);
+    status = call.pool->body->ops->claim(&call, &ref, address, size_bytes);
     private_call_note(&call, status, address, size_bytes);
     binadei_call_end(&call);
     return status;

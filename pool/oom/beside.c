@@ -17,12 +17,11 @@ bool binadei_is_beside(const struct binadei_call *call)
 }
 
 /* Before the thread goes out, and after it is inside again. */
-static void set_calling_back(struct binadei_thread_state *thread_state,
-                             bool is_calling)
+void binadei_set_beside(struct binadei_call *call, bool is_beside)
 {
     /* OU.release: who sees that it ended sees that what was asked meanwhile was
      * settled. */
-    atomic_store_explicit(&thread_state->is_calling_back, is_calling,
+    atomic_store_explicit(&call->thread_state->is_calling_back, is_beside,
                           memory_order_release);
 }
 
@@ -60,7 +59,7 @@ binade_status binadei_call_beside(struct binadei_call *call,
     struct binadei_thread_state *thread_state = call->thread_state;
     struct binadei_call again;
     bool was_beside = binadei_is_beside(call);
-    set_calling_back(thread_state, true);
+    binadei_set_beside(call, true);
     bool is_inner = beside_begin(call->thread);
     /* The end restores it, but the allocation goes on. */
     binadei_call_end(call);
@@ -73,7 +72,7 @@ binade_status binadei_call_beside(struct binadei_call *call,
         binadei_thread_reenter(call->thread);
         binadei_slow_path_begin(thread_state);
     }
-    set_calling_back(thread_state, was_beside);
+    binadei_set_beside(call, was_beside);
     if (status == BINADE_OK)
         beside_go_on(call, &again);
     return status;

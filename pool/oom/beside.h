@@ -19,6 +19,9 @@ typedef void binadei_beside_fn(void *context);
 BINADE_MUST_USE binade_status binadei_call_beside(struct binadei_call *call,
                                                   binadei_beside_fn *function,
                                                   void *context);
+/* The same mark for who goes outside in the middle of a call by itself: the pool
+ * is used, and the thread's caches are not to be taken. */
+void binadei_set_beside(struct binadei_call *call, bool is_beside);
 /* Whether this call is made by such a function, of an allocation in its pool. */
 bool binadei_is_beside(const struct binadei_call *call);
 

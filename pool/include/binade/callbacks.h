@@ -78,6 +78,60 @@ typedef void (*binade_log_callback)(uint32_t level, const char *message,
 BINADE_API BINADE_MUST_USE binade_status
 binade_set_log(uint32_t level, binade_log_callback callback, void *user);
 
+/** A block that was allocated, or is about to be freed. */
+typedef struct binade_allocation {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** 0. */
+    uint32_t reserved;
+    binade_pool *pool;
+    binade_devptr address;
+    /** What the block has, the same at its allocation and its free. */
+    uint64_t size_bytes;
+    /** What was asked for; 0 at a free. */
+    uint64_t requested_bytes;
+    /** As the caller named it, or found for it by binade_free_own();
+     *  BINADE_STREAM_ANY for binade_free_after(). */
+    binade_stream stream;
+} binade_allocation;
+
+/**
+ * Told of one block. It is called in the middle of the call that it tells of, so
+ * calls on that pool are refused with BINADE_E_BUSY; others may be made, also on
+ * other pools. It must return: no longjmp(), no C++ exception, no end of the thread.
+ * Several threads may be in it at once.
+ *
+ * @param user        As the pool was given it.
+ * @param allocation  Valid until it returns.
+ *
+ * Threads:   the calling one. The library holds no lock. It must not wait for another
+ *            thread's call on the pool.
+ * Streams:   none are waited for. What `allocated` is told of may be in use still by
+ *            work that is queued on its stream.
+ * Context:   the caller's; leave it as it was.
+ */
+typedef void (*binade_allocation_callback)(void *user,
+                                           const binade_allocation *allocation);
+
+/**
+ * Who is told of all allocations of a pool: binade_pool_options.allocation_callbacks.
+ * Of two lives of an address the first one's `freeing` is told before the second
+ * one's `allocated`. A free that is refused although a block was there is followed by
+ * `allocated` for the same block. What a pool's end finds unfreed is not told.
+ */
+typedef struct binade_allocation_callbacks {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** 0. */
+    uint32_t flags;
+    /** Passed to both; it must last until the pool is destroyed. */
+    void *user;
+    /** After a block was allocated, before the caller has it; or NULL. */
+    binade_allocation_callback allocated;
+    /** Before a block is freed, while it still is the caller's; or NULL. */
+    binade_allocation_callback freeing;
+} binade_allocation_callbacks;
+
 #ifdef __cplusplus
 }
 #endif

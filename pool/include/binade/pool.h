@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "binade/callbacks.h"
 #include "binade/source.h"
 #include "binade/status.h"
 #include "binade/stream.h"
@@ -146,6 +147,10 @@ typedef struct binade_pool_options {
      *  none. (Memory of cuMemAlloc() is reached by contexts that enable peer
      *  access to the pool's.) [peers: ordinals with a + between, as 1+3] */
     uint64_t peer_devices;
+    /** NULL, or who is told of each allocation and free: binade/callbacks.h. Copied.
+     *  No cache serves such a pool's calls at once: each takes some hundred
+     *  nanoseconds more, and the functions' time. */
+    const binade_allocation_callbacks *allocation_callbacks;
 } binade_pool_options;
 
 /** Every field at its default. */
@@ -153,7 +158,7 @@ typedef struct binade_pool_options {
     {                                                                          \
         (uint32_t)sizeof(binade_pool_options), 0, 0, 1000, NULL, NULL, 0,      \
             UINT64_C(2) << 20, UINT64_C(1) << 30, UINT64_C(64) << 20, 0, 0, 0, \
-            UINT64_C(64) << 20, 0                                              \
+            UINT64_C(64) << 20, 0, NULL                                        \
     }
 
 /**
@@ -165,7 +170,8 @@ typedef struct binade_pool_options {
  * @return BINADE_OK
  * @return BINADE_E_INVALID  `out` is NULL; an option or a key of BINADE_CONF is
  *         unknown, out of range, given twice, in contradiction to another, or
- *         without effect; a field of `source` is refused; nothing is mapped at
+ *         without effect; a field of `source` or `allocation_callbacks` is refused;
+ *         nothing is mapped at
  *         `options->context`.
  * @return BINADE_E_CONTEXT_DESTROYED  `options->context` was destroyed, or is no
  *         context.
@@ -518,14 +524,15 @@ binade_usable_size(binade_pool *pool, binade_devptr address, size_t *out);
  * @param pool  The pool.
  * @param out   [in,out] `struct_size` says how much the caller has room for and
  *              gets the bytes filled in. `limit_bytes` is what counts, never 0;
- *              `context` the pool's; `source` NULL, or the pool's copy.
+ *              `context` the pool's; `source` and `allocation_callbacks` NULL, or
+ *              the pool's copies.
  *
  * @return BINADE_OK
  * @return BINADE_E_INVALID  `pool` or `out` is NULL, the pool is destroyed, or
  *         `struct_size` is less than that of version 0.1.0.
  * @return BINADE_E_FORKED
  *
- * Ownership: the caller's struct; the copy of the source until the pool's end.
+ * Ownership: the caller's struct; the copies until the pool's end.
  * Threads:   any, concurrently. Wait-free.
  * Streams:   none.
  * Context:   none; the driver is not called.

@@ -2,11 +2,11 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The program's own functions that a pool calls in the middle of a call of its own:
- * a source's, and those of who watches segments. They may use other pools, so no
+ * a source's, those of who watches segments, and allocation callbacks. They may use other pools, so no
  * call is inside meanwhile; a call on this pool is refused, and no hit is had.
  */
-#ifndef BINADE_POOL_API_OUTSIDE_H_
-#define BINADE_POOL_API_OUTSIDE_H_
+#ifndef BINADE_POOL_CORE_OUTSIDE_H_
+#define BINADE_POOL_CORE_OUTSIDE_H_
 
 #include <stdbool.h>
 #include <stddef.h>
