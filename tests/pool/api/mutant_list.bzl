@@ -61,7 +61,8 @@ WATCH_MUTANTS = {
     ),
     "watchers_have_hits": (
         "pool/api/segment.c",
-        "s/^    const struct binadei_outside outside = .*$//;" +
+        "s/^    struct binadei_outside outside;$//;" +
+        "s/^    binadei_step_out\\(.*$//;" +
         "s/^    binadei_step_in\\(.*$//",
         "Kinds/WatchedPool.RefusesCallsFromInside/Driver",
     ),
