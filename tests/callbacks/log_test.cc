@@ -243,9 +243,15 @@ TEST_F(Log, HasWhatASourceDoesNotTakeBack)
 
 TEST_F(Log, HasTheEndOfAContext)
 {
-    Pool pool;
+    binade_pool_options options = Defaults();
+    options.context = pool_test::NewContext();
+    Pool pool(options);
+    pool_test::DestroyContext(options.context);
+    pool_test::SetCurrent(pool_test::PrimaryContext());
     Listen();
-    EXPECT_EQ(BINADE_OK, binade_pool_context_lost(pool));
+    binade_devptr block = 0;
+    EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
+              binade_alloc(pool, 512, kStream, &block));
     EXPECT_EQ(1u, Count(BINADE_LOG_ERROR, "was reset or destroyed"));
     pool.End();
 }
