@@ -138,6 +138,8 @@ class Pool:
         """An address without an owner, for deallocate()."""
     def deallocate(self, address: int, stream: Any = ANY) -> None:
         """Ignored when the pool is closed, as its memory is gone."""
+    def _deallocate_for_rmm(self, address: int, nbytes: int, stream: Any, /
+                            ) -> None: ...
     def usable_size(self, address: int, /) -> int: ...
     def owns(self, address: int, /) -> bool:
         """Whether `address` is in memory of this pool, used or not."""
@@ -331,6 +333,17 @@ class _Import:
     def __init__(self, handle: bytes, context: int = 0) -> None: ...
     def close(self, stream: Any = ..., wait: bool = True) -> int:
         """A number for ipc_wait(); 0: it is over."""
+
+@final
+class _CuPyAllocator:
+    """What binade.cupy.MemoryPool has its malloc() of. device and stream:
+    callables, or the capsules by which CuPy exports them to Cython."""
+    def __init__(self, find_source: Callable[[int], Pool | Tenant],
+                 refuse: Callable[[int, OutOfMemoryError], object],
+                 memory_type: Callable[..., Any],
+                 pointer_type: Callable[..., Any], device: Any,
+                 stream: Any) -> None: ...
+    def malloc(self, size: int, /) -> Any: ...
 
 def version() -> str: ...
 def probe(device: int = 0) -> dict[str, Any]:
