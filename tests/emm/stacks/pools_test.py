@@ -10,6 +10,9 @@ from support import run_program
 
 MIB = 1 << 20
 
+settings_of_the_standin = pytest.mark.skipif(
+    not binade.probe()["is_standin"], reason="settings of the stand-in")
+
 
 def run_with_devices(text, count=2, **environment):
     ended = run_program(text, BINADE_STANDIN_DEVICES=str(count), **environment)
@@ -122,6 +125,7 @@ def test_threads_make_one_pool():
         assert set(found) == {pools[0]}
 
 
+@settings_of_the_standin
 def test_a_pool_for_each_device():
     assert run_with_devices("""
         import binade
@@ -136,6 +140,7 @@ def test_a_pool_for_each_device():
         """) == ["2", "1", "0", "2", "[0,", "1]", "E_TOO_LARGE"]
 
 
+@settings_of_the_standin
 def test_some_of_the_devices():
     assert run_with_devices("""
         import binade
@@ -167,16 +172,19 @@ PEERS = """
     """
 
 
+@settings_of_the_standin
 def test_mapped_memory_is_accessible_to_the_other_devices():
     assert run_with_devices(PEERS.format(peers=True)) == ["3", "3"]
     assert run_with_devices(PEERS.format(peers=False)) == ["3", "0"]
 
 
+@settings_of_the_standin
 def test_devices_that_cannot_access_each_other_have_pools_all_the_same():
     assert run_with_devices(PEERS.format(peers=True), BINADE_STANDIN_PEERS="0"
                             ) == ["3", "0"]
 
 
+@settings_of_the_standin
 def test_the_current_devices_pool():
     assert run_with_devices("""
         import ctypes, os
