@@ -368,7 +368,13 @@ def expose_start(path: str | os.PathLike[str], /) -> None:
 def expose_stop() -> None:
     """binade_expose_stop(): nobody may any more, and the socket is gone."""
 def pool_of(address: int, /) -> Pool | None:
-    """The pool that has the address, used or not."""
+    """The Pool that has the address, used or not; None where no pool has.
+
+    Also one that another part of the program has made, in C or for PyTorch
+    (binade.torch): it is used as any other, and blocks of both sides share its
+    limit. Its close() is Error, E_UNSUPPORTED, and it must not be used when its
+    maker has ended it. Pools of host memory, and of a source of the program's,
+    are not told of."""
 def _dlpack_make(owner: Any, address: int, device: tuple[int, int],
                  dtype: tuple[int, int], shape: tuple[int, ...],
                  strides: tuple[int, ...] | None, /) -> Any:

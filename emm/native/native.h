@@ -72,6 +72,9 @@ struct native_space {
     binade_host *host; /* NULL for a Pool */
     int device;
     bool is_mapped; /* of a Pool; __init__() */
+    /* A Pool that another part of the program has made, and ends. The object
+     * never ends: whatever was begun with it has somebody to belong to. */
+    bool is_borrowed;
     /* Edge PU: a call counts itself -> close() looks, after it has taken the
      * pool away. Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;
@@ -280,7 +283,7 @@ int native_pool_type_add(PyObject *module, struct native_state *state,
 int native_arena_type_add(PyObject *module, struct native_state *state,
                           PyTypeObject *base);
 
-/* The Pool of this interpreter that has the address, in use or not, or None. */
+/* The Pool that has the address, in use or not, or None. */
 PyObject *native_pool_of(PyObject *module, PyObject *address);
 
 /* tenant.c */

@@ -49,7 +49,24 @@ class Pools:
         # A collection of garbage while it is held may come back to it.
         self._lock = threading.RLock()
         self._pools = {}
+        self._has_made_them = True
         self._is_closed = False
+
+    @classmethod
+    def of(cls, *pools):
+        """Of pools that are there already, one for a device, and that whoever
+        has made them closes: close() forgets them. pool_of() finds those of
+        another part of the program."""
+        by_device = {}
+        for pool in pools:
+            if not isinstance(pool, Pool):
+                raise TypeError(f"{pool!r} is no binade.Pool")
+            if pool.device in by_device:
+                raise ValueError(f"two pools are of device {pool.device}")
+            by_device[pool.device] = pool
+        made = cls(by_device)
+        made._pools, made._has_made_them = by_device, False
+        return made
 
     def __getitem__(self, device):
         pool = self._pools.get(device)
@@ -142,7 +159,7 @@ class Pools:
         live_count, refusal = 0, None
         with self._lock:
             self._is_closed = True
-            for pool in self:
+            for pool in self if self._has_made_them else ():
                 try:
                     live_count += pool.close()
                 except Error as error:

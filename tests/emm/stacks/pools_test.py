@@ -113,6 +113,18 @@ def test_close_that_is_refused_can_be_tried_again():
     pools.close()
 
 
+def test_pools_that_are_there_already(pool):
+    pools = binade.Pools.of(pool)
+    assert pools[0] is pool and pools.devices == (0,)
+    assert pools.close() == 0 and pool.is_open
+    with pytest.raises(ValueError, match="two pools are of device 0"):
+        binade.Pools.of(pool, pool)
+    with pytest.raises(ValueError, match="devices is empty"):
+        binade.Pools.of()
+    with pytest.raises(TypeError, match="is no binade.Pool"):
+        binade.Pools.of(5)
+
+
 def test_threads_make_one_pool():
     with binade.Pools() as pools:
         found = []
