@@ -178,17 +178,34 @@ static PyObject *cupy_refuse(struct native_cupy *cupy, uint64_t nbytes)
     return NULL;
 }
 
-/* Steals the owner. */
-static PyObject *cupy_pointer(struct native_cupy *cupy, int device,
-                              uint64_t address, uint64_t nbytes,
-                              PyObject *owner)
+/* type(*arguments), of which each is stolen and may be NULL, after an error. */
+static PyObject *cupy_make(PyObject *type, PyObject **arguments, int count)
 {
-    PyObject *memory = PyObject_CallFunction(
-        cupy->objects[MEMORY_TYPE], "KKNi", (unsigned long long)address,
-        (unsigned long long)nbytes, owner, device);
-    return memory ? PyObject_CallFunction(cupy->objects[POINTER_TYPE], "Ni",
-                                          memory, 0)
-                  : NULL;
+    PyObject *tuple = PyTuple_New(count);
+    bool is_whole = tuple != NULL;
+    for (int i = 0; i < count; i++) {
+        is_whole = is_whole && arguments[i];
+        if (tuple)
+            (void)PyTuple_SetItem(tuple, i, arguments[i]);
+        else
+            Py_XDECREF(arguments[i]);
+    }
+    PyObject *made = is_whole ? PyObject_CallObject(type, tuple) : NULL;
+    Py_XDECREF(tuple);
+    return made;
+}
+
+/* Steals the owner. Built by hand: a format takes longer than the rest. */
+static PyObject *cupy_pointer(struct native_cupy *cupy, int device,
+                              uint64_t address, PyObject *size, PyObject *owner)
+{
+    PyObject *of_memory[] = {PyLong_FromUnsignedLongLong(address),
+                             Py_NewRef(size), owner, PyLong_FromLong(device)};
+    PyObject *memory = cupy_make(cupy->objects[MEMORY_TYPE], of_memory, 4);
+    if (!memory)
+        return NULL;
+    PyObject *of_pointer[] = {memory, PyLong_FromLong(0)};
+    return cupy_make(cupy->objects[POINTER_TYPE], of_pointer, 2);
 }
 
 static PyObject *cupy_malloc(PyObject *self, PyObject *size)
@@ -203,12 +220,12 @@ static PyObject *cupy_malloc(PyObject *self, PyObject *size)
     if (!native_u64_from(size, &nbytes) || cupy_device(cupy, &device))
         return NULL;
     if (!nbytes)
-        return cupy_pointer(cupy, device, 0, 0, Py_NewRef(Py_None));
+        return cupy_pointer(cupy, device, 0, size, Py_NewRef(Py_None));
     PyObject *block = cupy_take(cupy, device, nbytes);
     if (!block)
         return cupy_refuse(cupy, nbytes);
     return cupy_pointer(cupy, device, ((struct native_block *)block)->address,
-                        nbytes, block);
+                        size, block);
 }
 
 static int cupy_traverse(PyObject *self, visitproc visit, void *arg)
