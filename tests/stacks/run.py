@@ -29,7 +29,7 @@ FILES = {
     HERE / "cuda_core_gpu_test.py": ("cuda.core",),
     HERE / "cupy_gpu_test.py": ("cupy",),
     HERE / "rmm_gpu_test.py": ("rmm",),
-    HERE / "together_gpu_test.py": ("cuda.core", "cupy", "rmm", "numba"),
+    HERE / "together_gpu_test.py": ("cuda.core", "cupy", "numba"),
 }
 TIMEOUT_S = 180
 ONE_GPU = "a second GPU"
