@@ -171,12 +171,12 @@ class _PinnedMemory:
 
 class PinnedMemoryPool:
     """What CuPy's PinnedMemoryPool is, over a binade.HostArena; None: one next
-    to device 0. Memory that is dropped serves again when all work that was
+    to the current device. Memory that is dropped serves again when all work that was
     queued until then is over."""
 
     def __init__(self, arena=None):
         if arena is None:
-            arena = _native.HostArena()
+            arena = _native.HostArena(_device.get_device_id())
         if not isinstance(arena, _native.HostArena):
             raise TypeError(f"{arena!r} is no binade.HostArena")
         self._arena = arena

@@ -24,11 +24,11 @@ def pool():
 
 @pytest.fixture
 def resource(pool):
-    before = rmm.mr.get_current_device_resource()
+    before = rmm.mr.get_per_device_resource(0)
     made = binade.rmm.MemoryResource(pool=pool)
-    rmm.mr.set_current_device_resource(made)
+    rmm.mr.set_per_device_resource(0, made)
     yield made
-    rmm.mr.set_current_device_resource(before)
+    rmm.mr.set_per_device_resource(0, before)
 
 
 def test_buffers_are_memory_of_the_pool(pool, resource):

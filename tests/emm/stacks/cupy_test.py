@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """binade.cupy, with modules of CuPy's interface (fake_frameworks.py)."""
 
+import ctypes
 import gc
 import pickle
 import subprocess
@@ -93,16 +94,30 @@ def test_it_is_freed_for_its_own_stream_whatever_is_current(made, where,
         assert made.malloc(1000).ptr == address
 
 
-def test_a_threads_own_stream_is_not_taken_for_anothers(made, where):
+def test_a_threads_own_stream_is_not_taken_for_anothers(made, where, driver):
+    """Work of this thread's stream may use the array when another drops it."""
     where.stream = PER_THREAD
-    kept = [made.malloc(1000)]
-    block = kept[0].mem._owner
-    assert block.stream == PER_THREAD
-    thread = threading.Thread(target=kept.clear)
-    del block
-    thread.start()
-    thread.join()
+    kept, found = [made.malloc(1000)], []
+    address = kept[0].ptr
+    assert kept[0].mem._owner.stream == PER_THREAD
+
+    def drop_and_take():
+        kept.clear()
+        found.append(made.malloc(1000).ptr)
+
+    with driver.held(ctypes.c_void_p(PER_THREAD)):
+        thread = threading.Thread(target=drop_and_take)
+        thread.start()
+        thread.join()
+    assert found and found[0] != address
     assert made.used_bytes() == 0
+
+
+def test_a_threads_own_stream_serves_it_again(made, where, driver):
+    where.stream = PER_THREAD
+    with driver.held(ctypes.c_void_p(PER_THREAD)):
+        address = made.malloc(1000).ptr
+        assert made.malloc(1000).ptr == address
 
 
 def test_functions_in_python_do_as_well():
