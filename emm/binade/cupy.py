@@ -26,7 +26,7 @@ try:
     from cupy.cuda import stream as _stream
 except ImportError as error:
     raise ImportError(
-        f"binade.cupy needs CuPy 13 or newer (pip install cupy-cuda13x, or "
+        f"binade.cupy needs CuPy 14 or newer (pip install cupy-cuda13x, or "
         f"cupy-cuda12x for CUDA 12): {error}") from error
 
 from binade import _native

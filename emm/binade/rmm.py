@@ -24,7 +24,7 @@ try:
 
     _CallbackMemoryResource = _mr.CallbackMemoryResource
 except (ImportError, AttributeError) as error:
-    raise ImportError(f"binade.rmm needs RMM 25.02 or newer (pip install "
+    raise ImportError(f"binade.rmm needs RMM 26.06 or newer (pip install "
                       f"rmm-cu13, or rmm-cu12 for CUDA 12): {error}") from error
 
 from binade._pools import pools as _pools

@@ -159,7 +159,7 @@ static PyObject *cupy_take(struct native_cupy *cupy, int device,
     return block;
 }
 
-/* CuPy's exception in place of ours, which is its context. */
+/* CuPy's exception in place of ours, which is its cause. */
 static PyObject *cupy_refuse(struct native_cupy *cupy, uint64_t nbytes)
 {
     const struct native_state *state = native_state_of((PyObject *)cupy);
