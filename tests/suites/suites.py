@@ -102,7 +102,7 @@ def cupy_suite():
             "core_tests/test_ndarray_cuda_array_interface.py",
             "core_tests/test_dlpack.py", "creation_tests",
             "manipulation_tests/test_join.py")),
-        HERE / "cupy_tests.py", (), ("-m", "not slow", "--dist", "load"),
+        HERE / "cupy_memory.py", (), ("-m", "not slow", "--dist", "load"),
         ({"BINADE_CUPY_MEMORY": "theirs"}, {"BINADE_CUPY_MEMORY": "ours"}),
         ("cupy-cuda13x", "cupy-cuda12x", "numpy"), frozenset())
 
