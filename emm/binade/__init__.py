@@ -4,10 +4,11 @@ name a stream, and pinned host memory on the NUMA node next to the GPU."""
 
 from binade._native import (
     ANY, DONE, LEGACY, PER_THREAD, Block, Error, HostArena, HostBlock,
-    OutOfMemoryError, Pool, SegmentWatch, Tenant, probe, version)
+    OutOfMemoryError, Pool, SegmentWatch, Tenant, pool_of, probe, version)
+from binade._pools.pools import Pools, default_pools
 
 __version__ = version()
 __all__ = [
     "ANY", "DONE", "LEGACY", "PER_THREAD", "Block", "Error", "HostArena",
-    "HostBlock", "OutOfMemoryError", "Pool", "SegmentWatch", "Tenant", "probe",
-    "version"]
+    "HostBlock", "OutOfMemoryError", "Pool", "Pools", "SegmentWatch", "Tenant",
+    "default_pools", "pool_of", "probe", "version"]

@@ -138,6 +138,8 @@ class Pool:
         """An address without an owner, for deallocate()."""
     def deallocate(self, address: int, stream: Any = ANY) -> None:
         """Ignored when the pool is closed, as its memory is gone."""
+    def _deallocate_for_rmm(self, address: int, nbytes: int, stream: Any, /
+                            ) -> None: ...
     def usable_size(self, address: int, /) -> int: ...
     def owns(self, address: int, /) -> bool:
         """Whether `address` is in memory of this pool, used or not."""
@@ -332,6 +334,17 @@ class _Import:
     def close(self, stream: Any = ..., wait: bool = True) -> int:
         """A number for ipc_wait(); 0: it is over."""
 
+@final
+class _CuPyAllocator:
+    """What binade.cupy.MemoryPool has its malloc() of. device and stream:
+    callables, or the capsules by which CuPy exports them to Cython."""
+    def __init__(self, find_source: Callable[[int], Pool | Tenant],
+                 refuse: Callable[[int, OutOfMemoryError], object],
+                 memory_type: Callable[..., Any],
+                 pointer_type: Callable[..., Any], device: Any,
+                 stream: Any) -> None: ...
+    def malloc(self, size: int, /) -> Any: ...
+
 def version() -> str: ...
 def probe(device: int = 0) -> dict[str, Any]:
     """binade_caps: what the driver and the device are and can do."""
@@ -355,7 +368,13 @@ def expose_start(path: str | os.PathLike[str], /) -> None:
 def expose_stop() -> None:
     """binade_expose_stop(): nobody may any more, and the socket is gone."""
 def pool_of(address: int, /) -> Pool | None:
-    """The pool that has the address, used or not."""
+    """The Pool that has the address, used or not; None where no pool has.
+
+    Also one that another part of the program has made, in C or for PyTorch
+    (binade.torch): it is used as any other, and blocks of both sides share its
+    limit. Its close() is Error, E_UNSUPPORTED, and it must not be used when its
+    maker has ended it. Pools of host memory, and of a source of the program's,
+    are not told of."""
 def _dlpack_make(owner: Any, address: int, device: tuple[int, int],
                  dtype: tuple[int, int], shape: tuple[int, ...],
                  strides: tuple[int, ...] | None, /) -> Any:

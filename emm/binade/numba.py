@@ -22,9 +22,11 @@ import sys
 try:
     from numba import cuda
 
+    from binade import _native
     from binade._capture import hook as _capture_hook
     from binade._numba.family import driver as _driver
     from binade._numba.manager import Manager, OutOfMemoryError
+    from binade._pools.pools import check_source
 except Exception as error:
     # numba says no more than "Failed to use memory manager", so this is said
     # where it is seen.
@@ -42,20 +44,31 @@ _numba_memory_manager = Manager
 _capture_hook.HOOK.install()
 
 
-def enable(**pool_options):
+def enable(pools=None, **pool_options):
     """Makes this numba's memory manager, with options of binade.Pool for the
     pool of each device, such as limit_bytes. BINADE_CONF goes over them.
+
+    pools   a binade.Pools or binade.Pool to take device memory from, instead of
+            options, which other frameworks use too. A reset of numba's context
+            leaves it as it is, with the arrays that are still referred to.
+            numba's IPC wants exportable=True of it.
 
     RuntimeError when numba has a context already, which would keep its manager:
     call numba.cuda.close() first. An option that binade.Pool does not know is
     a TypeError of the first allocation.
     """
+    if pools is not None and pool_options:
+        raise TypeError("options are for pools of numba's own: give them to "
+                        "the pools that you name")
+    if isinstance(pools, _native.Tenant):
+        raise TypeError("numba takes a binade.Pools or binade.Pool, no Tenant")
+    check_source(pools)
     if any(device.primary_context is not None
            for device in _driver.devices.values()):
         raise RuntimeError(
             "numba has a context already, which keeps its memory manager: call "
             "binade.numba.enable() earlier, or numba.cuda.close() before it")
-    Manager.pool_options = pool_options
+    Manager.pool_options, Manager.source = pool_options, pools
     cuda.set_memory_manager(Manager)
 
 

@@ -2,6 +2,7 @@
 from typing import Any
 
 from binade import _native
+from binade._pools.pools import Pools
 
 __all__ = ["Manager", "OutOfMemoryError", "arena", "enable", "pool",
            "release_exports", "trim"]
@@ -13,9 +14,11 @@ class OutOfMemoryError(_native.OutOfMemoryError):
 class Manager:
     """What numba takes for its memory manager."""
     pool_options: dict[str, Any]
+    source: Pools | _native.Pool | None
     def trim(self, keep_bytes: int = 0) -> int: ...
 
-def enable(**pool_options: Any) -> None: ...
+def enable(pools: Pools | _native.Pool | None = None,
+           **pool_options: Any) -> None: ...
 def pool() -> _native.Pool: ...
 def arena(write_combined: bool = False) -> _native.HostArena: ...
 def trim(keep_bytes: int = 0) -> int: ...

@@ -35,6 +35,32 @@ int native_block_check(const struct native_block *block)
     return -1;
 }
 
+/* Of the calling thread, and of no other, also when it has ended. */
+static uint64_t py_block_thread_number(void)
+{
+    static _Thread_local uint64_t own;
+    /* Edge: none; relaxed: numbers that differ, no more. */
+    static _Atomic uint64_t last;
+    if (!own)
+        own = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    return own;
+}
+
+void native_block_set_stream(struct native_block *block, binade_stream stream)
+{
+    block->stream = stream;
+    block->stream_thread =
+        stream == BINADE_STREAM_PER_THREAD ? py_block_thread_number() : 0;
+}
+
+binade_stream native_block_own_stream(const struct native_block *block)
+{
+    return block->stream != BINADE_STREAM_PER_THREAD ||
+                   block->stream_thread == py_block_thread_number()
+               ? block->stream
+               : BINADE_STREAM_ANY;
+}
+
 static PyTypeObject *type_for(struct native_space *space)
 {
     const struct native_state *state = native_state_of((PyObject *)space);
@@ -69,7 +95,7 @@ static PyObject *py_block_fill(struct native_block *block, binade_pool *pool,
     }
     block->address = address;
     block->nbytes = nbytes;
-    block->stream = stream;
+    native_block_set_stream(block, stream);
     /* relaxed: nobody else has the block yet. */
     atomic_store_explicit(&block->is_live, true, memory_order_relaxed);
     return (PyObject *)block;
@@ -142,7 +168,8 @@ void native_block_dealloc(PyObject *self)
         struct native_error error = native_error_keep();
         /* A stream that captures cannot be waited for: all of them then. Who
          * drops the last reference can be told of nothing. */
-        if (py_block_drop(block, block->stream) == BINADE_E_BUSY)
+        if (py_block_drop(block, native_block_own_stream(block)) ==
+            BINADE_E_BUSY)
             (void)py_block_drop(block, BINADE_STREAM_ANY);
         native_error_restore(error);
     }
@@ -172,7 +199,7 @@ PyObject *native_block_free(PyObject *self, binade_stream stream)
     if (!py_block_claim(block))
         Py_RETURN_NONE;
     if (native_is_told()) {
-        block->stream = stream;
+        native_block_set_stream(block, stream);
         Py_INCREF(self);
         native_postpone(&block->postponed, self, py_block_finish_free);
         Py_RETURN_NONE;

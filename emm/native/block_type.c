@@ -14,7 +14,8 @@ static PyObject *block_free(PyObject *self, PyObject *arguments,
                             PyObject *names)
 {
     static char *keys[] = {"stream", NULL};
-    binade_stream stream = py_block_type_block_of(self)->stream;
+    binade_stream stream =
+        native_block_own_stream(py_block_type_block_of(self));
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:free", keys,
                                      native_stream_from, &stream))
         return NULL;
@@ -30,7 +31,8 @@ static PyObject *block_enter(PyObject *self, PyObject *none)
 static PyObject *block_exit(PyObject *self, PyObject *arguments)
 {
     (void)arguments;
-    return native_block_free(self, py_block_type_block_of(self)->stream);
+    return native_block_free(
+        self, native_block_own_stream(py_block_type_block_of(self)));
 }
 
 static PyObject *block_int(PyObject *self)
@@ -72,12 +74,15 @@ static int py_block_type_set_stream(PyObject *self, PyObject *value,
                                     void *closure)
 {
     (void)closure;
-    if (value)
-        return native_stream_from(value, &py_block_type_block_of(self)->stream)
-                   ? 0
-                   : -1;
-    PyErr_SetString(PyExc_AttributeError, "a block always has a stream");
-    return -1;
+    binade_stream stream;
+    if (!value) {
+        PyErr_SetString(PyExc_AttributeError, "a block always has a stream");
+        return -1;
+    }
+    if (!native_stream_from(value, &stream))
+        return -1;
+    native_block_set_stream(py_block_type_block_of(self), stream);
+    return 0;
 }
 
 static PyObject *get_space(PyObject *self, void *closure)

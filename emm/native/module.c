@@ -55,7 +55,8 @@ static int add_types(PyObject *module, struct native_state *state)
                 native_block_types_add(module, state) ||
                 native_import_type_add(module, state) ||
                 native_tenant_type_add(module, state) ||
-                native_watch_type_add(module, state);
+                native_watch_type_add(module, state) ||
+                native_cupy_type_add(module);
     Py_XDECREF((PyObject *)base);
     return error;
 }

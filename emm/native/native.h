@@ -72,6 +72,9 @@ struct native_space {
     binade_host *host; /* NULL for a Pool */
     int device;
     bool is_mapped; /* of a Pool; __init__() */
+    /* A Pool that another part of the program has made, and ends. The object
+     * never ends: whatever was begun with it has somebody to belong to. */
+    bool is_borrowed;
     /* Edge PU: a call counts itself -> close() looks, after it has taken the
      * pool away. Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;
@@ -100,6 +103,7 @@ struct native_block {
     uint64_t address;
     size_t nbytes;
     binade_stream stream;
+    uint64_t stream_thread; /* of PER_THREAD: whose; the GIL */
     /* Edge: none; relaxed: it only says whether a free came first. */
     atomic_bool is_live;
     bool is_shown;                     /* counted in the space; the GIL */
@@ -248,6 +252,10 @@ int native_block_check(const struct native_block *block);
 PyObject *native_block_new(struct native_space *space, PyObject *tenant,
                            binade_tenant handle, size_t nbytes,
                            binade_stream stream);
+/* What a free without a stream names; PER_THREAD means the calling thread's. */
+void native_block_set_stream(struct native_block *block, binade_stream stream);
+/* That stream; ANY where it is another thread's, which has no name here. */
+binade_stream native_block_own_stream(const struct native_block *block);
 bool native_block_is_live(const struct native_block *block);
 /* Whoever has its address from now on keeps the block, and with it the memory of
  * an arena, whatever is closed. Of blocks of a Pool it does nothing. */
@@ -258,6 +266,9 @@ void native_block_dealloc(PyObject *self);
 
 /* block_type.c */
 int native_block_types_add(PyObject *module, struct native_state *state);
+
+/* cupy.c */
+int native_cupy_type_add(PyObject *module);
 
 /* dlpack.c */
 PyObject *native_dlpack(PyObject *self, PyObject *arguments, PyObject *names);
@@ -272,7 +283,7 @@ int native_pool_type_add(PyObject *module, struct native_state *state,
 int native_arena_type_add(PyObject *module, struct native_state *state,
                           PyTypeObject *base);
 
-/* The Pool of this interpreter that has the address, in use or not, or None. */
+/* The Pool that has the address, in use or not, or None. */
 PyObject *native_pool_of(PyObject *module, PyObject *address);
 
 /* tenant.c */

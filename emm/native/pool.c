@@ -173,20 +173,96 @@ static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
     return 0;
 }
 
+/* Of those that Python has made: BINADE_E_FOREIGN where none has it. */
+static binade_status py_pool_find_own(const struct native_state *state,
+                                      uint64_t address,
+                                      struct native_space **out)
+{
+    binade_status status = BINADE_E_FOREIGN;
+    for (struct native_space *space = state->pools;
+         space && status == BINADE_E_FOREIGN; space = space->next) {
+        if (space->is_borrowed)
+            continue;
+        status = native_space_look(space, address);
+        *out = space;
+    }
+    return status;
+}
+
+static struct native_space *py_pool_find_borrowed(struct native_state *state,
+                                                  const binade_pool *pool)
+{
+    struct native_space *space = state->pools;
+    /* relaxed: it is compared, and never changes. */
+    while (space &&
+           (!space->is_borrowed ||
+            atomic_load_explicit(&space->pool, memory_order_relaxed) != pool))
+        space = space->next;
+    return space;
+}
+
+static struct native_space *py_pool_new_borrowed(struct native_state *state,
+                                                 binade_pool *pool)
+{
+    allocfunc make = (allocfunc)PyType_GetSlot(state->pool_type, Py_tp_alloc);
+    struct native_space *space =
+        (struct native_space *)make(state->pool_type, 0);
+    if (!space)
+        return NULL;
+    space->is_borrowed = true;
+    /* PO.release: as __init__() does. */
+    atomic_store_explicit(&space->pool, pool, memory_order_release);
+    space->next = state->pools;
+    state->pools = space;
+    return space;
+}
+
+/* Of device memory that the driver gives: a host arena's pool is none. */
+static PyObject *py_pool_borrow(struct native_state *state, binade_pool *pool)
+{
+    binade_pool_options options = {.struct_size = sizeof options};
+    bool is_mapped = false;
+    binade_status status = binade_pool_options_get(pool, &options);
+    if (status == BINADE_OK && options.source)
+        Py_RETURN_NONE;
+    if (status == BINADE_OK) {
+        Py_BEGIN_ALLOW_THREADS;
+        status = py_pool_ask_memory(pool, &is_mapped);
+        Py_END_ALLOW_THREADS;
+    }
+    if (status != BINADE_OK)
+        return native_refuse(state, NULL, status);
+    struct native_space *space = py_pool_find_borrowed(state, pool);
+    if (!space)
+        space = py_pool_new_borrowed(state, pool);
+    if (!space)
+        return NULL;
+    /* Another pool may have come to be where one was that has ended. */
+    space->device = options.device;
+    space->is_mapped = is_mapped;
+    return Py_NewRef((PyObject *)space);
+}
+
 PyObject *native_pool_of(PyObject *module, PyObject *address)
 {
-    const struct native_state *state = PyModule_GetState(module);
+    struct native_state *state = PyModule_GetState(module);
+    struct native_space *own = NULL;
+    binade_pool *pool = NULL;
     uint64_t number = 0;
     if (!native_u64_from(address, &number))
         return NULL;
-    for (struct native_space *space = state->pools; space;
-         space = space->next) {
-        binade_status status = native_space_look(space, number);
-        if (status == BINADE_OK)
-            return Py_NewRef((PyObject *)space);
-        if (status != BINADE_E_FOREIGN)
-            return native_refuse(state, NULL, status);
-    }
+    binade_status status = py_pool_find_own(state, number, &own);
+    if (status == BINADE_OK)
+        return Py_NewRef((PyObject *)own);
+    if (status != BINADE_E_FOREIGN)
+        return native_refuse(state, NULL, status);
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_of(number, &pool);
+    Py_END_ALLOW_THREADS;
+    if (status == BINADE_OK)
+        return py_pool_borrow(state, pool);
+    if (status != BINADE_E_FOREIGN)
+        return native_refuse(state, NULL, status);
     Py_RETURN_NONE;
 }
 
@@ -419,7 +495,9 @@ static PyObject *pool_repr(PyObject *self)
     return PyUnicode_FromFormat("<binade.Pool at %p: device %d, %s memory%s>",
                                 (void *)self, space->device,
                                 py_pool_memory_name(self),
-                                native_space_is_open(space) ? "" : ", closed");
+                                space->is_borrowed            ? ", borrowed"
+                                : native_space_is_open(space) ? ""
+                                                              : ", closed");
 }
 
 static PyGetSetDef properties[] = {

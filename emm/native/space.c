@@ -121,6 +121,10 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
     (void)none;
     bool is_used = false;
     binade_leaks leaks = {.struct_size = sizeof leaks};
+    if (native_space_of(self)->is_borrowed)
+        return native_refuse_as(native_state_of(self), BINADE_E_UNSUPPORTED,
+                                "another part of the program has made the "
+                                "pool, and ends it");
     native_do_postponed(); /* no leak, but late */
     binade_pool *pool = take_away(native_space_of(self), &is_used);
     if (pool && native_space_of(self)->shown_count)
@@ -153,7 +157,7 @@ void native_space_finalize(PyObject *self)
 {
     struct native_space *space = native_space_of(self);
     bool is_used = false;
-    if (native_is_over())
+    if (native_is_over() || space->is_borrowed)
         return;
     binade_pool *pool = take_away(space, &is_used);
     if (pool) {

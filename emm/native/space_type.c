@@ -85,6 +85,26 @@ static PyObject *py_space_type_free_later(struct native_space *space,
     Py_RETURN_NONE;
 }
 
+/* `is_given`: who calls cannot keep the memory where it is refused. */
+static PyObject *py_space_type_deallocate(PyObject *self, uint64_t address,
+                                          binade_stream stream, bool is_given)
+{
+    if (native_is_told())
+        return py_space_type_free_later(py_space_type_space_of(self), address,
+                                        stream);
+    binade_pool *pool = native_enter_open(py_space_type_space_of(self));
+    if (!pool)
+        Py_RETURN_NONE; /* the memory went with it */
+    binade_status status = native_give(pool, address, stream);
+    /* A stream that captures cannot be waited for: all of them then. */
+    if (status == BINADE_E_BUSY && is_given)
+        status = native_give(pool, address, BINADE_STREAM_ANY);
+    if (status != BINADE_OK)
+        native_raise(native_state_of(self), pool, status);
+    native_leave(py_space_type_space_of(self));
+    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
                                   Py_ssize_t count, PyObject *names)
 {
@@ -93,17 +113,26 @@ static PyObject *space_deallocate(PyObject *self, PyObject *const *arguments,
     if (native_number_and_stream(arguments, count, names, "address", &address,
                                  &stream))
         return NULL;
-    if (native_is_told())
-        return py_space_type_free_later(py_space_type_space_of(self), address,
-                                        stream);
-    binade_pool *pool = native_enter_open(py_space_type_space_of(self));
-    if (!pool)
-        Py_RETURN_NONE; /* the memory went with it */
-    binade_status status = native_give(pool, address, stream);
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), pool, status);
-    native_leave(py_space_type_space_of(self));
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    return py_space_type_deallocate(self, address, stream, false);
+}
+
+/* As RMM calls it: the size is known here. */
+static PyObject *space_deallocate_for_rmm(PyObject *self,
+                                          PyObject *const *arguments,
+                                          Py_ssize_t count)
+{
+    uint64_t address = 0;
+    binade_stream stream = BINADE_STREAM_ANY;
+    if (count != 3) {
+        PyErr_Format(PyExc_TypeError,
+                     "takes address, nbytes and stream, not %zd arguments",
+                     count);
+        return NULL;
+    }
+    if (!native_u64_from(arguments[0], &address) ||
+        !native_stream_from(arguments[2], &stream))
+        return NULL;
+    return py_space_type_deallocate(self, address, stream, true);
 }
 
 static PyObject *space_usable_size(PyObject *self, PyObject *argument)
@@ -265,6 +294,11 @@ static PyMethodDef methods[] = {
      "deallocate($self, address, stream=binade.ANY)\n"
      "--\n\n"
      "Gives memory back; nothing happens when it is closed."},
+    {"_deallocate_for_rmm", NATIVE_METHOD(space_deallocate_for_rmm),
+     METH_FASTCALL,
+     "_deallocate_for_rmm($self, address, nbytes, stream, /)\n"
+     "--\n\n"
+     "deallocate(), as RMM calls it."},
     {"usable_size", space_usable_size, METH_O,
      "usable_size($self, address, /)\n"
      "--\n\n"

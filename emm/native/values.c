@@ -81,6 +81,9 @@ static PyObject *handle_of(PyObject *object)
  * have a .value that is None for 0. */
 static int number_of(PyObject *handle, uint64_t *out)
 {
+    /* To look for an attribute that is not there costs as much as the call. */
+    if (PyLong_Check(handle))
+        return native_u64_from(handle, out);
     PyObject *value = py_values_attribute_of(handle, "value");
     PyObject *number = NULL;
     if (value == Py_None)

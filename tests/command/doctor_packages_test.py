@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from binade._doctor import packages
+from binade._doctor import packages, stacks
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_numpy_that_cannot_be_used_is_named(tmp_path, monkeypatch, machine):
 @pytest.fixture
 def numba_is_0_56(monkeypatch):
     monkeypatch.setattr(packages, "is_installed", lambda name: True)
-    monkeypatch.setattr(packages, "_child", lambda code: ("numba", None))
+    monkeypatch.setattr(packages, "in_child", lambda code: ("numba", None))
     monkeypatch.setattr(packages, "_versions",
                         lambda *names: "numba 0.56.4")
 
@@ -119,3 +119,54 @@ def test_what_is_not_installed_is_not_checked(machine, monkeypatch):
     monkeypatch.setattr(packages, "is_installed", lambda name: False)
     for check in ("numba", "numpy", "torch", "cupy", "cuda_core"):
         assert getattr(packages, check)(machine) is None
+
+
+CUPY = {
+    "__init__": "", "device": "def get_device_id(): return 0\n",
+    "memory": "class OutOfMemoryError(MemoryError): pass\n"
+              "class UnownedMemory: pass\n"
+              "class MemoryPointer: pass\n"
+              "class MemoryPool:\n"
+              "    def malloc(self): pass\n"
+              "def get_allocator(): return MemoryPool().malloc\n",
+    "pinned_memory": "",
+    "stream": "class Stream:\n"
+              "    def begin_capture(self): pass\n"
+              "    def end_capture(self): pass\n"}
+
+
+def plant_cupy(folder, files):
+    for name, text in files.items():
+        path = folder / "cupy" / "cuda" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "cupy" / "__init__.py").write_text("")
+
+
+def test_whose_memory_each_library_takes(tmp_path, monkeypatch, machine):
+    plant_cupy(tmp_path, CUPY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("NUMBA_CUDA_MEMORY_MANAGER", "binade.numba")
+    found = stacks.allocators(machine)
+    assert (found.check, found.verdict) == ("allocators", "ok"), found
+    for words in ("CuPy of unknown version takes memory of "
+                  "cupy.cuda.memory.MemoryPool", "binade.cupy.enable()",
+                  "takes memory of the driver (device.memory_resource = ",
+                  "takes memory of binade.numba", "PyTorch is not installed"):
+        assert words in found.reason, found.reason
+
+
+def test_a_library_that_binade_cannot_serve(tmp_path, monkeypatch, machine):
+    plant_cupy(tmp_path, {"__init__": ""})
+    monkeypatch.syspath_prepend(tmp_path)
+    found = stacks.allocators(machine)
+    assert found.verdict == "lacking" and found.advice
+    assert "binade.cupy cannot be used: ImportError: binade.cupy needs CuPy" \
+        in found.reason
+
+
+def test_no_library_is_installed(machine, monkeypatch):
+    monkeypatch.setattr(packages, "is_installed", lambda name: False)
+    found = stacks.allocators(machine)
+    assert found.verdict == "ok"
+    assert found.reason.count("is not installed") == len(stacks.LIBRARIES)

@@ -6,11 +6,16 @@ import importlib
 import inspect
 from pathlib import Path
 
+import fake_frameworks
 import pytest
 
 import binade
 
-MODULES = ("_native", "_nep49", "ipc", "numba", "numpy", "observe", "trace")
+fake_frameworks.install_cupy()
+fake_frameworks.install_rmm()
+
+MODULES = ("_native", "_nep49", "_pools.pools", "cuda", "cupy", "ipc", "numba",
+           "numpy", "observe", "rmm", "trace")
 # Of numba's: as their base classes have them.
 INHERITED = {("numba", "OutOfMemoryError")}
 
@@ -21,7 +26,8 @@ def decorators(node):
 
 def functions(module):
     """(name, node) of what the stub declares, overloads aside."""
-    source = Path(binade.__file__).with_name(f"{module}.pyi").read_text()
+    path = module.replace(".", "/") + ".pyi"
+    source = (Path(binade.__file__).parent / path).read_text()
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
             yield (node.name,), node

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs numba-cuda's own tests or NumPy's with their own memory and with ours,
-and says what differs (comparison.py). For a machine with a GPU, without Bazel.
+"""Runs numba-cuda's own tests, NumPy's or CuPy's with their own memory and with
+ours, and says what differs (comparison.py). For a machine with a GPU, without
+Bazel.
 
-usage: suites.py numba|numpy --out=FOLDER [--workers=N] [--limit-s=S]
+usage: suites.py numba|numpy|cupy --out=FOLDER [--workers=N] [--limit-s=S]
                  [--target=TARGET...]
 
 It needs pytest, pytest-xdist and pytest-timeout, and the package binade on
-PYTHONPATH. Into FOLDER go SUITE.md, SUITE.json, and what pytest said. The whole
+PYTHONPATH; for CuPy CUPY_TESTS, the folder "tests" of its repository at the tag
+of the version that is installed. Into FOLDER go SUITE.md, SUITE.json, and what pytest said. The whole
 ends after S seconds: what is still running then is killed, and counted as not
 run. TARGETs, arguments of pytest, replace the suite's.
 """
@@ -89,7 +91,23 @@ def numpy_suite():
         ("numpy",), frozenset())
 
 
-SUITES = {"numba": numba_suite, "numpy": numpy_suite}
+def cupy_suite():
+    root = pathlib.Path(os.environ["CUPY_TESTS"]).resolve()
+    return Suite(
+        "cupy", str(root), tuple(str(root / "cupy_tests" / one) for one in (
+            "cuda_tests/test_memory.py", "cuda_tests/test_pinned_memory.py",
+            "cuda_tests/test_stream.py", "cuda_tests/test_graph.py",
+            "cuda_tests/memory_hooks_tests", "core_tests/test_ndarray.py",
+            "core_tests/test_ndarray_copy_and_view.py",
+            "core_tests/test_ndarray_cuda_array_interface.py",
+            "core_tests/test_dlpack.py", "creation_tests",
+            "manipulation_tests/test_join.py")),
+        HERE / "cupy_memory.py", (), ("-m", "not slow", "--dist", "load"),
+        ({"BINADE_CUPY_MEMORY": "theirs"}, {"BINADE_CUPY_MEMORY": "ours"}),
+        ("cupy-cuda13x", "cupy-cuda12x", "numpy"), frozenset())
+
+
+SUITES = {"numba": numba_suite, "numpy": numpy_suite, "cupy": cupy_suite}
 
 
 def run_bounded(command, environment, log, deadline):

@@ -8,7 +8,7 @@ import re
 import resource
 
 from binade import _native
-from binade._doctor import packages
+from binade._doctor import packages, stacks
 from binade._doctor.machine import (
     BROKEN, LACKING, OK, SLOW, UNKNOWN, UNSAFE, Finding, worst)
 
@@ -397,6 +397,7 @@ CHECKS = (
     packages.cuda_core,
     packages.cupy,
     packages.torch,
+    stacks.allocators,
 )
 # The machine, the device's ordinal, and what probe() tells of it.
 DEVICE_CHECKS = (

@@ -40,7 +40,7 @@ def is_installed(module):
         return False
 
 
-def _child(code, *arguments):
+def in_child(code, *arguments):
     """What it printed, and how it failed or None. It finds what this process
     finds, and nothing in the folder that it is started from."""
     path = os.pathsep.join(filter(None, sys.path))
@@ -66,7 +66,7 @@ def numba(machine):
     if not is_installed("numba"):
         return None
     what = _versions("numba", "numba-cuda", "cuda-bindings")
-    handles, failure = _child(_NUMBA)
+    handles, failure = in_child(_NUMBA)
     if failure:
         return Finding("numba", LACKING, f"{what}: binade.numba cannot be used: "
                        f"{failure}", "docs/numba.md has the versions")
@@ -92,7 +92,7 @@ def numpy(_machine):
     if not is_installed("numpy"):
         return None
     what = _versions("numpy")
-    _, failure = _child("import binade.numpy")
+    _, failure = in_child("import binade.numpy")
     if failure:
         return Finding("NumPy", LACKING, f"{what}: binade.numpy cannot be used: "
                        f"{failure}", "install numpy 1.22 or newer")
@@ -102,7 +102,7 @@ def numpy(_machine):
 def _captures(name, package, framework):
     if not is_installed(package):
         return None
-    said, failure = _child(_CAPTURE, framework.MODULE)
+    said, failure = in_child(_CAPTURE, framework.MODULE)
     if failure:
         return Finding(name, UNKNOWN, f"{framework.MODULE} cannot be imported: "
                        f"{failure}")

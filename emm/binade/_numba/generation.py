@@ -18,6 +18,7 @@ import weakref
 from binade import _native
 from binade._ipc import exports
 from binade._numba.family import FAMILY, driver, numba_driver
+from binade._pools.pools import pool_for
 
 
 class Cleanup:
@@ -99,9 +100,13 @@ def free_managed(context_handle, pointer):
 
 
 class Generation:
-    """Threads: any; what is made on first use is made once."""
+    """Threads: any; what is made on first use is made once.
 
-    def __init__(self, context, pool_options):
+    source: what the program has named to take device memory from, which outlives
+    the generation; None: a pool of its own, with the options."""
+
+    def __init__(self, context, pool_options, source=None):
+        self._source = source
         self._handle = context.handle
         # Finalizers hold this generation, and are not to hold the context.
         self._context = weakref.proxy(context)
@@ -129,9 +134,14 @@ class Generation:
             with self._lock:
                 pool = self._pool
                 if pool is None:
-                    pool = self._pool = _native.Pool(
-                        exportable=True, **self._place(), **self._pool_options)
+                    pool = self._pool = self._find_pool()
         return pool
+
+    def _find_pool(self):
+        place = self._place()
+        if self._source is not None:
+            return pool_for(self._source, place["device"])
+        return _native.Pool(exportable=True, **place, **self._pool_options)
 
     def arena(self, write_combined):
         """One of two arenas next to the device; made by the first call."""
@@ -200,6 +210,8 @@ class Generation:
             if pointer is not None:
                 free_managed(self._handle, pointer)
         pool, self._pool = self._pool, None
+        if self._source is not None:
+            return None  # others use it, and arrays that are left as well
         return pool if pool is not None and not is_closed(pool) else None
 
 

@@ -81,6 +81,8 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
     interface_version = 1
     # What binade.Pool is made with, for every context.
     pool_options = {}
+    # Or what it is taken from; None: a pool for each context.
+    source = None
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -102,7 +104,7 @@ class Manager(cuda.GetIpcHandleMixin, cuda.BaseCUDAMemoryManager):
         return self._generation
 
     def _new_generation(self):
-        return Generation(self.context, self.pool_options)
+        return Generation(self.context, self.pool_options, self.source)
 
     def initialize(self):
         """numba calls it whenever a thread turns to the context, so it does

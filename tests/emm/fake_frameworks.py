@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CuPy and RMM as far as binade.cupy and binade.rmm use them, without the CUDA
+runtime that both need: modules of the same names, signatures and rules.
+tests/stacks has the real ones, on a GPU.
+
+Of CuPy, `cupy.cuda.where` has the device and the stream that are current."""
+
+import ctypes
+import sys
+import threading
+import types
+
+
+class Where:
+    """What is current, in CuPy's modules."""
+
+    def __init__(self):
+        self.device = 0
+        self.stream = 0
+
+
+def _capsule(kind, function, signature):
+    """As Cython exports a function: a capsule that keeps what it needs."""
+    make = ctypes.pythonapi.PyCapsule_New
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    text = ctypes.c_char_p(signature)
+    pointer = kind(function)
+    _kept.append((text, pointer))
+    return make(ctypes.cast(pointer, ctypes.c_void_p), text, None)
+
+
+_kept = []
+
+
+class BaseMemory:
+    """Of cupy.cuda.memory: all memory has these."""
+
+    def __int__(self):
+        return self.ptr
+
+
+class UnownedMemory(BaseMemory):
+    def __init__(self, ptr, size, owner, device_id=-1):
+        assert isinstance(ptr, int) and isinstance(size, int)
+        if device_id < 0:
+            raise RuntimeError("the fake asks for no device")
+        self.ptr, self.size, self._owner = ptr, size, owner
+        self.device_id = device_id
+
+
+class MemoryPointer:
+    def __init__(self, mem, offset):
+        assert isinstance(mem, BaseMemory)
+        self.mem, self.ptr = mem, mem.ptr + offset
+        self.device_id = mem.device_id
+
+
+class CupyOutOfMemoryError(MemoryError):
+    def __init__(self, size, total, limit=0):
+        self._size, self._total, self._limit = size, total, limit
+        super().__init__(f"Out of memory allocating {size:,} bytes (allocated "
+                         f"so far: {total:,} bytes, limit set to: {limit:,} "
+                         f"bytes).")
+
+    def __reduce__(self):
+        return type(self), (self._size, self._total, self._limit)
+
+
+class PinnedMemoryPointer:
+    def __init__(self, mem, offset):
+        self.mem, self.ptr = mem, mem.ptr + offset
+
+    def size(self):
+        return self.mem.size - (self.ptr - self.mem.ptr)
+
+
+class Stream:
+    def __init__(self, ptr):
+        self.ptr = ptr
+
+    def begin_capture(self, mode=None): pass
+
+    def end_capture(self): pass
+
+
+def _module(name, **members):
+    made = types.ModuleType(name)
+    vars(made).update(members)
+    sys.modules[name] = made
+    package, _, short = name.rpartition(".")
+    if package:
+        setattr(sys.modules[package], short, made)
+    return made
+
+
+def _memory_module():
+    current = {"allocator": None}
+    own = threading.local()
+
+    def set_allocator(allocator=None):
+        if getattr(own, "allocator", None) is not None:
+            raise ValueError("Can't change the global allocator inside "
+                             "`using_allocator` context manager")
+        current["allocator"] = allocator
+
+    return {"BaseMemory": BaseMemory, "UnownedMemory": UnownedMemory,
+            "MemoryPointer": MemoryPointer,
+            "OutOfMemoryError": CupyOutOfMemoryError,
+            "set_allocator": set_allocator, "_thread_local": own,
+            "get_allocator": lambda: current["allocator"],
+            "alloc": lambda size: current["allocator"](size)}
+
+
+def install_cupy(has_capsules=True):
+    """Puts CuPy's modules where they are imported from."""
+    where, pinned = Where(), {"allocator": None}
+    _module("cupy", __version__="14.2.0")
+    cuda = _module("cupy.cuda", where=where)
+    _module("cupy.cuda.device", get_device_id=lambda: where.device)
+    memory = _module("cupy.cuda.memory", **_memory_module())
+    stream = _module("cupy.cuda.stream", Stream=Stream,
+                     get_current_stream=lambda: Stream(where.stream))
+    _module("cupy.cuda.pinned_memory", PinnedMemoryPointer=PinnedMemoryPointer,
+            set_pinned_memory_allocator=lambda allocator=None: pinned.update(
+                allocator=allocator),
+            alloc_pinned_memory=lambda size: pinned["allocator"](size))
+    cuda.set_allocator, cuda.alloc = memory.set_allocator, memory.alloc
+    cuda.Stream, cuda.MemoryPointer = stream.Stream, memory.MemoryPointer
+    if has_capsules:
+        cuda.device.__pyx_capi__ = {"get_device_id": _capsule(
+            ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int),
+            lambda skip: where.device, b"int (int __pyx_skip_dispatch)")}
+        stream.__pyx_capi__ = {"get_current_stream_ptr": _capsule(
+            ctypes.PYFUNCTYPE(ctypes.c_ssize_t), lambda: where.stream,
+            b"intptr_t (void)")}
+    return sys.modules["cupy"]
+
+
+class RmmStream:
+    """Of rmm.pylibrmm.stream."""
+
+    def __init__(self, pointer=0):
+        self._pointer = pointer
+
+    def __cuda_stream__(self):
+        return (0, self._pointer)
+
+
+class CallbackMemoryResource:
+    """Calls as RMM's C++ does, with a new stream object for each call; what is
+    raised leaves it as RMM turns it into C++ and back."""
+
+    def __init__(self, allocate_func, deallocate_func):
+        self._allocate_func = allocate_func
+        self._deallocate_func = deallocate_func
+
+    def allocate(self, nbytes, stream=RmmStream()):
+        try:
+            return self._allocate_func(nbytes, RmmStream(stream._pointer))
+        except MemoryError as error:
+            text = str(error)
+        except BaseException as error:
+            raise RuntimeError(str(error)) from None
+        raise MemoryError(f"std::bad_alloc: out_of_memory: {text}")
+
+    def deallocate(self, ptr, nbytes, stream=RmmStream()):
+        self._deallocate_func(ptr, nbytes, RmmStream(stream._pointer))
+
+
+def install_rmm():
+    resources = {}
+    rmm = _module("rmm", __version__="26.10.00")
+    _module("rmm.mr", CallbackMemoryResource=CallbackMemoryResource,
+            set_per_device_resource=resources.__setitem__,
+            get_per_device_resource=resources.__getitem__)
+    return rmm

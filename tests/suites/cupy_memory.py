@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plugin of pytest for CuPy's own tests: puts our memory in the place of
+CuPy's pools, and leaves out what asks for how those work inside."""
+
+import os
+
+import pytest
+
+# By the end of its name: why a test is left out of both runs.
+LEFT_OUT = {
+    "TestAllocator::test_reuse_between_thread":
+        "memory that a thread has freed is in that thread's cache",
+    "TestAllocator::test_reuse_between_thread_same_stream":
+        "memory that a thread has freed is in that thread's cache",
+}
+
+made = []
+
+
+def _put_ours():
+    import cupy
+    from cupy.cuda import memory, pinned_memory
+
+    import binade
+    import binade.cupy
+
+    theirs = memory.MemoryPool
+
+    def make(allocator=None):
+        """CuPy's where a test gives it memory to work on."""
+        if allocator is not None:
+            return theirs(allocator)
+        made.append(binade.cupy.MemoryPool(binade.Pools()))
+        return made[-1]
+
+    default = make()
+    memory.MemoryPool = cupy.cuda.MemoryPool = make
+    memory.set_allocator(default.malloc)
+    cupy.get_default_memory_pool = lambda: default
+    pinned_memory.set_pinned_memory_allocator(
+        binade.cupy.pinned_allocator(binade.HostArena()))
+
+
+def pytest_configure(config):
+    for name in ("slow", "multi_gpu(count)", "thread_unsafe(reason)",
+                 "parallel_threads(count)", "iterations(count)"):
+        config.addinivalue_line("markers", name)
+    if os.environ.get("BINADE_CUPY_MEMORY") == "ours":
+        _put_ours()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        name = "::".join(item.nodeid.split("::")[-2:])
+        # unittest classes that are parametrised have a number behind the name.
+        case, _, test = name.partition("::")
+        reason = LEFT_OUT.get(f"{case.partition('_')[0]}::{test}")
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_served():
+    """How many allocations the pools have served."""
+    return sum(stats["allocation.all.allocated"] for pool in made
+               for stats in pool._source.stats().values())
