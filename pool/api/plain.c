@@ -251,6 +251,7 @@ static uint64_t plain_sweep(struct binadei_call *call)
 static void plain_reset_peaks(struct binadei_pool_body *body)
 {
     binadei_segments_reset_peak(body->segments);
+    binadei_engine_reset_live_peak(body->engine);
 }
 
 static void plain_fill(struct binadei_call *call, binade_stats *stats)

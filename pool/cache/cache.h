@@ -222,4 +222,10 @@ void binadei_engine_sums(struct binadei_engine *engine,
                          const struct binadei_thread_state *own,
                          struct binadei_sums *out);
 
+/* The most bytes that were live; `live_bytes` are, by the sums. */
+uint64_t binadei_engine_live_peak(struct binadei_engine *engine,
+                                  uint64_t live_bytes);
+/* It begins anew at what is live. */
+void binadei_engine_reset_live_peak(struct binadei_engine *engine);
+
 #endif

@@ -62,7 +62,8 @@
     KEY(mapped_moves, "mapped.moves")                                          \
     KEY(mapped_moved_bytes, "mapped.moved_bytes")                              \
     KEY(mapped_left_bytes, "mapped.left_bytes")                                \
-    KEY(mapped_paused_bytes, "mapped.paused_bytes")
+    KEY(mapped_paused_bytes, "mapped.paused_bytes")                            \
+    KEY(allocated_bytes_peak, "allocated_bytes.all.peak")
 
 struct entry {
     const char *key;

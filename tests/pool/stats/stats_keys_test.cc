@@ -102,6 +102,7 @@ Numbers NumbersOfCaches(const binade_stats &stats)
         {"mapped.moved_bytes", stats.mapped_moved_bytes},
         {"mapped.left_bytes", stats.mapped_left_bytes},
         {"mapped.paused_bytes", stats.mapped_paused_bytes},
+        {"allocated_bytes.all.peak", stats.allocated_bytes_peak},
     };
 }
 
