@@ -279,6 +279,7 @@ const struct binadei_pool_ops binadei_plain_ops = {
     .turn = turn,
     .use = use,
     .usable_size = usable_size,
+    .resize = binadei_plain_resize,
     .forget = plain_forget,
     .sweep = plain_sweep,
     .reset_peaks = plain_reset_peaks,

@@ -71,6 +71,9 @@ struct binadei_pool_ops {
                          binade_stream stream);
     binade_status (*usable_size)(struct binadei_call *call,
                                  binade_devptr address, size_t *out);
+    /* As binade_resize(); neither is 0. */
+    binade_status (*resize)(struct binadei_call *call, binade_devptr address,
+                            size_t size_bytes);
     /* A stream was retired. */
     void (*forget)(struct binadei_call *call, binade_stream stream);
     /* Lets go of what the kind alone holds back. Returns the bytes that went

@@ -7,6 +7,7 @@
 #define BINADE_BINADE_H_
 
 /* IWYU pragma: begin_exports */
+#include "binade/blocks.h"
 #include "binade/checked.h"
 #include "binade/expose.h"
 #include "binade/heap.h"
