@@ -30,12 +30,6 @@ static binade_status resize_check_kept(const struct binadei_call *call,
     const struct binadei_pool_body *body = call->pool->body;
     if (!(block->byte & BINADEI_BYTE_SPECIAL))
         return BINADE_OK;
-    if (binadei_privates_owner(body->privates, block->start)) {
-        return binadei_fail(BINADE_E_UNSUPPORTED,
-                            "the block at 0x%llx is a private arena's, whose "
-                            "blocks keep their length",
-                            address);
-    }
     if (binadei_scopes_has(body->scopes, address))
         return resize_busy(address, "a capture scope keeps it");
     return body->exports && binadei_exports_has(body->exports, address)
@@ -51,15 +45,16 @@ static bool resize_is_aligned(const struct binadei_call *call,
            address % BINADEI_PAGE_BYTES == 0;
 }
 
-/* A free of the whole block and an allocation in its place: what readers of the
- * history know. `ticks` 0: now. */
+/* A free of the whole block, at `ticks`, and an allocation in its place: what
+ * readers of the history know. */
 static void resize_note(const struct binadei_call *call,
                         const struct binadei_block *block,
-                        binade_devptr address, size_t size_bytes)
+                        binade_devptr address, size_t size_bytes,
+                        uint64_t ticks)
 {
     const struct binadei_note freed = {
         .kind = BINADE_HISTORY_FREE,
-        .ticks = binadei_ticks_before(call),
+        .ticks = ticks,
         .address = address,
         .size_bytes = block->grains * BINADEI_GRAIN_BYTES,
         .stream = call->stream,
@@ -74,6 +69,13 @@ static void resize_note(const struct binadei_call *call,
     binadei_note(call, &taken);
 }
 
+static bool resize_is_private(const struct binadei_call *call,
+                              const struct binadei_block *block)
+{
+    return block->byte & BINADEI_BYTE_SPECIAL &&
+           binadei_privates_owner(call->pool->body->privates, block->start);
+}
+
 static binade_status resize_grow(struct binadei_call *call,
                                  const struct binadei_block *block,
                                  binade_devptr address, size_t size_bytes,
@@ -83,9 +85,12 @@ static binade_status resize_grow(struct binadei_call *call,
         return resize_busy(address, "so large a block of an exportable pool "
                                     "begins at a multiple of 2 MiB");
     binadei_call_pass_gate(call);
-    if (!binadei_block_grow(call, block, grains, size_bytes))
+    if (resize_is_private(call, block)
+            ? !binadei_private_grow(call, block, grains)
+            : !binadei_block_grow(call, block, grains, size_bytes))
         return resize_busy(address, "there is no room behind it");
-    resize_note(call, block, address, size_bytes);
+    binadei_note_stream(call, address);
+    resize_note(call, block, address, size_bytes, binadei_ticks_before(call));
     return BINADE_OK;
 }
 
@@ -122,18 +127,32 @@ static binade_status resize_grow_charged(struct binadei_call *call,
     return status;
 }
 
-/* Nobody may have the end before the notes are made. */
-static void resize_shrink(struct binadei_call *call,
-                          const struct binadei_block *block,
-                          binade_devptr address, size_t size_bytes,
-                          uint64_t grains)
+static bool resize_cut(struct binadei_call *call,
+                       const struct binadei_block *block, uint64_t grains)
+{
+    if (resize_is_private(call, block))
+        return binadei_private_cut(call, block, grains);
+    binadei_block_shrink(call, block, grains);
+    return true;
+}
+
+/* The free has a moment before anybody else can have the end. */
+static binade_status resize_shrink(struct binadei_call *call,
+                                   const struct binadei_block *block,
+                                   binade_devptr address, size_t size_bytes,
+                                   uint64_t grains)
 {
     struct binadei_tenant *tenant = resize_tenant_of(call, block);
-    resize_note(call, block, address, size_bytes);
-    binadei_block_shrink(call, block, grains);
+    uint64_t ticks = binadei_ticks_before(call);
+    if (!resize_cut(call, block, grains)) {
+        binadei_ticks_drop(call);
+        return resize_busy(address, "a capture has it, or its arena is paused");
+    }
+    resize_note(call, block, address, size_bytes, ticks);
     if (tenant)
         binadei_account_release(&tenant->account, call->thread->number,
                                 (block->grains - grains) * BINADEI_GRAIN_BYTES);
+    return BINADE_OK;
 }
 
 /* Whether the block serves as it is: of a small class sizes serve each other. */
@@ -162,11 +181,10 @@ binade_status binadei_plain_resize(struct binadei_call *call,
                                        : binadei_size_of_bytes(size_bytes);
     if (resize_serves(call, &block, &size))
         return BINADE_OK;
-    if (size.grains > block.grains)
-        return resize_grow_charged(call, &block, address, size_bytes,
-                                   size.grains);
-    resize_shrink(call, &block, address, size_bytes, size.grains);
-    return BINADE_OK;
+    return size.grains > block.grains
+               ? resize_grow_charged(call, &block, address, size_bytes,
+                                     size.grains)
+               : resize_shrink(call, &block, address, size_bytes, size.grains);
 }
 
 static binade_status resize_in(struct binadei_call *call, binade_devptr address,

@@ -156,6 +156,9 @@ BINADE_MUST_USE binade_status binadei_use(struct binadei_call *call,
 BINADE_MUST_USE bool binadei_block_grow(struct binadei_call *call,
                                         const struct binadei_block *block,
                                         uint64_t grains, size_t size_bytes);
+/* Notes a block's length. */
+void binadei_block_mark(const struct binadei_call *call,
+                        const struct binadei_block *block, uint64_t grains);
 /* Gives the end of a block back, as freed by the call. */
 void binadei_block_shrink(struct binadei_call *call,
                           const struct binadei_block *block, uint64_t grains);

@@ -89,7 +89,7 @@ static bool are_free(const struct binadei_call *call, uint64_t at, uint64_t end)
     return true;
 }
 
-static void mark_length(const struct binadei_call *call,
+void binadei_block_mark(const struct binadei_call *call,
                         const struct binadei_block *block, uint64_t grains)
 {
     struct binadei_buddy *buddy = call->engine->streams.buddy;
@@ -113,13 +113,11 @@ bool binadei_block_grow(struct binadei_call *call,
     BINADEI_STEP("resize.looked");
     if (!binadei_view_claim(&view, binadei_grain_at(end), more))
         return false;
-    mark_length(call, block, grains);
+    binadei_block_mark(call, block, grains);
     binadei_count(call->thread_state, BINADEI_COUNT_ALLOC_BYTES,
                   more * BINADEI_GRAIN_BYTES);
     binadei_count(call->thread_state, BINADEI_COUNT_REQUESTED_BYTES,
                   size_bytes - block->grains * BINADEI_GRAIN_BYTES);
-    binadei_note_stream(call,
-                        binadei_address_of(call->engine->lookup, block->start));
     return true;
 }
 
@@ -131,7 +129,7 @@ void binadei_block_shrink(struct binadei_call *call,
     binade_devptr address = binadei_address_of(engine->lookup, block->start);
     bool is_used =
         block->byte & BINADEI_BYTE_SPECIAL && binadei_is_used(engine, address);
-    mark_length(call, block, grains);
+    binadei_block_mark(call, block, grains);
     binadei_count(call->thread_state, BINADEI_COUNT_FREE_BYTES,
                   less * BINADEI_GRAIN_BYTES);
     binadei_flush_grains(call->thread_state,

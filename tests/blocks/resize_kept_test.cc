@@ -207,23 +207,95 @@ TEST_F(ResizeKept, AScopesBlockKeepsItsLength)
 
 // --- private arenas ---
 
-TEST_F(ResizeKept, APrivateArenasBlockKeepsItsLength)
+binade_private_info ArenaInfo(binade_private arena)
+{
+    binade_private_info info = {};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(BINADE_OK, binade_private_stats(arena, &info));
+    return info;
+}
+
+TEST_F(ResizeKept, APrivateArenasBlockGrowsIntoTheArena)
 {
     Pool pool(OfKind(0));
+    Stream own;
+    Stream other;
     binade_private arena = 0;
     binade_devptr block = 0;
     ASSERT_EQ(BINADE_OK, binade_private_create(pool, 0, &arena));
-    for (size_t size_bytes : {4 * kKiB, 3 * kMiB}) {
-        ASSERT_EQ(BINADE_OK,
-                  binade_private_alloc(arena, size_bytes, kStream, &block));
-        EXPECT_EQ(BINADE_E_UNSUPPORTED,
-                  binade_resize(pool, block, 2 * size_bytes, kStream));
-        EXPECT_EQ(BINADE_E_UNSUPPORTED,
-                  binade_resize(pool, block, size_bytes / 2, kStream));
-        EXPECT_EQ(size_bytes, pool.UsableSize(block));
-        pool.Free(block);
-    }
+    ASSERT_EQ(BINADE_OK, binade_private_alloc(arena, 100 * kKiB, own, &block));
+    uint64_t reserved_bytes = ArenaInfo(arena).reserved_bytes;
+    uint64_t pool_bytes = pool.Stats().allocated_bytes_current;
+    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 900 * kKiB, own));
+    EXPECT_EQ(900 * kKiB, pool.UsableSize(block));
+    EXPECT_EQ(900 * kKiB, ArenaInfo(arena).live_bytes);
+    EXPECT_EQ(900 * kKiB, ArenaInfo(arena).live_peak_bytes);
+    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 3 * kMiB, own));
+    own.Hold();
+    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 50 * kKiB, own));
+    EXPECT_EQ(50 * kKiB, ArenaInfo(arena).live_bytes);
+    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 900 * kKiB, other));
+    EXPECT_EQ(BINADE_OK, binade_resize(pool, block, 900 * kKiB, own));
+    ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, other));
+    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 50 * kKiB, own));
+    EXPECT_EQ(BINADE_E_BUSY, binade_resize(pool, block, 900 * kKiB, own));
+    own.Release();
+    EXPECT_EQ(reserved_bytes, ArenaInfo(arena).reserved_bytes);
+    EXPECT_EQ(pool_bytes, pool.Stats().allocated_bytes_current);
+    pool.Free(block, own);
+    EXPECT_EQ(0u, ArenaInfo(arena).live_bytes);
     EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+}
+
+TEST_F(ResizeKept, ABlockOfACapturesHalfKeepsItsLength)
+{
+    Pool pool(OfKind(0));
+    Stream stream;
+    binade_private arena = 0;
+    binade_scope scope = 0;
+    ASSERT_EQ(BINADE_OK, binade_private_create(pool, 0, &arena));
+    ASSERT_EQ(BINADE_OK, binade_private_scope_begin(arena, stream, &scope));
+    CapturedGraph graph(stream);
+    binade_devptr block = pool.Alloc(100 * kKiB, stream);
+    graph.End();
+    ASSERT_EQ(BINADE_OK, binade_scope_end(scope));
+    for (size_t size_bytes : {50 * kKiB, 200 * kKiB})
+        EXPECT_EQ(BINADE_E_BUSY,
+                  binade_resize(pool, block, size_bytes, kStream));
+    ASSERT_EQ(BINADE_OK, binade_scope_release(scope));
+    for (size_t size_bytes : {50 * kKiB, 200 * kKiB})
+        EXPECT_EQ(BINADE_E_BUSY,
+                  binade_resize(pool, block, size_bytes, kStream));
+    EXPECT_EQ(100 * kKiB, pool.UsableSize(block));
+    pool.Free(block, stream);
+    EXPECT_EQ(BINADE_OK, binade_private_release(arena));
+}
+
+TEST_F(ResizeKept, APausableTenantsBlockCountsInAndOut)
+{
+    Pool pool(OfKind(BINADE_POOL_MAPPED));
+    binade_tenant tenant = 0;
+    binade_devptr block = 0;
+    binade_tenant_options options = {};
+    options.struct_size = sizeof(options);
+    options.flags = BINADE_TENANT_PAUSABLE;
+    ASSERT_EQ(BINADE_OK, binade_tenant_create_with(pool, &options, &tenant));
+    ASSERT_EQ(BINADE_OK,
+              binade_tenant_alloc(tenant, 70 * kKiB, kStream, &block));
+    for (size_t size_bytes : {99 * kKiB, 500 * kKiB, 70 * kKiB, kMiB}) {
+        ASSERT_EQ(BINADE_OK, binade_resize(pool, block, size_bytes, kStream));
+        EXPECT_EQ(pool.UsableSize(block), Info(tenant).live_bytes);
+    }
+    ASSERT_EQ(BINADE_OK,
+              binade_tenant_pause(tenant, BINADE_PAUSE_KEEP_CONTENTS));
+    for (size_t size_bytes : {50 * kKiB, 2 * kMiB})
+        EXPECT_EQ(BINADE_E_BUSY,
+                  binade_resize(pool, block, size_bytes, kStream));
+    EXPECT_EQ(kMiB, Info(tenant).live_bytes);
+    ASSERT_EQ(BINADE_OK, binade_tenant_resume(tenant));
+    pool.Free(block);
+    EXPECT_EQ(0u, Info(tenant).live_bytes);
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
 }
 
 // An ordinary block does not grow into what is free in an arena.

@@ -37,24 +37,26 @@ extern "C" {
  *                    cannot tell.
  *
  * @return BINADE_OK
- * @return BINADE_E_BUSY         There is no room behind the block; or it is
- *         exported, or a capture scope keeps it; or the pool is checked, where
- *         no block changes its size. It is as it was: take another one instead.
+ * @return BINADE_E_BUSY         There is no room behind the block, which for one of
+ *         a private arena is the arena's; or it is exported, or a capture has it,
+ *         or its arena is paused; or the pool is checked, where no block changes
+ *         its size. It is as it was: take another one instead.
  * @return BINADE_E_BUDGET       The block's tenant may not have more.
  * @return BINADE_E_INVALID      `address` or `size_bytes` is 0, `pool` is NULL or
  *         destroyed, or `address` is inside a block or free.
  * @return BINADE_E_FOREIGN      `address` is not the pool's.
  * @return BINADE_E_TOO_LARGE    More than the pool may ever reserve.
- * @return BINADE_E_UNSUPPORTED  The block is a private arena's, or the pool passes
- *         all through, and the size is another.
- * @return BINADE_E_CAPTURING    `stream` captures a graph.
+ * @return BINADE_E_UNSUPPORTED  The pool passes all through, and the size is
+ *         another.
+ * @return BINADE_E_CAPTURING    `stream` captures a graph. Noticed only while a
+ *         capture guard is held.
  * @return BINADE_E_NO_HOST_MEMORY  for the thread's or the stream's first call
  * @return BINADE_E_DRIVER       for what the driver said about `stream`
  *
  * Ownership: the block stays the caller's, also after a failure.
  * Threads:   any, but not at the same time as another call with this block.
  *            Lock-free, but for the thread's first call with a stream and blocks
- *            of which uses, exports or a scope are noted; may wait while another
+ *            of which uses, exports, a scope or an arena are noted; may wait while another
  *            thread searches memory for the last time (binade/oom.h).
  * Streams:   the added bytes are as from binade_alloc() on `stream`; those that
  *            are given back as after binade_free() on it, and behind all streams
