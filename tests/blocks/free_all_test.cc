@@ -211,9 +211,12 @@ TEST_F(FreeAllOf, FreesNothingOnAStreamThatCaptures)
 
 TEST_F(FreeAllOf, TakesBlocksOfAContextThatIsGone)
 {
-    Pool pool;
+    binade_pool_options options = Defaults();
+    options.context = pool_test::NewContext();
+    Pool pool(options);
     pool.Alloc(3 * kMiB);
     ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool));
+    pool_test::DestroyContext(options.context);
     EXPECT_EQ(1u, FreeAll(pool, kStream));
     pool.End();
 }

@@ -353,9 +353,12 @@ TEST_F(ResizeKept, AMappedPoolGrowsABlockOverItsPieces)
 
 TEST_F(ResizeKept, NothingIsResizedOnceTheContextIsGone)
 {
-    Pool pool(OfKind(0));
+    binade_pool_options options = OfKind(0);
+    options.context = pool_test::NewContext();
+    Pool pool(options);
     binade_devptr block = pool.Alloc(3 * kMiB);
     ASSERT_EQ(BINADE_OK, binade_pool_context_lost(pool));
+    pool_test::DestroyContext(options.context);
     EXPECT_EQ(BINADE_E_CONTEXT_DESTROYED,
               binade_resize(pool, block, 4 * kMiB, kStream));
     EXPECT_EQ(BINADE_OK, binade_free(pool, block, kStream));
