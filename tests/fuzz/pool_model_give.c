@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Frees and resizes, as a correct program makes them: the stream that it names comes after
- * the block's last use, or the use was recorded.
+ * Frees and resizes, as a correct program makes them: the stream that it names
+ * comes after the block's last use, or the use was recorded.
  */
 #include "binade/blocks.h"
 #include "tests/fuzz/pool_model_state.h"
