@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "binade/pool.h"
 #include "numa/arena/place.h"
 #include "pool/api/arena.h"
 #include "pool/base/cancel.h"
@@ -271,6 +272,22 @@ binade_status binade_host_free_sized(binade_host *host, void *address,
         return refuse("binade_host_free_sized", "host");
     return binade_free_sized(host->pool, (uintptr_t)address, size_bytes,
                              stream);
+}
+
+binade_status binade_host_resize(binade_host *host, void *address,
+                                 size_t size_bytes, binade_stream stream)
+{
+    if (!host)
+        return refuse("binade_host_resize", "host");
+    return binade_resize(host->pool, (uintptr_t)address, size_bytes, stream);
+}
+
+binade_status binade_host_free_all(binade_host *host, binade_stream stream,
+                                   uint64_t *out_freed)
+{
+    if (!host)
+        return refuse("binade_host_free_all", "host");
+    return binade_free_all(host->pool, stream, out_freed);
 }
 
 binade_pool *binade_host_pool(const binade_host *host)

@@ -267,6 +267,7 @@ static uint64_t plain_sweep(struct binadei_call *call)
 static void plain_reset_peaks(struct binadei_pool_body *body)
 {
     binadei_segments_reset_peak(body->segments);
+    binadei_engine_reset_live_peak(body->engine);
 }
 
 static void plain_fill(struct binadei_call *call, binade_stats *stats)
@@ -296,6 +297,7 @@ const struct binadei_pool_ops binadei_plain_ops = {
     .use = use,
     .usable_size = usable_size,
     .live_bytes = plain_live_bytes,
+    .resize = binadei_plain_resize,
     .forget = plain_forget,
     .sweep = plain_sweep,
     .reset_peaks = plain_reset_peaks,

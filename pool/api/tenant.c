@@ -200,7 +200,9 @@ static binade_status take_of_arena(const struct binadei_tenant *tenant,
         return binadei_fail(BINADE_E_UNSUPPORTED,
                             "a tenant that can be paused has no blocks with an "
                             "alignment above 512, and none without waiting");
-    return binade_private_alloc(tenant->arena, args->size_bytes, stream, out);
+    /* What it holds is what was charged: the free discharges that. */
+    return binade_private_alloc(
+        tenant->arena, binadei_tenant_bytes(args->size_bytes), stream, out);
 }
 
 /* From the thread's cache, if a size alone is wished for, or as others. */

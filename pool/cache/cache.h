@@ -151,6 +151,17 @@ BINADE_MUST_USE binade_status binadei_use(struct binadei_call *call,
                                           const struct binadei_block *block,
                                           binade_devptr address,
                                           binade_stream stream);
+/* A block becomes `grains` long where it lies, for a caller who asked for
+ * `size_bytes`. False: what is behind it is not free as the call sees it. */
+BINADE_MUST_USE bool binadei_block_grow(struct binadei_call *call,
+                                        const struct binadei_block *block,
+                                        uint64_t grains, size_t size_bytes);
+/* Notes a block's length. */
+void binadei_block_mark(const struct binadei_call *call,
+                        const struct binadei_block *block, uint64_t grains);
+/* Gives the end of a block back, as freed by the call. */
+void binadei_block_shrink(struct binadei_call *call,
+                          const struct binadei_block *block, uint64_t grains);
 /* Whether uses of the block are noted. */
 bool binadei_is_used(struct binadei_engine *engine, binade_devptr address);
 
@@ -225,5 +236,11 @@ struct binadei_sums {
 void binadei_engine_sums(struct binadei_engine *engine,
                          const struct binadei_thread_state *own,
                          struct binadei_sums *out);
+
+/* The most bytes that were live; `live_bytes` are, by the sums. */
+uint64_t binadei_engine_live_peak(struct binadei_engine *engine,
+                                  uint64_t live_bytes);
+/* It begins anew at what is live. */
+void binadei_engine_reset_live_peak(struct binadei_engine *engine);
 
 #endif

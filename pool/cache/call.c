@@ -9,6 +9,7 @@
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
+#include "pool/cache/live.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/driver/section.h"
@@ -357,6 +358,7 @@ void binadei_call_end(struct binadei_call *call)
 {
     if (has_to_give(call))
         binadei_thread_state_empty(call->thread_state);
+    binadei_live_tell_own(call->thread_state);
     binadei_call_leave(call);
 }
 

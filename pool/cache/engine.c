@@ -12,6 +12,7 @@
 #include "pool/base/barrier.h"
 #include "pool/base/failure.h"
 #include "pool/cache/flush.h"
+#include "pool/cache/live.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/cache/uses.h"
@@ -293,4 +294,23 @@ void binadei_engine_sums(struct binadei_engine *engine,
                        out->counts[BINADEI_COUNT_DEPOT_OUT_BYTES];
     out->cached_bytes += out->depot_bytes;
     out->retiring_bytes = binadei_epochs_bytes(&engine->streams);
+}
+
+uint64_t binadei_engine_live_peak(struct binadei_engine *engine,
+                                  uint64_t live_bytes)
+{
+    binadei_live_raise_peak(engine, live_bytes);
+    /* relaxed: a number. */
+    return atomic_load_explicit(&engine->live_peak_bytes, memory_order_relaxed);
+}
+
+void binadei_engine_reset_live_peak(struct binadei_engine *engine)
+{
+    struct binadei_sums sums;
+    binadei_engine_sums(engine, NULL, &sums);
+    /* relaxed: a number. */
+    atomic_store_explicit(&engine->live_peak_bytes,
+                          sums.counts[BINADEI_COUNT_ALLOC_BYTES] -
+                              sums.counts[BINADEI_COUNT_FREE_BYTES],
+                          memory_order_relaxed);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "pool/cache/flush.h"
+#include "pool/cache/live.h"
 
 #define FIRST_BYTES (UINT64_C(64) << 10)
 #define FIRST_BLOCKS 16U
@@ -153,6 +154,7 @@ static bool shed(struct binadei_thread_state *by, struct binadei_cache *cache,
     binadei_magazine_set(magazine, left);
     binadei_count_add(&cache->uneven_cached_bytes,
                       -magazine_uneven_bytes(by->engine, bundle));
+    binadei_live_tell(cache, class_index);
     binadei_flush_bundle(by, cache, bundle, may_share);
     return true;
 }

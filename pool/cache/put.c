@@ -6,6 +6,7 @@
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/hit.h"
+#include "pool/cache/live.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/uses.h"
 #include "pool/tenant/directory.h"
@@ -23,6 +24,7 @@ static void count_free(struct binadei_cache *cache,
     if (block->class_index < BINADEI_CLASSES) {
         binadei_count_add(&cache->magazines[block->class_index].free_count, 1);
         binadei_count_add(&cache->uneven_free_bytes, put_uneven_bytes(block));
+        binadei_live_tell(cache, block->class_index);
         return;
     }
     binadei_count(cache->thread_state, BINADEI_COUNT_FREES, 1);

@@ -13,6 +13,7 @@
 
 #include "pool/base/step.h"
 #include "pool/cache/flush.h"
+#include "pool/cache/live.h"
 #include "pool/ring/ring.h"
 #include "pool/stream/stream_state.h"
 
@@ -212,10 +213,24 @@ static void registry_add(struct binadei_thread_state *thread_state,
     binadei_count(thread_state, which, binadei_count_read(counter) * times);
 }
 
+/* Tells all of a cache that ends; what was told stays so. */
+static void tell_last(struct binadei_cache *cache)
+{
+    uint64_t more = binadei_live_of_uneven(cache);
+    uint64_t told = cache->told_uneven_bytes;
+    for (uint32_t i = 0; i < BINADEI_SMALL_CLASSES; i++) {
+        more += binadei_live_of_magazine(cache, i);
+        told += cache->told_counts[i] * binadei_class_bytes(i);
+    }
+    cache->thread_state->counted_bytes += told;
+    binadei_live_add(cache->thread_state, more);
+}
+
 /* What the cache counted becomes the thread state's. */
-static void fold(const struct binadei_cache *cache)
+static void fold(struct binadei_cache *cache)
 {
     struct binadei_thread_state *thread_state = cache->thread_state;
+    tell_last(cache);
     for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
         const struct binadei_magazine *magazine = &cache->magazines[i];
         uint64_t bytes = binadei_class_is_small(i) ? binadei_class_bytes(i) : 0;
@@ -276,6 +291,8 @@ bool binadei_thread_state_try_drop(struct binadei_thread_state *thread_state)
     /* relaxed: advice. */
     atomic_fetch_sub_explicit(&engine->thread_state_count, 1,
                               memory_order_relaxed);
+    binadei_live_tell_own(thread_state);
+    binadei_live_publish(thread_state);
     for (unsigned i = 0; i < BINADEI_COUNTS; i++)
         engine->gone[i] += binadei_count_read(&thread_state->counts[i]);
     /* IN.seq_cst: what its slow paths moved is seen whole. */

@@ -83,6 +83,9 @@ struct binadei_cache {
     binadei_counter uneven_alloc_bytes;
     binadei_counter uneven_free_bytes;
     binadei_counter uneven_cached_bytes;
+    /* What the peak knows of, see live.h; the owner's. */
+    uint64_t told_counts[BINADEI_SMALL_CLASSES];
+    uint64_t told_uneven_bytes;
 };
 
 /* What thread states count. Sums over thread states are the pool's. */
@@ -142,6 +145,8 @@ struct binadei_thread_state {
     uint64_t postponed; /* caches that it could not take, ever: see reclaim.c */
     uint64_t given_bytes;     /* ever, to the buddy */
     uint64_t looked_at_bytes; /* of these: when the watermark was looked at */
+    uint64_t counted_bytes;   /* live by its own counts, see live.h */
+    uint64_t untold_bytes;    /* that became live, see live.h */
     /* Edge IN: see gate.h. Odd while a slow path of its thread is inside. */
     _Atomic uint64_t slow_path;
     /* Out of an allocation that would fail, which goes on afterwards: the
@@ -249,6 +254,11 @@ struct binadei_engine {
      * states have told. */
     alignas(64) _Atomic uint64_t granted_bytes;
     atomic_uint calm_misses;
+
+    /* Edge: none; relaxed, numbers: bytes that are live, as far as thread states
+     * have told, and the most of that; see live.h. */
+    alignas(64) _Atomic uint64_t live_bytes;
+    _Atomic uint64_t live_peak_bytes;
 };
 
 /* NULL: no block has a tag. */

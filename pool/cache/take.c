@@ -8,6 +8,7 @@
  */
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/live.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
 #include "pool/stream/stream_state.h"
@@ -44,6 +45,7 @@ static void count_alloc(struct binadei_cache *cache,
                                      request->size_bytes);
         binadei_count_add(&cache->uneven_alloc_bytes,
                           binadei_uneven_bytes(class_of(request), grains));
+        binadei_live_tell(cache, class_of(request));
         return;
     }
     binadei_count(thread_state, BINADEI_COUNT_ALLOCS, 1);
@@ -379,9 +381,11 @@ bool binadei_take(struct binadei_call *call,
 {
     if (miss_pop(call->pop, request, out))
         return true;
-    if (class_of(request) < BINADEI_CLASSES)
+    if (class_of(request) < BINADEI_CLASSES) {
         binadei_magazine_missed(&call->pop->magazines[class_of(request)],
                                 &request->size);
+        binadei_live_tell(call->pop, class_of(request));
+    }
     if (call->pop != call->thread_state->done &&
         miss_pop(call->thread_state->done, request, out))
         return true;

@@ -154,6 +154,9 @@ static void checked_alloc_publish(struct binadei_checked *checked,
     checked->counts.live_bytes += record->size_bytes;
     checked->alloc_count++;
     checked->alloc_bytes += record->size_bytes;
+    uint64_t live_bytes = checked->alloc_bytes - checked->free_bytes;
+    if (checked->live_peak_bytes < live_bytes)
+        checked->live_peak_bytes = live_bytes;
     pthread_mutex_unlock(&checked->lock);
 }
 

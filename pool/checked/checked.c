@@ -200,6 +200,7 @@ void binadei_checked_fill(struct binadei_call *call, binade_stats *stats)
     stats->allocated_bytes_allocated = checked->alloc_bytes;
     stats->allocated_bytes_freed = checked->free_bytes;
     stats->allocated_bytes_current = checked->alloc_bytes - checked->free_bytes;
+    stats->allocated_bytes_peak = checked->live_peak_bytes;
     stats->requested_bytes_allocated = checked->alloc_bytes;
     stats->cache_hits = 0;
     stats->cache_misses = checked->alloc_count;
@@ -221,6 +222,7 @@ void binadei_checked_reset_peaks(struct binadei_pool_body *body)
     binadei_segments_reset_peak(body->segments);
     pthread_mutex_lock(&checked->lock);
     checked->peak_bytes = checked->reserved_bytes;
+    checked->live_peak_bytes = checked->alloc_bytes - checked->free_bytes;
     pthread_mutex_unlock(&checked->lock);
 }
 

@@ -22,6 +22,13 @@ BINADE_MUST_USE binade_status binadei_checked_create(
 /* NULL does nothing. BINADE_OK, or what the source said first. */
 binade_status binadei_checked_destroy(struct binadei_checked *checked);
 
+/* The number of the block that was given out last. */
+uint64_t binadei_checked_sequence(struct binadei_checked *checked);
+/* A live block with this number or a lower one, in the first bucket from `*bucket`
+ * on that has one; 0: there is none. */
+binade_devptr binadei_checked_live(struct binadei_checked *checked,
+                                   uint64_t sequence, uint32_t *bucket);
+
 /* Of such a pool. */
 extern const struct binadei_pool_ops binadei_checked_ops;
 

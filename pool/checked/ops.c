@@ -69,6 +69,24 @@ static binade_status checked_ops_free_after(struct binadei_call *call,
     return binadei_checked_free(call, address, 0, event);
 }
 
+/* What comes after a block are its bounds, or another allocation of the
+ * driver's. */
+static binade_status checked_ops_resize(struct binadei_call *call,
+                                        binade_devptr address,
+                                        size_t size_bytes)
+{
+    size_t held_bytes;
+    binade_status status = binadei_checked_size(call, address, &held_bytes);
+    if (status != BINADE_OK || held_bytes == size_bytes)
+        return status;
+    return call->pool->body->checked->is_passing
+               ? binadei_fail(BINADE_E_UNSUPPORTED,
+                              "a block of a pool that passes all through keeps "
+                              "its length")
+               : binadei_fail(BINADE_E_BUSY,
+                              "a block of a checked pool keeps its length");
+}
+
 const struct binadei_pool_ops binadei_checked_ops = {
     .has_records = true,
     .recognise = checked_ops_recognise,
@@ -82,6 +100,7 @@ const struct binadei_pool_ops binadei_checked_ops = {
     .use = binadei_checked_use,
     .usable_size = binadei_checked_size,
     .live_bytes = binadei_checked_live_bytes,
+    .resize = checked_ops_resize,
     .forget = binadei_checked_forget,
     .sweep = binadei_checked_sweep,
     .reset_peaks = binadei_checked_reset_peaks,

@@ -116,6 +116,7 @@ struct binadei_checked {
     uint64_t alloc_bytes;
     uint64_t free_count;
     uint64_t free_bytes;
+    uint64_t live_peak_bytes;
     binade_status end_status; /* what the source refused at the end */
     /* From the source: where all is passed through. */
     uint64_t reserved_bytes;

@@ -190,3 +190,35 @@ void binadei_quarantine_add_unissued(struct binadei_checked *checked,
     binadei_queue_append(&checked->held, unissued);
     pthread_mutex_unlock(&checked->lock);
 }
+
+uint64_t binadei_checked_sequence(struct binadei_checked *checked)
+{
+    pthread_mutex_lock(&checked->lock);
+    uint64_t sequence = checked->sequence;
+    pthread_mutex_unlock(&checked->lock);
+    return sequence;
+}
+
+static const struct binadei_block_record *
+find_live(const struct binadei_block_record *record, uint64_t sequence)
+{
+    while (record &&
+           (record->state != BINADEI_BLOCK_LIVE || record->sequence > sequence))
+        record = record->next_in_bucket;
+    return record;
+}
+
+binade_devptr binadei_checked_live(struct binadei_checked *checked,
+                                   uint64_t sequence, uint32_t *bucket)
+{
+    const struct binadei_block_record *found = NULL;
+    pthread_mutex_lock(&checked->lock);
+    for (; *bucket < BINADEI_BLOCK_RECORD_BUCKETS; ++*bucket) {
+        found = find_live(checked->buckets[*bucket], sequence);
+        if (found)
+            break;
+    }
+    binade_devptr address = found ? found->address : 0;
+    pthread_mutex_unlock(&checked->lock);
+    return address;
+}

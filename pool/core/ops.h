@@ -78,6 +78,9 @@ struct binadei_pool_ops {
     /* The bytes of a block that may be freed, 0 where none starts; nobody is told
      * what is wrong. */
     size_t (*live_bytes)(struct binadei_call *call, binade_devptr address);
+    /* As binade_resize(); neither is 0. */
+    binade_status (*resize)(struct binadei_call *call, binade_devptr address,
+                            size_t size_bytes);
     /* A stream was retired. */
     void (*forget)(struct binadei_call *call, binade_stream stream);
     /* Lets go of what the kind alone holds back. Returns the bytes that went

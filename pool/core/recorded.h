@@ -38,6 +38,13 @@ static inline uint64_t binadei_ticks_before(const struct binadei_call *call)
     return ticks;
 }
 
+/* Nothing was given back after all, and no note follows. */
+static inline void binadei_ticks_drop(const struct binadei_call *call)
+{
+    if (call->thread_state->history)
+        binadei_history_end_note(call->thread_state->history);
+}
+
 /* Notes what a call did, inside it. Without a moment of its own (0) it gets
  * this one. */
 void binadei_note_call(const struct binadei_call *call,

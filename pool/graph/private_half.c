@@ -104,15 +104,29 @@ make_own(struct binadei_half *half, const struct binadei_private_key *key)
     return own;
 }
 
+static struct binadei_view half_view(const struct binadei_half *half,
+                                     const struct binadei_private_key *key)
+{
+    const struct binadei_private_own *own =
+        key->note ? find_own(half, key) : NULL;
+    return (struct binadei_view){.buddy = half->done,
+                                 .maps = own ? own->maps : NULL};
+}
+
 bool binadei_half_take(struct binadei_half *half,
                        const struct binadei_private_key *key, uint64_t grains,
                        binadei_grain *out)
 {
-    const struct binadei_private_own *own =
-        key->note ? find_own(half, key) : NULL;
-    const struct binadei_view view = {.buddy = half->done,
-                                      .maps = own ? own->maps : NULL};
+    const struct binadei_view view = half_view(half, key);
     return binadei_view_take(&view, grains, 1, false, out);
+}
+
+bool binadei_half_extend(struct binadei_half *half,
+                         const struct binadei_private_key *key,
+                         binadei_grain start, uint64_t grains)
+{
+    const struct binadei_view view = half_view(half, key);
+    return binadei_view_claim(&view, start, grains);
 }
 
 /* How much is free from `start` on, up to `end`, in one of the maps without a

@@ -63,6 +63,11 @@ uint32_t binadei_half_longest(const struct binadei_half *half);
 bool binadei_half_take(struct binadei_half *half,
                        const struct binadei_private_key *key, uint64_t grains,
                        binadei_grain *out);
+/* Takes exactly these, as far as they may serve the key; false: not all are free
+ * for it. */
+bool binadei_half_extend(struct binadei_half *half,
+                         const struct binadei_private_key *key,
+                         binadei_grain start, uint64_t grains);
 /* Takes exactly these, whatever they wait for. BINADE_OK, BINADE_E_BUSY (not all
  * of them are free) or BINADE_E_NO_HOST_MEMORY. */
 BINADE_MUST_USE binade_status binadei_half_claim(struct binadei_half *half,

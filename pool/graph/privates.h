@@ -127,6 +127,15 @@ BINADE_MUST_USE binade_status binadei_private_take_at(
 BINADE_MUST_USE binade_status binadei_privates_free(
     struct binadei_call *call, const struct binadei_block *block,
     binade_devptr address, CUevent event, bool *out_is_private);
+/* private_resize.c: a block of an arena gets so many grains where it lies, or loses
+ * its end, outside of captures. False: the arena has not got them for the call's
+ * stream; or the block is a capture's, or the arena's no more, or away. */
+BINADE_MUST_USE bool binadei_private_grow(struct binadei_call *call,
+                                          const struct binadei_block *block,
+                                          uint64_t grains);
+BINADE_MUST_USE bool binadei_private_cut(struct binadei_call *call,
+                                         const struct binadei_block *block,
+                                         uint64_t grains);
 /* An account has so many bytes more, in a block; or not any more, if it is the
  * same yet. BINADE_OK, BINADE_E_INVALID, BINADE_E_TOO_LARGE, BINADE_E_BUDGET. */
 BINADE_MUST_USE binade_status

@@ -15,6 +15,7 @@
 namespace
 {
 
+using pool_test::kKiB;
 using pool_test::kMiB;
 using pool_test::Live;
 
@@ -87,6 +88,33 @@ TEST_F(Cxx, BlocksCanBeKept)
     }
     EXPECT_EQ(1u, pool.stats().allocation_current);
     EXPECT_EQ(BINADE_OK, binade_free(pool.get(), address, BINADE_STREAM_DONE));
+}
+
+TEST_F(Cxx, BuffersGrowWhereTheyLie)
+{
+    binade::pool pool;
+    binade::buffer block(pool, 100 * kKiB, stream_);
+    binade_devptr address = block.address();
+    EXPECT_TRUE(block.try_resize(200 * kKiB));
+    EXPECT_EQ(200 * kKiB, block.size());
+    EXPECT_FALSE(block.try_resize(pool_test::kGiB));
+    EXPECT_EQ(200 * kKiB, block.size());
+    EXPECT_EQ(address, block.address());
+    binade::buffer nothing;
+    EXPECT_THROW(nothing.try_resize(1), binade::error);
+}
+
+TEST_F(Cxx, AllIsFreedAtOnce)
+{
+    binade::pool pool;
+    for (int i = 0; i < 3; i++) {
+        binade::buffer block(pool, 512, stream_);
+        EXPECT_NE(0u, block.release());
+    }
+    EXPECT_EQ(3u, pool.free_all(stream_));
+    EXPECT_EQ(0u, pool.stats().allocation_current);
+    binade::host_arena arena;
+    EXPECT_EQ(0u, arena.free_all(BINADE_STREAM_DONE));
 }
 
 TEST_F(Cxx, StatusesAreThrown)

@@ -81,7 +81,22 @@ static void check_frees(binade_pool *pool)
     check(binade_free_batch(pool, &address, 1, NULL, &freed_count) == BINADE_OK,
           "free_batch");
     check_freed_on_meant(pool, address, "free_batch");
+    check(binade_free_all(pool, NULL, NULL) == BINADE_OK, "free_all");
+    check_freed_on_meant(pool, address, "free_all");
     check(binade_free(pool, address, MEANT) == BINADE_OK, "the last free");
+}
+
+/* A block that gives its end back on the stream, and grows into it again. */
+static void check_resize(binade_pool *pool)
+{
+    binade_devptr address = alloc_on(pool, MEANT);
+    check(binade_resize(pool, address, BLOCK_BYTES / 4, NULL) == BINADE_OK,
+          "a shorter block");
+    check(binade_resize(pool, address, BLOCK_BYTES, NOT_MEANT) == BINADE_E_BUSY,
+          "a stream that may not have it");
+    check(binade_resize(pool, address, BLOCK_BYTES, NULL) == BINADE_OK,
+          "a longer block");
+    check(binade_free(pool, address, MEANT) == BINADE_OK, "a free");
 }
 
 static void check_allocs(binade_pool *pool)
@@ -221,6 +236,7 @@ int main(void)
     check(binade_pool_create(NULL, &pool) == BINADE_OK, "a pool");
     if (pool) {
         check_frees(pool);
+        check_resize(pool);
         check_allocs(pool);
         check_tenant_allocs(pool);
         check_record_use(pool);

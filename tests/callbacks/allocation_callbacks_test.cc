@@ -117,6 +117,20 @@ INSTANTIATE_TEST_SUITE_P(Kinds, AllocationCallbacks,
                                                BINADE_POOL_CHECKED_QUIET,
                                            BINADE_POOL_PASS_THROUGH));
 
+TEST_P(AllocationCallbacks, TellOfABlockThatChangesItsLength)
+{
+    Pool pool(Options());
+    Stream stream;
+    binade_devptr block = pool.Alloc(8 * kMiB, stream);
+    binade_status status = binade_resize(pool, block, 2 * kMiB, stream);
+    EXPECT_EQ(block, ledger.last.address);
+    EXPECT_EQ(pool.UsableSize(block), ledger.last.size_bytes);
+    EXPECT_EQ(status == BINADE_OK ? 1u : 0u, ledger.freeing_count);
+    EXPECT_EQ(1u, ledger.LiveCount());
+    pool.Free(block, stream);
+    EXPECT_EQ(0u, ledger.LiveCount());
+}
+
 TEST_P(AllocationCallbacks, TellEachBlock)
 {
     Pool pool(Options());

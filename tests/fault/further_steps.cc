@@ -88,6 +88,15 @@ void UseHostArena(World &world, binade_host *host)
         EXPECT_EQ(BINADE_OK, binade_host_free_sized(host, block, 5 * kKiB,
                                                     BINADE_STREAM_DONE));
     }
+    if (TRY(world, binade_host_alloc,
+            (host, 100 * kKiB, BINADE_HOST_CPU, &block))) {
+        (void)TRY(world, binade_host_resize,
+                  (host, block, 50 * kKiB, world.first));
+        if (!TRY(world, binade_host_free_all, (host, world.first, nullptr))) {
+            EXPECT_EQ(BINADE_OK,
+                      binade_host_free_all(host, BINADE_STREAM_DONE, nullptr));
+        }
+    }
 }
 
 } // namespace
@@ -148,6 +157,50 @@ void PrivateArenas(World &world)
             << binade_last_error_message();
     }
     world.FreeAll(BINADE_STREAM_ANY);
+}
+
+// A pool of its own. A block is as long as it was where it cannot change, and what
+// one call does not free, the next one does.
+void ResizeAndFreeAll(World &world)
+{
+    binade_pool *pool = nullptr;
+    binade_devptr address = 0;
+    uint64_t freed = 0;
+    binade_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    binade_pool_options options = pool_test::Defaults();
+    options.first_segment_bytes = options.largest_segment_bytes = 4 * kMiB;
+    options.wait_ms = 0;
+    if (!TRY(world, binade_pool_create, (&options, &pool)))
+        return;
+    for (size_t size_bytes : {8 * kKiB, 2 * kMiB}) {
+        size_t bytes = 0;
+        if (!TRY(world, binade_alloc,
+                 (pool, size_bytes, world.first, &address)))
+            continue;
+        if (TRY(world, binade_resize,
+                (pool, address, size_bytes / 2, world.first)))
+            size_bytes /= 2;
+        (void)TRY(world, binade_record_use, (pool, address, world.second));
+        if (TRY(world, binade_resize,
+                (pool, address, size_bytes * 3 / 2, world.first)))
+            size_bytes = size_bytes * 3 / 2;
+        if (TRY(world, binade_resize,
+                (pool, address, size_bytes / 2, world.first)))
+            size_bytes /= 2;
+        EXPECT_EQ(BINADE_OK, binade_usable_size(pool, address, &bytes));
+        EXPECT_EQ(size_bytes, bytes);
+    }
+    if (!TRY(world, binade_free_all, (pool, world.first, &freed))) {
+        EXPECT_EQ(BINADE_OK, binade_free_all(pool, world.first, &freed));
+    }
+    if (TRY(world, binade_pool_stats, (pool, &stats))) {
+        EXPECT_EQ(0u, stats.allocated_bytes_current);
+        EXPECT_EQ(0u, stats.double_frees_found);
+        EXPECT_EQ(stats.reserved_bytes_current,
+                  stats.cached_bytes + stats.retiring_bytes + stats.free_bytes);
+    }
+    (void)TRY(world, binade_pool_destroy, (pool, nullptr));
 }
 
 // A pool of its own, which notes streams. Large blocks take the long way.

@@ -16,6 +16,7 @@ namespace fault_test
 void Tenants(World &world);
 void Scopes(World &world);
 void PrivateArenas(World &world);
+void ResizeAndFreeAll(World &world);
 void FreeOwn(World &world);
 void LookBack(World &world);
 void Record(World &world);

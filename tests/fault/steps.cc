@@ -363,6 +363,7 @@ const std::vector<Step> kSteps = {
     {"tenants", Tenants},
     {"scopes", Scopes},
     {"private arenas", PrivateArenas},
+    {"resize and free all", ResizeAndFreeAll},
     {"free on a block's own stream", FreeOwn},
     {"snapshot", Snapshot},
     {"out of memory", OutOfMemory},

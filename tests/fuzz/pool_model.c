@@ -87,6 +87,7 @@ static const struct {
     {"refuse", step_refuse, 1},
     {"trim", step_trim, 2},
     {"bad call", step_bad_call, 3},
+    {"resize", step_resize, 8},
 };
 
 static void take_step(struct model *model)

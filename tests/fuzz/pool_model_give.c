@@ -1,9 +1,10 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Frees, as a correct program makes them: the stream that it names comes after
- * the block's last use, or the use was recorded.
+ * Frees and resizes, as a correct program makes them: the stream that it names
+ * comes after the block's last use, or the use was recorded.
  */
+#include "binade/pool.h"
 #include "tests/fuzz/pool_model_state.h"
 
 static struct live *choose_live(struct model *model)
@@ -253,4 +254,67 @@ void free_all(struct model *model)
         judge(model, live, any,
               binade_free(model->pool, live->address, any.handle));
     }
+}
+
+/* The stream whose work uses the block; ANY, where that cannot be named. */
+static struct named user_of(const struct model *model, const struct live *live)
+{
+    static const struct named any = {BINADE_STREAM_ANY, NO_STREAM};
+    if (live->used_on >= STAGE_STREAMS ||
+        model->stage.streams[live->used_on].is_retired)
+        return any;
+    return (struct named){model->stage.streams[live->used_on].handle,
+                          live->used_on};
+}
+
+/* The block has another length: nothing that is pending on what it got may be
+ * without order, and what it lost is as after a free. */
+static void accept_length(struct model *model, struct live *live,
+                          struct named stream, size_t asked_bytes)
+{
+    size_t bytes = 0;
+    struct ledger_grain left = {.owner = (uint8_t)stream.index,
+                                .beside = pending_beside(model, live)};
+    left.pending = left.beside | pending_after(model, stream);
+    expect(model, "usable size",
+           binade_usable_size(model->pool, live->address, &bytes), BINADE_OK);
+    if (bytes < asked_bytes)
+        fail(model, "%zu bytes for %zu after a resize", bytes, asked_bytes);
+    if (bytes > live->bytes) {
+        if (ledger_pending_for(&model->ledger, live->address + live->bytes,
+                               bytes - live->bytes, stream.index))
+            fail(model, "work is pending on what a block grew into");
+        ledger_hold(&model->ledger, live->address + live->bytes,
+                    bytes - live->bytes);
+        model->allocated_bytes += bytes - live->bytes;
+        model->asked_bytes += asked_bytes - live->bytes;
+    } else if (bytes < live->bytes) {
+        ledger_free(&model->ledger, live->address + bytes, live->bytes - bytes,
+                    &left);
+    }
+    model->live_bytes += bytes - live->bytes;
+    live->bytes = bytes;
+    live->asked_bytes = asked_bytes;
+}
+
+void step_resize(struct model *model)
+{
+    if (!model->live_count)
+        return;
+    struct live *live = choose_live(model);
+    struct named stream = user_of(model, live);
+    size_t bytes = 1 + (size_t)(live->bytes * (1 + choose(model, 64)) / 32);
+    binade_status status =
+        binade_resize(model->pool, live->address, bytes, stream.handle);
+    if (status == BINADE_OK)
+        accept_length(model, live, stream, bytes);
+    else if (stream.index < STAGE_STREAMS &&
+             stage_capturing(&model->stage) == stream.index)
+        expect(model, "resize in a capture", status, BINADE_E_CAPTURING);
+    else if (bytes > model->options.limit_bytes)
+        expect(model, "too much", status, BINADE_E_TOO_LARGE);
+    else if (bytes > live->bytes || may_refuse(model, live, stream))
+        expect(model, "resize without room", status, BINADE_E_BUSY);
+    else
+        expect(model, "resize", status, BINADE_OK);
 }

@@ -84,6 +84,7 @@ void step_free_after(struct model *model);
 void step_free_twice(struct model *model);
 void step_record_use(struct model *model);
 void step_free_most(struct model *model);
+void step_resize(struct model *model);
 /* All that is live, on ANY. */
 void free_all(struct model *model);
 

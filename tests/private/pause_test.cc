@@ -380,6 +380,24 @@ TEST_F(Pause, AGraphReplaysOnWhatIsBack)
     pool.Free(target);
 }
 
+TEST_F(Pause, TenantsCountTheirSmallBlocksInAndOut)
+{
+    Pool pool(Mapped());
+    binade_tenant_options options = {};
+    binade_tenant tenant = 0;
+    options.struct_size = sizeof options;
+    options.flags = BINADE_TENANT_PAUSABLE;
+    ASSERT_EQ(BINADE_OK, binade_tenant_create_with(pool, &options, &tenant));
+    for (size_t size_bytes : {70000, 9000, 500000}) {
+        binade_devptr block = 0;
+        ASSERT_EQ(BINADE_OK, binade_tenant_alloc(tenant, size_bytes,
+                                                 BINADE_STREAM_DONE, &block));
+        EXPECT_EQ(BINADE_OK, binade_free_sized(pool, block, size_bytes,
+                                               BINADE_STREAM_DONE));
+    }
+    EXPECT_EQ(BINADE_OK, binade_tenant_destroy(tenant));
+}
+
 TEST_F(Pause, TenantsPauseByTheirArenas)
 {
     Pool pool(Mapped());

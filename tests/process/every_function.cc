@@ -39,6 +39,9 @@ void AddBlocks(const Arguments &a, Calls &calls)
     FORKED(binade_free_after, (a.pool, a.block, a.event));
     FORKED(binade_record_use, (a.pool, a.block, a.stream));
     FORKED(binade_usable_size, (a.pool, a.block, &bytes));
+    FORKED(binade_resize, (a.pool, a.block, 4096, kStream));
+    static uint64_t freed;
+    FORKED(binade_free_all, (a.pool, kStream, &freed));
     // They have nothing, and leave it to others to say why.
     calls["binade_alloc_cached"] = [&a] {
         return binade_alloc_cached(a.pool, 4096, kStream, &out) ==
@@ -167,6 +170,8 @@ void AddHostArenas(const Arguments &a, Calls &calls)
     FORKED(binade_host_try_alloc, (a.host, 4096, kStream, &out));
     FORKED(binade_host_free, (a.host, a.host_block, kStream));
     FORKED(binade_host_free_sized, (a.host, a.host_block, 4096, kStream));
+    FORKED(binade_host_resize, (a.host, a.host_block, 4096, kStream));
+    FORKED(binade_host_free_all, (a.host, kStream, nullptr));
     FORKED(binade_host_device_address, (a.host, a.host_block, &device));
     FORKED(binade_host_reserve, (a.host, 1, 0, nullptr, nullptr));
     FORKED(binade_host_trim, (a.host, 0, nullptr));

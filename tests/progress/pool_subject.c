@@ -88,6 +88,11 @@ static bool give_one(struct game *game, struct player *player)
 {
     binade_devptr address = player->hand[--player->hand_count];
     player->is_giving = player->is_giving && player->hand_count;
+    /* As often as not there is no room. */
+    if (choose(player, 4) == 0)
+        attempt(binade_resize(game->pool, address,
+                              (size_t)512 << choose(player, 6),
+                              choose_stream(game, player)));
     return binade_free(game->pool, address, choose_end(game, player)) ==
            BINADE_OK;
 }

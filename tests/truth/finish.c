@@ -68,6 +68,35 @@ static void finish_here(struct worker *worker, uint32_t index)
     free_on(worker, &block, block.stream, "read, freed on its stream");
 }
 
+/* Gives its end back while the fill may be pending there, or gets more behind it,
+ * which is filled too. Where there is no room it stays as it is. */
+static void resize(struct worker *worker, struct block *block)
+{
+    uint32_t most = (uint32_t)(2 * block->size_bytes - sizeof(block->word));
+    size_t size_bytes =
+        sizeof(block->word) + random_below(&worker->random, most);
+    binade_status status = binade_resize(worker->world->pool, block->address,
+                                         size_bytes, block->stream);
+    size_t end_bytes = size_bytes & ~(sizeof(block->word) - 1);
+    if (status == BINADE_E_BUSY && size_bytes > block->size_bytes)
+        return;
+    expect_ok(worker, status, "binade_resize");
+    if (end_bytes > block->filled_bytes)
+        MUST(cu.cuMemsetD32Async(
+            block->address + block->filled_bytes, block->word,
+            (end_bytes - block->filled_bytes) / sizeof(block->word),
+            block->stream));
+    block->filled_bytes = end_bytes;
+    block->size_bytes = size_bytes;
+    worker_note(worker, block, block->stream, "resized");
+}
+
+static void finish_resized(struct worker *worker, uint32_t index)
+{
+    resize(worker, &worker->hand[index]);
+    finish_here(worker, index);
+}
+
 static void finish_elsewhere(struct worker *worker, uint32_t index)
 {
     struct block block = take_out(worker, index);
@@ -167,9 +196,9 @@ void worker_send_block(struct worker *worker, uint32_t index)
 void worker_finish_block(struct worker *worker, uint32_t index)
 {
     static void (*const ways[])(struct worker *, uint32_t) = {
-        finish_here, finish_here,      finish_here,     finish_here,
-        finish_here, finish_elsewhere, finish_recorded, finish_any,
-        finish_done, finish_after,     finish_batch,    finish_here,
+        finish_here,    finish_here,      finish_here,     finish_here,
+        finish_resized, finish_elsewhere, finish_recorded, finish_any,
+        finish_done,    finish_after,     finish_batch,    finish_here,
     };
     ways[random_below(&worker->random, sizeof(ways) / sizeof(ways[0]))](worker,
                                                                         index);

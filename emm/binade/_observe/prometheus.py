@@ -17,6 +17,9 @@ _METRICS = {
     "allocation.all.freed": ("frees_total", {}, "Blocks ever freed."),
     "allocated_bytes.all.current": (
         "in_use_bytes", {}, "What the blocks in use hold."),
+    "allocated_bytes.all.peak": (
+        "in_use_peak_bytes", {},
+        "The most of it at any time, within what caches can hold."),
     "allocated_bytes.all.allocated": (
         "given_out_bytes_total", {}, "What all blocks ever given out held."),
     "allocated_bytes.all.freed": (

@@ -8,6 +8,7 @@
 #define BINADE_BINADE_HPP_
 
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <memory_resource>
 #include <new>
@@ -112,6 +113,14 @@ class pool
         check(binade_pool_trim(own_, keep_bytes, &bytes));
         return bytes;
     }
+    /** Frees every live block, also those of buffers, which must have let go of
+     *  theirs: binade_free_all(). Returns how many. */
+    std::uint64_t free_all(binade_stream stream) const
+    {
+        std::uint64_t freed = 0;
+        check(binade_free_all(own_, stream, &freed));
+        return freed;
+    }
 
   private:
     binade_pool *own_ = nullptr;
@@ -186,6 +195,18 @@ class buffer
     {
         check(binade_record_use(pool_, address_, stream));
     }
+    /** Makes the block longer or shorter where it lies, for `stream()`:
+     *  binade_resize(). False: there is no room, and nothing has changed. */
+    bool try_resize(std::size_t size_bytes)
+    {
+        binade_status status =
+            binade_resize(pool_, address_, size_bytes, stream_);
+        if (status == BINADE_E_BUSY)
+            return false;
+        check(status);
+        size_bytes_ = size_bytes;
+        return true;
+    }
     /** The block is the caller's, to be freed by binade_free(). */
     binade_devptr release() noexcept
     {
@@ -226,6 +247,14 @@ class host_arena
     binade_host *get() const noexcept
     {
         return own_;
+    }
+    /** Frees every live block, of containers too, which must have ended:
+     *  binade_host_free_all(). Returns how many. */
+    std::uint64_t free_all(binade_stream stream) const
+    {
+        std::uint64_t freed = 0;
+        check(binade_host_free_all(own_, stream, &freed));
+        return freed;
     }
 
   private:

@@ -219,6 +219,16 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_free(binade_host *host,
 BINADE_API BINADE_MUST_USE binade_status binade_host_free_sized(
     binade_host *host, void *address, size_t size_bytes, binade_stream stream);
 
+/** Makes a block longer or shorter where it lies: as binade_resize(), with a
+ *  message of its own when `host` is NULL. */
+BINADE_API BINADE_MUST_USE binade_status binade_host_resize(
+    binade_host *host, void *address, size_t size_bytes, binade_stream stream);
+
+/** Frees every live block of an arena: as binade_free_all(), with a message of
+ *  its own when `host` is NULL. */
+BINADE_API BINADE_MUST_USE binade_status binade_host_free_all(
+    binade_host *host, binade_stream stream, uint64_t *out_freed);
+
 /**
  * The pool that an arena is: for binade_record_use(), binade_free_after(),
  * binade_stream_retire(), binade_pool_add_context(), binade_pool_stats() and
@@ -504,6 +514,10 @@ binade_host_pin_keep(uint64_t keep_bytes);
     binade_host_free(host, address, binade_stream_of_caller(stream))
 #define binade_host_free_sized(host, address, size, stream)                    \
     binade_host_free_sized(host, address, size, binade_stream_of_caller(stream))
+#define binade_host_resize(host, address, size, stream)                        \
+    binade_host_resize(host, address, size, binade_stream_of_caller(stream))
+#define binade_host_free_all(host, stream, out)                                \
+    binade_host_free_all(host, binade_stream_of_caller(stream), out)
 #endif
 
 #ifdef __cplusplus

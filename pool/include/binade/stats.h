@@ -143,6 +143,14 @@ typedef struct binade_stats {
     uint64_t others_asked;
     uint64_t others_got_bytes;
     uint64_t others_given_bytes;
+    /** Most bytes in use at any time, or since binade_pool_reset_peaks().
+     *                                          "allocated_bytes.all.peak"
+     *  Hits tell nobody of it, so it may be above or below the truth: by what the
+     *  magazines of caches can hold, at most `cache_bound_bytes` as it was then,
+     *  and by 256 KiB for each thread that used the pool. Never below
+     *  allocated_bytes_current. Exact in a pool that is checked or passes all
+     *  through. */
+    uint64_t allocated_bytes_peak;
 } binade_stats;
 
 /**

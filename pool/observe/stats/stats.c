@@ -124,6 +124,8 @@ binade_status binade_pool_stats(binade_pool *pool, binade_stats *out)
     stats_fill_segments(&stats, pool->body);
     stats.cache_bound_bytes =
         binadei_bound(call.engine, call.engine->cache_bytes);
+    stats.allocated_bytes_peak =
+        binadei_engine_live_peak(call.engine, stats.allocated_bytes_current);
     pool->body->ops->fill(&call, &stats);
     binadei_call_leave(&call);
     give_out(&stats, out);

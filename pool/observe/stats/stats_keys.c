@@ -65,7 +65,8 @@
     KEY(mapped_paused_bytes, "mapped.paused_bytes")                            \
     KEY(others_asked, "others.asked")                                          \
     KEY(others_got_bytes, "others.got_bytes")                                  \
-    KEY(others_given_bytes, "others.given_bytes")
+    KEY(others_given_bytes, "others.given_bytes")                              \
+    KEY(allocated_bytes_peak, "allocated_bytes.all.peak")
 
 struct entry {
     const char *key;

@@ -137,6 +137,21 @@ static binade_status told_free_after(struct binadei_call *call,
     return status;
 }
 
+/* A block that changes its length is told of as in a history: the old one goes, and
+ * one at the same address comes. */
+static binade_status told_resize(struct binadei_call *call,
+                                 binade_devptr address, size_t size_bytes)
+{
+    const struct binadei_told *told = told_of(call);
+    binade_allocation before = told_block(call, address);
+    binade_status status = told->kind->resize(call, address, size_bytes);
+    if (status == BINADE_OK) {
+        told_tell(call, told->callbacks.freeing, &before);
+        told_tell_allocated(call, address, size_bytes);
+    }
+    return status;
+}
+
 static binade_status told_check(const binade_allocation_callbacks *given)
 {
     if (given->struct_size < sizeof(*given) || given->flags) {
@@ -163,6 +178,7 @@ static void told_wrap(struct binadei_told *told,
     told->ops.claim = told_claim;
     told->ops.free = told_free;
     told->ops.free_after = told_free_after;
+    told->ops.resize = told_resize;
 }
 
 binade_status binadei_told_create(struct binadei_pool_body *body)

@@ -105,6 +105,7 @@ Numbers NumbersOfCaches(const binade_stats &stats)
         {"others.asked", stats.others_asked},
         {"others.got_bytes", stats.others_got_bytes},
         {"others.given_bytes", stats.others_given_bytes},
+        {"allocated_bytes.all.peak", stats.allocated_bytes_peak},
     };
 }
 

@@ -1,0 +1,98 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * A block of a private arena that changes its length where it lies, outside of
+ * captures: into what the arena has free for the call's stream, and back.
+ */
+#include "pool/graph/privates.h"
+
+#include "pool/core/body.h"
+
+/* The arena of a block that no capture got, with its lock held; NULL: it has none,
+ * or its memory is away. */
+static struct binadei_private *
+private_resize_enter(const struct binadei_call *call,
+                     const struct binadei_block *block, uint32_t *out_mark)
+{
+    struct binadei_privates *privates = call->pool->body->privates;
+    binadei_page page = binadei_page_of_grain(block->start);
+    struct binadei_private *arena =
+        binadei_privates_owner(privates, block->start);
+    if (!arena)
+        return NULL;
+    pthread_mutex_lock(&arena->lock);
+    *out_mark = binadei_private_mark_at(privates, page);
+    if (*out_mark == binadei_private_mark_of(arena, BINADEI_PRIVATE_PLAIN) &&
+        arena->phase == BINADEI_PRIVATE_RUNNING)
+        return arena;
+    pthread_mutex_unlock(&arena->lock);
+    return NULL;
+}
+
+/* Lock held. Whether all pages of grains [at, end) are the half's. */
+static bool are_of_half(const struct binadei_call *call, uint64_t at,
+                        uint64_t end, uint32_t mark)
+{
+    const struct binadei_pool_body *body = call->pool->body;
+    uint64_t page = at / BINADEI_PAGE_GRAINS;
+    uint64_t last = (end - 1) / BINADEI_PAGE_GRAINS;
+    if (last >= body->page_capacity)
+        return false;
+    while (page <= last &&
+           binadei_private_mark_at(body->privates,
+                                   (binadei_page){(uint32_t)page}) == mark)
+        page++;
+    return page > last;
+}
+
+static void private_resize_count(struct binadei_private *arena, uint64_t grains)
+{
+    arena->live_bytes += grains * BINADEI_GRAIN_BYTES;
+    if (arena->live_bytes > arena->live_peak_bytes)
+        arena->live_peak_bytes = arena->live_bytes;
+}
+
+bool binadei_private_grow(struct binadei_call *call,
+                          const struct binadei_block *block, uint64_t grains)
+{
+    const struct binadei_private_key key = {binadei_private_note_of(call), 0};
+    uint64_t end = block->start.index + block->grains;
+    uint64_t more = grains - block->grains;
+    uint32_t mark;
+    struct binadei_private *arena = private_resize_enter(call, block, &mark);
+    if (!arena)
+        return false;
+    bool is_grown = are_of_half(call, end, end + more, mark) &&
+                    binadei_half_extend(&arena->halves[BINADEI_PRIVATE_PLAIN],
+                                        &key, binadei_grain_at(end), more);
+    if (is_grown) {
+        binadei_block_mark(call, block, grains);
+        private_resize_count(arena, more);
+    }
+    pthread_mutex_unlock(&arena->lock);
+    return is_grown;
+}
+
+bool binadei_private_cut(struct binadei_call *call,
+                         const struct binadei_block *block, uint64_t grains)
+{
+    const struct binadei_private_key nobody = {0};
+    const struct binadei_private_key key = {binadei_private_note_of(call), 0};
+    binadei_grain end = {block->start.index + grains};
+    uint64_t less = block->grains - grains;
+    uint32_t mark;
+    bool is_used = binadei_is_used(
+        call->engine, binadei_address_of(call->engine->lookup, block->start));
+    struct binadei_private *arena = private_resize_enter(call, block, &mark);
+    if (!arena)
+        return false;
+    struct binadei_half *half = &arena->halves[BINADEI_PRIVATE_PLAIN];
+    binadei_block_mark(call, block, grains);
+    private_resize_count(arena, 0 - less);
+    if (!is_used && call->push->stream_state->kind == BINADEI_STREAM_STATE_DONE)
+        binadei_half_give_done(half, end, less);
+    else
+        binadei_half_give(half, is_used ? &nobody : &key, end, less);
+    pthread_mutex_unlock(&arena->lock);
+    return true;
+}
