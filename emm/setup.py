@@ -36,8 +36,11 @@ PROGRAM_FOLDERS = {"bench": "bench/harness", "replay": "bench/replay"}
 SHARED_FOLDERS = ("bench/base", "bench/lag", "bench/subjects",
                   "bench/workloads")
 ORACLE = "tests/oracle/mutex_buddy"
+# Carried as they are, and compiled where PyTorch is (binade/_torch).
+TORCH_SOURCES = "emm/torch"
+PUBLIC_HEADERS = "pool/include"
 TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
-CARRIED_SUFFIXES = {".c", ".cc", ".h", ".inc", ".map"}
+CARRIED_SUFFIXES = {".c", ".cc", ".h", ".hpp", ".inc", ".map"}
 
 LIBRARY = "libbinade.so.0"
 STANDIN = "standin/libcuda.so.1"
@@ -87,11 +90,20 @@ def program_sources(name):
 def carried_files():
     """What of ROOT an sdist needs."""
     folders = [*LIBRARY_FOLDERS, *MODULE_FOLDERS.values(),
-               *PROGRAM_FOLDERS.values(), *SHARED_FOLDERS]
+               *PROGRAM_FOLDERS.values(), *SHARED_FOLDERS, TORCH_SOURCES]
     found = {str(path.relative_to(ROOT)) for folder in folders
              for path in (ROOT / folder).rglob("*")
              if path.suffix in CARRIED_SUFFIXES}
     return sorted(found | {f"{ORACLE}.c", f"{ORACLE}.h", "LICENSE"})
+
+
+def torch_sources():
+    """Of what the package carries for PyTorch: its name there, and its path."""
+    for folder, target in ((TORCH_SOURCES, "_torch/csrc"),
+                           (PUBLIC_HEADERS, "_torch/csrc/include")):
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".cc", ".h", ".hpp"):
+                yield f"{target}/{path.relative_to(ROOT / folder)}", path
 
 
 def words_from(name, otherwise=""):
@@ -174,6 +186,7 @@ class BuildBinade(build_ext):
         objects = self.build_library()
         self.build_standin()
         self.build_programs(objects)
+        self.copy_torch_sources()
         super().build_extensions()
 
     def path_of(self, name):
@@ -207,6 +220,12 @@ class BuildBinade(build_ext):
                  self.path_of(f"_programs/{name}"), "-lhwloc", "-lm", "-ldl",
                  "-pthread", compiler=("CXX", "c++"))
 
+    def copy_torch_sources(self):
+        for name, path in torch_sources():
+            target = Path(self.path_of(name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+
     def build_extension(self, extension):
         folder = MODULE_FOLDERS[extension.name.rpartition(".")[2]]
         link(compile_all(sources_in(folder), self.build_temp),
@@ -217,7 +236,8 @@ class BuildBinade(build_ext):
 
     def beside_modules(self):
         return [LIBRARY, STANDIN, *(f"_programs/{name}"
-                                    for name in PROGRAM_FOLDERS)]
+                                    for name in PROGRAM_FOLDERS),
+                *(name for name, _ in torch_sources())]
 
     def get_outputs(self):
         return [*super().get_outputs(),
@@ -229,7 +249,7 @@ class BuildBinade(build_ext):
         super().copy_extensions_to_source()
         for name in self.beside_modules():
             target = HERE / "binade" / name
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             self.copy_file(str(Path(self.build_lib, "binade", name)),
                            str(target))
 

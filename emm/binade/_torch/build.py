@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the library that is PyTorch's allocator, for one release of PyTorch, with
+the machine's C++ compiler, once: it is kept in a folder of the user's."""
+
+import fcntl
+import hashlib
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+
+from binade._native import Error
+
+PACKAGE = Path(__file__).resolve().parent.parent
+SOURCES = PACKAGE / "_torch" / "csrc"
+LIBRARY = "libbinade_torch.so"
+FLAGS = ("-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-shared")
+TIMEOUT_S = 600
+
+
+class BuildError(Error):
+    """The library cannot be made here; the text says what is missing."""
+
+
+def compiler():
+    return shlex.split(os.environ.get("CXX", "c++"))
+
+
+def cache_folder():
+    """BINADE_TORCH_CACHE, or binade/torch in the user's folder of caches."""
+    own = os.environ.get("BINADE_TORCH_CACHE")
+    if own:
+        return Path(own)
+    caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(caches) / "binade" / "torch"
+
+
+def header_folders(torch_folder):
+    """Of the CUDA runtime: a toolkit's, or those of the packages that PyTorch's
+    wheel brings. Some of these lack crt/host_defines.h, which others have."""
+    site = torch_folder.parent
+    places = [Path(os.environ[name]) / "include"
+              for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    places += [Path("/usr/local/cuda/include"),
+               *sorted(site.glob("nvidia/cu[0-9]*/include"), reverse=True),
+               site / "nvidia/cuda_runtime/include",
+               site / "nvidia/cuda_nvcc/include",
+               site / "triton/backends/nvidia/include"]
+    found = []
+    for header in ("cuda_runtime_api.h", "crt/host_defines.h"):
+        folder = next((place for place in found + places
+                       if (place / header).is_file()), None)
+        if folder is None:
+            raise BuildError(
+                f"<{header}> of CUDA is in none of "
+                f"{', '.join(map(str, places))}: install the CUDA Toolkit and "
+                f"name it in CUDA_HOME, or `pip install nvidia-cuda-runtime "
+                f"nvidia-cuda-crt`")
+        if folder not in found:
+            found.append(folder)
+    return found
+
+
+def sources():
+    found = sorted(SOURCES.glob("*.cc"))
+    if not found:
+        raise BuildError(f"{SOURCES}: this package carries no sources for "
+                         f"PyTorch")
+    return found
+
+
+def runtime():
+    """The C++ library that this process has, as PyTorch has loaded it. It comes
+    before a compiler's own, which may be one to link statically: two of them in
+    a process do not share what each keeps for the other's objects."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        paths = [line.split()[-1] for line in maps if "/libstdc++.so" in line]
+    return paths[:1]
+
+
+def command(torch_folder, target):
+    """What compiles and links all of it."""
+    includes = [SOURCES / "include", torch_folder / "include",
+                *header_folders(torch_folder)]
+    return [*compiler(), *FLAGS, *map(str, sources()),
+            *(word for folder in includes for word in ("-isystem", str(folder))),
+            "-o", str(target), f"-L{torch_folder / 'lib'}", "-lc10",
+            "-lc10_cuda", str(PACKAGE / "libbinade.so.0"), *runtime(),
+            f"-Wl,-rpath,{PACKAGE}", f"-Wl,-rpath,{torch_folder / 'lib'}"]
+
+
+def key(release, git_version):
+    """Names what the library is made from."""
+    digest = hashlib.sha256()
+    for part in (release, git_version, str(PACKAGE), *compiler()):
+        digest.update(part.encode() + b"\0")
+    for path in sorted(SOURCES.rglob("*.[ch]*")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"{release}-{digest.hexdigest()[:16]}"
+
+
+def run(words):
+    try:
+        done = subprocess.run(words, text=True, capture_output=True,
+                              timeout=TIMEOUT_S, check=False)
+    except FileNotFoundError:
+        raise BuildError(
+            f"{words[0]}: there is no such C++ compiler: install "
+            f"build-essential (Debian, Ubuntu) or gcc-c++ (Fedora), or name one "
+            f"in CXX") from None
+    except subprocess.TimeoutExpired:
+        raise BuildError(f"{shlex.join(words)}: no end after {TIMEOUT_S} s"
+                         ) from None
+    if done.returncode:
+        raise BuildError(f"{shlex.join(words)}\n{done.stderr.strip()}")
+
+
+def library(release, git_version, torch_folder):
+    """The path of the library for that PyTorch, made if it is not there. Of
+    processes that come at once one makes it, and the others wait."""
+    folder = cache_folder() / key(release, git_version)
+    target = folder / LIBRARY
+    if target.is_file():
+        return target
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not target.is_file():
+                make(torch_folder, target)
+    except OSError as error:
+        raise BuildError(f"{folder}: {error.strerror}: BINADE_TORCH_CACHE names "
+                         f"another folder") from error
+    return target
+
+
+def make(torch_folder, target):
+    """Never half of it: the file comes when it is whole."""
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        made = Path(scratch) / LIBRARY
+        run(command(torch_folder, made))
+        os.replace(made, target)

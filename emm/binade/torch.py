@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch on the pool.
+
+    python -m binade.torch train.py --its --arguments
+
+or, before the program uses CUDA:
+
+    import binade.torch
+    binade.torch.enable()
+
+From then on all of PyTorch's device memory comes from one pool for each device,
+for good. docs/stacks/torch.md has the whole: what of PyTorch's settings has an
+effect, what is different, what is not served.
+
+The library for the PyTorch that is installed is made at the first use, by the
+machine's C++ compiler, and kept in a folder of caches.
+"""
+
+import ctypes
+import runpy
+import sys
+from pathlib import Path
+
+from binade._native import Error
+from binade._torch import build as _build
+
+BuildError = _build.BuildError
+
+__all__ = ["BuildError", "enable", "is_enabled"]
+
+# BINADE_POOL_ bits of the C header.
+_EXPORTABLE = 1 << 2
+_MEMORY = {"auto": 1 << 14, "mapped": 1 << 13, "driver": 0}
+_ERROR_BYTES = 4096
+
+_enabled = None
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_uint32),
+                ("pool_flags", ctypes.c_uint32),
+                ("limit_bytes", ctypes.c_uint64),
+                ("has_exact_peaks", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32)]
+
+
+def is_enabled():
+    """Whether enable() has made Binade PyTorch's allocator in this process."""
+    return _enabled is not None
+
+
+def _torch():
+    try:
+        import torch
+    except ImportError as error:
+        raise Error(f"PyTorch is not installed: {error}") from error
+    if torch.version.cuda is None:
+        raise Error(f"PyTorch {torch.__version__} is built without CUDA")
+    return torch
+
+
+def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
+    """Makes Binade PyTorch's allocator for CUDA in this process.
+
+    limit        most bytes that each device's pool reserves; None: what the
+                 device has. BINADE_CONF goes over it.
+    memory       "mapped": pages that move to where they are wanted, which needs
+                 least; "driver": memory of cuMemAlloc; "auto": mapped where the
+                 device has it.
+    ipc          tensors may be given to other processes by
+                 torch.multiprocessing. It takes memory of the driver: with
+                 memory="mapped" that is a ValueError.
+    exact_peaks  torch.cuda.max_memory_allocated() is exact with several threads
+                 too. Otherwise it may miss up to 1 MiB for each of them; with
+                 one thread it is exact.
+
+    Error when CUDA has started in this process, when Binade is enabled already,
+    or when there is no PyTorch with CUDA; BuildError, one of these, when the
+    library cannot be made. Call it in one thread. Nothing of it changes where it
+    fails.
+    """
+    global _enabled
+    if memory not in _MEMORY:
+        raise ValueError(f"memory={memory!r}: accepted are "
+                         f"{', '.join(map(repr, _MEMORY))}")
+    if ipc and memory == "mapped":
+        raise ValueError("ipc=True takes memory of the driver: leave memory as "
+                         "it is, or \"driver\"")
+    limit = 0 if limit is None else limit
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise TypeError(f"limit={limit!r}: bytes, as an int")
+    if not 0 <= limit < 1 << 63:
+        raise ValueError(f"limit={limit}: accepted are 0 to 2**63 - 1 bytes")
+    if _enabled is not None:
+        raise Error("Binade is PyTorch's allocator already")
+    torch = _torch()
+    if torch.cuda.is_initialized():
+        raise Error("CUDA has started in this process: call "
+                    "binade.torch.enable() before the first tensor on a device")
+    release = torch.__version__
+    path = _build.library(release, torch.version.git_version,
+                          Path(torch.__file__).resolve().parent)
+    try:
+        loaded = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise Error(f"{path}: {error}") from error
+    flags = _EXPORTABLE if ipc else _MEMORY[memory]
+    options = _Options(ctypes.sizeof(_Options), flags, limit,
+                       int(bool(exact_peaks)), 0)
+    text = ctypes.create_string_buffer(_ERROR_BYTES)
+    if loaded.binade_torch_enable(ctypes.byref(options), text,
+                                  ctypes.c_size_t(_ERROR_BYTES)):
+        raise Error(text.value.decode(errors="replace"))
+    _enabled = loaded
+
+
+def _main(arguments):
+    """Runs a program with Binade enabled, as `python program` runs it."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print("usage: python -m binade.torch PROGRAM [ARGUMENT]...\n"
+              "       python -m binade.torch -m MODULE [ARGUMENT]...\n"
+              "BINADE_CONF has the settings of the pools.",
+              file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 2
+    is_module = arguments[0] == "-m"
+    if is_module:
+        arguments = arguments[1:]
+        if not arguments:
+            print("python -m binade.torch -m: a module's name is missing",
+                  file=sys.stderr)
+            return 2
+    # The module that the program imports, not this run of it.
+    import binade.torch
+    try:
+        binade.torch.enable()
+    except Error as error:
+        print(f"binade.torch: {error}", file=sys.stderr)
+        return 1
+    sys.argv = list(arguments)
+    if is_module:
+        sys.path[0] = ""
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(arguments[0]).resolve().parent)
+        runpy.run_path(arguments[0], run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(sys.argv[1:]))

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Literal
+
+from binade._native import Error
+
+class BuildError(Error): ...
+
+def enable(
+    limit: int | None = None,
+    memory: Literal["auto", "mapped", "driver"] = "auto",
+    ipc: bool = False,
+    exact_peaks: bool = False,
+) -> None: ...
+def is_enabled() -> bool: ...

@@ -1,0 +1,204 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "arenas.h"
+
+#include "pools.h"
+
+#include <algorithm>
+
+namespace binade_torch
+{
+
+Arenas::Arena &Arenas::ensure(binade_pool *pool, const ArenaKey &key)
+{
+    Arena &arena = arenas_[key];
+    if (!arena.number && !arena.foreign) {
+        binade_status status = binade_private_create(pool, 0, &arena.number);
+        if (status != BINADE_OK) {
+            arenas_.erase(key);
+            check(status, "no memory pool");
+        }
+        arena.pool = pool;
+    }
+    return arena;
+}
+
+void Arenas::add_use(binade_pool *pool, const ArenaKey &key, Foreign foreign)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    if (foreign && !arenas_.count(key))
+        arenas_[key].foreign = std::move(foreign);
+    ensure(pool, key).uses++;
+}
+
+int Arenas::use_count(const ArenaKey &key)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    auto found = arenas_.find(key);
+    return found == arenas_.end() ? 0 : found->second.uses;
+}
+
+/* An arena with an open capture is not released before that has ended. */
+void Arenas::release_unused()
+{
+    auto gone = [](binade_private number) {
+        return binade_private_release(number) != BINADE_E_BUSY;
+    };
+    unreleased_.erase(
+        std::remove_if(unreleased_.begin(), unreleased_.end(), gone),
+        unreleased_.end());
+}
+
+void Arenas::drop_use(const ArenaKey &key)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    auto found = arenas_.find(key);
+    TORCH_CHECK(found != arenas_.end() && found->second.uses > 0,
+                "releasePool: there is no such memory pool");
+    if (--found->second.uses)
+        return;
+    if (found->second.number)
+        unreleased_.push_back(found->second.number);
+    arenas_.erase(found);
+    release_unused();
+}
+
+void Arenas::begin(binade_pool *pool, const ArenaKey &key, Filter filter,
+                   cudaStream_t stream)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    for (const Recording &recording : recordings_)
+        TORCH_CHECK(recording.key != key,
+                    "beginAllocateToPool: already recording to mempool_id");
+    Arena &arena = ensure(pool, key);
+    binade_scope scope = 0;
+    /* A filter that does not take the stream yet waits for its capture. */
+    if (arena.number && !filter(stream))
+        check(
+            binade_private_scope_begin(arena.number, stream_of(stream), &scope),
+            "no capture into the memory pool");
+    arena.uses++;
+    recordings_.push_back({key, std::move(filter), scope});
+    recording_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Arenas::end(const ArenaKey &key)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    auto found = std::find_if(
+        recordings_.begin(), recordings_.end(),
+        [&](const Recording &recording) { return recording.key == key; });
+    TORCH_CHECK(found != recordings_.end(),
+                "endAllocatePool: not currently recording to mempool_id");
+    binade_scope scope = found->scope;
+    recordings_.erase(found);
+    recording_count_.fetch_sub(1, std::memory_order_relaxed);
+    if (scope)
+        check(binade_scope_end(scope), "the capture's end");
+    release_unused();
+}
+
+Arenas::Taken Arenas::take(int device, size_t bytes, cudaStream_t stream)
+{
+    Taken taken;
+    std::unique_lock<std::mutex> guard(lock_);
+    auto recording = std::find_if(
+        recordings_.rbegin(), recordings_.rend(), [&](const Recording &one) {
+            return one.key.first == device && one.filter(stream);
+        });
+    if (recording == recordings_.rend())
+        return taken;
+    taken.is_routed = true;
+    ArenaKey key = recording->key;
+    Arena arena = arenas_[key];
+    /* What waits for memory waits without the lock. */
+    guard.unlock();
+    binade_devptr address = 0;
+    if (arena.foreign) {
+        taken.block = arena.foreign->raw_alloc_with_stream(bytes, stream);
+    } else {
+        taken.status = binade_private_alloc(arena.number, bytes,
+                                            stream_of(stream), &address);
+        taken.block = block_at(address);
+    }
+    if (taken.status == BINADE_OK && taken.block) {
+        size_t usable = bytes;
+        if (!arena.foreign)
+            ignore(binade_usable_size(arena.pool, address, &usable));
+        guard.lock();
+        blocks_[taken.block] = {key, usable, stream, arena.foreign};
+        block_count_.fetch_add(1, std::memory_order_relaxed);
+    }
+    return taken;
+}
+
+bool Arenas::forget(void *block, Block *out)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    auto found = blocks_.find(block);
+    if (found == blocks_.end())
+        return false;
+    *out = std::move(found->second);
+    blocks_.erase(found);
+    block_count_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+}
+
+std::unordered_map<void *, Arenas::Block> Arenas::blocks_of(const ArenaKey *key)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    if (!key)
+        return blocks_;
+    std::unordered_map<void *, Block> out;
+    for (const auto &entry : blocks_) {
+        if (entry.second.key == *key)
+            out.insert(entry);
+    }
+    return out;
+}
+
+void Arenas::claim(binade_pool *pool, void *block, const Block &was)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    Arena &arena = ensure(pool, was.key);
+    check(binade_private_claim(arena.number, address_of(block), was.bytes,
+                               stream_of(was.stream)),
+          "a block of the checkpoint cannot be had again");
+    blocks_[block] = was;
+    block_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Arenas::trim(const ArenaKey *key)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    release_unused();
+    for (const auto &entry : arenas_) {
+        if (entry.second.number && (!key || entry.first == *key))
+            ignore(binade_private_trim(entry.second.number, nullptr));
+    }
+}
+
+void Arenas::lend_on_out_of_memory(const ArenaKey &key, bool lends)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    auto found = arenas_.find(key);
+    TORCH_CHECK(found != arenas_.end(), "there is no such memory pool");
+    found->second.lends = lends;
+}
+
+bool Arenas::trim_lenders(int device)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    uint64_t all = 0;
+    for (const auto &entry : arenas_) {
+        uint64_t bytes = 0;
+        if (entry.first.first == device && entry.second.lends &&
+            entry.second.number &&
+            binade_private_trim(entry.second.number, &bytes) == BINADE_OK)
+            all += bytes;
+    }
+    return all != 0;
+}
+
+} // namespace binade_torch

@@ -1,0 +1,78 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "enable.h"
+
+#include "allocator.h"
+
+#include <c10/util/Exception.h>
+#include <torch/headeronly/version.h>
+
+#include <cstdio>
+#include <exception>
+
+namespace
+{
+
+using binade_torch::Allocator;
+namespace caching = c10::cuda::CUDACachingAllocator;
+
+void enable(const binade_torch_options &options)
+{
+    TORCH_CHECK(options.struct_size >= sizeof(options),
+                "the options are of another version");
+    caching::CUDAAllocator *before = caching::allocator.load();
+    Allocator &ours = Allocator::instance();
+    TORCH_CHECK(before != &ours, "Binade is PyTorch's allocator already");
+    TORCH_CHECK(!before || !before->initialized(),
+                "CUDA has started in this process, and tensors may have "
+                "memory of the allocator \"",
+                before ? before->name() : "",
+                "\": Binade must be enabled before");
+    binade_torch::PoolSettings settings;
+    settings.flags = options.pool_flags | BINADE_POOL_NOTE_STREAMS;
+    settings.limit_bytes = options.limit_bytes;
+    ours.set(settings, options.has_exact_peaks != 0);
+    /* torch.accelerator looks at the one, all else at the other. */
+    caching::allocator.store(&ours);
+    c10::SetAllocator(c10::kCUDA, &ours);
+}
+
+template <typename Call> int told(char *error, size_t error_bytes, Call call)
+{
+    error[0] = 0;
+    try {
+        call();
+        return 0;
+    } catch (const c10::Error &thrown) {
+        (void)snprintf(error, error_bytes, "%s",
+                       thrown.what_without_backtrace());
+    } catch (const std::exception &thrown) {
+        (void)snprintf(error, error_bytes, "%s", thrown.what());
+    }
+    return -1;
+}
+
+} // namespace
+
+int binade_torch_enable(const binade_torch_options *options, char *error,
+                        size_t error_bytes)
+{
+    return told(error, error_bytes, [&] { enable(*options); });
+}
+
+void *binade_torch_pool(int device, char *error, size_t error_bytes)
+{
+    void *pool = nullptr;
+    (void)told(error, error_bytes, [&] {
+        TORCH_CHECK(device >= 0 && device < binade_torch::kDevicesMax,
+                    "there is no device ", device);
+        pool = Allocator::instance().pools().get(device);
+    });
+    return pool;
+}
+
+const char *binade_torch_release(void)
+{
+    return TORCH_VERSION;
+}

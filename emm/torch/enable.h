@@ -1,0 +1,60 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Puts Binade behind PyTorch: one call, before the process uses CUDA.
+ */
+#ifndef BINADE_EMM_TORCH_ENABLE_H_
+#define BINADE_EMM_TORCH_ENABLE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What the pools are made with. */
+typedef struct binade_torch_options {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** BINADE_POOL_ bits: EXPORTABLE, MAPPED, PREFER_MAPPED, CHECKED and its
+     *  kin. */
+    uint32_t pool_flags;
+    /** Most that each device's pool reserves; 0: what the device has. */
+    uint64_t limit_bytes;
+    /** Not 0: peaks of torch.cuda.max_memory_allocated() are exact with several
+     *  threads too, which share a line of memory then. */
+    uint32_t has_exact_peaks;
+    /** 0. */
+    uint32_t reserved;
+} binade_torch_options;
+
+/**
+ * Makes Binade the allocator of PyTorch for CUDA in this process, for good.
+ *
+ * @param options     What is wanted.
+ * @param error       [out] Why not, cut to `error_bytes` with its final 0; empty
+ *                    when all is well.
+ * @param error_bytes At least 1.
+ *
+ * @return 0, or -1: nothing has changed.
+ *
+ * Threads: one, before others use CUDA by way of PyTorch.
+ */
+__attribute__((visibility("default"))) int
+binade_torch_enable(const binade_torch_options *options, char *error,
+                    size_t error_bytes);
+
+/** The pool of a device, as binade_pool *; NULL and `error` where there can be
+ *  none. The process's: it is never destroyed. */
+__attribute__((visibility("default"))) void *
+binade_torch_pool(int device, char *error, size_t error_bytes);
+
+/** The release of PyTorch that this was compiled for, as "2.11.0". */
+__attribute__((visibility("default"))) const char *binade_torch_release(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

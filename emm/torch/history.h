@@ -1,0 +1,105 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * What happened, for torch.cuda.memory._record_memory_history() and _snapshot(),
+ * and those who are told of it: NCCL of segments, observers of memory that runs
+ * out.
+ */
+#ifndef BINADE_EMM_TORCH_HISTORY_H_
+#define BINADE_EMM_TORCH_HISTORY_H_
+
+#include <binade/binade.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace binade_torch
+{
+
+namespace caching = c10::cuda::CUDACachingAllocator;
+
+class History
+{
+  public:
+    using Entry = caching::TraceEntry;
+    using Context = std::shared_ptr<c10::GatheredContext>;
+
+    void record(bool is_on, caching::CreateContextFn recorder, size_t most,
+                caching::RecordContext when, bool clears,
+                const std::vector<std::string> &skipped);
+    void
+    annotate(const std::vector<std::pair<std::string, std::string>> &metadata);
+
+    bool is_on() const
+    {
+        /* Relaxed: whoever turns it on waits for nobody. */
+        return is_on_.load(std::memory_order_relaxed);
+    }
+
+    /** To be called where is_on(). `when` is the least of RecordContext that has
+     *  the event's stack. */
+    void note(Entry::Action action, int device, size_t address, size_t bytes,
+              void *stream, c10::MempoolId_t pool, caching::RecordContext when);
+
+    /** The stack that a block in use was allocated at; null: not known. */
+    Context context_of(size_t address);
+
+    std::vector<std::vector<Entry>> entries(int devices);
+    std::vector<c10::CachingDeviceAllocator::AnnotationEntry> annotations();
+
+    void attach(caching::OutOfMemoryObserver observer);
+    void attach(caching::AllocatorTraceTracker tracker);
+
+    /** Begins to tell trackers of a pool's segments. Those that there are
+     *  already are told of at once. */
+    void watch(int device, binade_pool *pool);
+
+    /** Calls the observers, in the thread of the allocation. */
+    void tell_out_of_memory(int device, size_t bytes, size_t total,
+                            size_t free);
+
+  private:
+    struct Watch {
+        History *history;
+        int device;
+        binade_pool *pool;
+        uint64_t id;
+    };
+    static void added(void *user, const binade_segment_info *segment);
+    static void releasing(void *user, const binade_segment_info *segment);
+    void tell(const Watch &watch, const binade_segment_info &segment,
+              bool is_there);
+    void begin(Watch &watch);
+
+    std::atomic<bool> is_on_{false};
+    std::mutex lock_; /* of all below, up to watch_lock_ */
+    caching::CreateContextFn recorder_ = nullptr;
+    caching::RecordContext when_ = caching::RecordContext::NEVER;
+    size_t most_ = 0;
+    std::vector<Entry::Action> skipped_;
+    std::deque<Entry> entries_;
+    std::deque<c10::CachingDeviceAllocator::AnnotationEntry> annotations_;
+    std::unordered_map<size_t, Context> contexts_; /* of blocks in use */
+    std::vector<caching::OutOfMemoryObserver> observers_;
+    std::mutex tracker_lock_;
+    std::vector<caching::AllocatorTraceTracker> trackers_;
+    std::mutex watch_lock_; /* of watches_; not held by what trackers call */
+    std::deque<Watch> watches_;
+};
+
+/** Texts that the calling thread put on its allocations. */
+struct ThreadNotes {
+    std::vector<std::string> compile_contexts;
+    std::string metadata;
+};
+ThreadNotes &thread_notes();
+
+} // namespace binade_torch
+
+#endif

@@ -1,0 +1,136 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Limits, and numbers under PyTorch's names.
+ */
+#include "allocator.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+namespace binade_torch
+{
+
+namespace
+{
+
+/* Sizes share one pool here, so that all is told as of the large one. */
+void tell(c10::CachingDeviceAllocator::StatArray &out, int64_t current,
+          int64_t peak, int64_t allocated, int64_t freed)
+{
+    for (size_t i : {size_t(0), size_t(2)}) {
+        out[i].current = current;
+        out[i].peak = peak;
+        out[i].allocated = allocated;
+        out[i].freed = freed;
+    }
+}
+
+binade_stats read_stats(binade_pool *pool)
+{
+    binade_stats stats = {};
+    stats.struct_size = sizeof(stats);
+    check(binade_pool_stats(pool, &stats), "no statistics");
+    return stats;
+}
+
+} // namespace
+
+double Allocator::getMemoryFraction(Device device)
+{
+    return fractions_[static_cast<size_t>(device)].load(
+        std::memory_order_relaxed);
+}
+
+void Allocator::setMemoryFraction(double fraction, Device device)
+{
+    TORCH_CHECK(fraction > 0 && fraction <= 1, "invalid fraction:", fraction,
+                ". Please set within (0, 1].");
+    c10::cuda::CUDAGuard guard(device);
+    size_t free = 0;
+    size_t total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    check(binade_pool_set_limit(
+              pools_.get(device),
+              fraction == 1 ? settings_.limit_bytes
+                            : static_cast<uint64_t>(
+                                  fraction * static_cast<double>(total))),
+          "the limit is not accepted");
+    /* Relaxed: a number. */
+    fractions_[static_cast<size_t>(device)].store(fraction,
+                                                  std::memory_order_relaxed);
+}
+
+void Allocator::emptyCache(c10::MempoolId_t pool)
+{
+    for (int device = 0; device < kDevicesMax; device++) {
+        if (!pools_.find(device))
+            continue;
+        const ArenaKey key(device, pool);
+        arenas_.trim(pool == c10::MempoolId_t{0, 0} ? nullptr : &key);
+        check(binade_pool_trim(pools_.find(device), 0, nullptr),
+              "memory was not given back");
+    }
+}
+
+void Allocator::cacheInfo(Device device, size_t *largest)
+{
+    c10::cuda::CUDAGuard guard(device);
+    size_t free = 0;
+    size_t total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    binade_stats stats = read_stats(pools_.get(device));
+    uint64_t growth = stats.limit_bytes - stats.reserved_bytes_current;
+    if (growth > free)
+        growth = free;
+    *largest =
+        stats.longest_run_bytes > growth ? stats.longest_run_bytes : growth;
+}
+
+std::vector<caching::StreamSegmentSize>
+Allocator::getExpandableSegmentSizes(Device)
+{
+    return {};
+}
+
+caching::DeviceStats Allocator::getDeviceStats(Device device)
+{
+    caching::DeviceStats out;
+    binade_pool *pool = pools_.find(device);
+    if (!pool)
+        return out;
+    binade_stats stats = read_stats(pool);
+    Sums sums = counters_of(device).read();
+    tell(out.allocation, sums.blocks, sums.peak_blocks, sums.allocations,
+         sums.frees);
+    out.active = out.allocation;
+    tell(out.allocated_bytes, sums.bytes, sums.peak_bytes, sums.allocated_bytes,
+         sums.freed_bytes);
+    out.active_bytes = out.allocated_bytes;
+    out.requested_bytes = out.allocated_bytes;
+    auto as_signed = [](uint64_t value) { return static_cast<int64_t>(value); };
+    tell(out.segment, stats.segment_current, stats.segment_current,
+         as_signed(stats.segment_allocated), as_signed(stats.segment_freed));
+    tell(out.reserved_bytes, as_signed(stats.reserved_bytes_current),
+         as_signed(stats.reserved_bytes_peak),
+         as_signed(stats.reserved_bytes_current), 0);
+    out.num_alloc_retries = as_signed(stats.alloc_retries);
+    out.num_ooms = as_signed(stats.ooms);
+    out.num_device_alloc = as_signed(stats.segment_allocated);
+    out.num_device_free = as_signed(stats.segment_freed);
+    return out;
+}
+
+void Allocator::resetAccumulatedStats(Device device)
+{
+    counters_of(device).reset_accumulated();
+}
+
+void Allocator::resetPeakStats(Device device)
+{
+    counters_of(device).reset_peak();
+    if (binade_pool *pool = pools_.find(device))
+        check(binade_pool_reset_peaks(pool), "peaks are not reset");
+}
+
+} // namespace binade_torch

@@ -1,0 +1,164 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * torch.cuda.memory._snapshot(): segments and blocks at one moment, and what
+ * happened before.
+ */
+#include "allocator.h"
+
+namespace binade_torch
+{
+
+namespace
+{
+
+using Segment = caching::SegmentInfo;
+
+struct Heap {
+    explicit Heap(binade_pool *pool)
+    {
+        check(binade_heap_snapshot_create(pool, &snapshot), "no snapshot");
+        segments = binade_heap_snapshot_segments(snapshot, &segment_count);
+        intervals = binade_heap_snapshot_intervals(snapshot, nullptr);
+    }
+    ~Heap()
+    {
+        binade_heap_snapshot_destroy(snapshot);
+    }
+    Heap(const Heap &) = delete;
+    Heap &operator=(const Heap &) = delete;
+
+    binade_heap_snapshot *snapshot = nullptr;
+    const binade_heap_segment *segments = nullptr;
+    size_t segment_count = 0;
+    const binade_heap_interval *intervals = nullptr;
+};
+
+void add_block(Segment &segment, const binade_heap_interval &interval,
+               History &history)
+{
+    caching::BlockInfo block;
+    block.size = interval.size_bytes;
+    block.allocated = interval.kind == BINADE_HEAP_USED;
+    block.requested_size = block.allocated ? block.size : 0;
+    block.active = block.allocated || interval.kind == BINADE_HEAP_RETIRING;
+    if (block.allocated)
+        block.context_when_allocated = history.context_of(interval.address);
+    segment.total_size += block.size;
+    segment.requested_size += block.requested_size;
+    segment.allocated_size += block.allocated ? block.size : 0;
+    segment.active_size += block.active ? block.size : 0;
+    segment.blocks.push_back(std::move(block));
+}
+
+} // namespace
+
+/* A segment that arenas share is told in parts, each of one of PyTorch's
+ * pools. */
+void add_segments(binade_pool *pool, int device, Arenas &arenas,
+                  History &history, std::vector<Segment> *out)
+{
+    Heap heap(pool);
+    auto arena_blocks = arenas.blocks_of(nullptr);
+    for (size_t i = 0; i < heap.segment_count; i++) {
+        const binade_heap_segment &from = heap.segments[i];
+        for (uint64_t j = 0; j < from.interval_count; j++) {
+            const auto &interval = heap.intervals[from.first_interval + j];
+            auto found = arena_blocks.find(block_at(interval.address));
+            c10::MempoolId_t owner = {0, 0};
+            if (found != arena_blocks.end())
+                owner = found->second.key.second;
+            else if (interval.kind == BINADE_HEAP_KEPT && j > 0)
+                owner = out->back().owner_private_pool_id;
+            if (j == 0 || owner != out->back().owner_private_pool_id) {
+                Segment part;
+                part.device = static_cast<c10::DeviceIndex>(device);
+                part.address = interval.address;
+                part.is_large = true;
+                part.owner_private_pool_id = owner;
+                out->push_back(std::move(part));
+            }
+            add_block(out->back(), interval, history);
+        }
+    }
+}
+
+caching::SnapshotInfo Allocator::snapshot(c10::MempoolId_t pool,
+                                          bool include_traces)
+{
+    caching::SnapshotInfo out = {};
+    int devices = 0;
+    for (int device = 0; device < kDevicesMax; device++) {
+        if (!pools_.find(device))
+            continue;
+        devices = device + 1;
+        add_segments(pools_.find(device), device, arenas_, history_,
+                     &out.segments);
+    }
+    if (pool != c10::MempoolId_t{0, 0}) {
+        std::vector<Segment> wanted;
+        for (Segment &segment : out.segments) {
+            if (segment.owner_private_pool_id == pool)
+                wanted.push_back(std::move(segment));
+        }
+        out.segments = std::move(wanted);
+    }
+    int known = device_count_.load(std::memory_order_relaxed);
+    if (include_traces)
+        out.device_traces = history_.entries(known > devices ? known : devices);
+    out.external_annotations = history_.annotations();
+    return out;
+}
+
+bool Allocator::isHistoryEnabled()
+{
+    return history_.is_on();
+}
+
+void Allocator::recordHistory(bool is_on, caching::CreateContextFn recorder,
+                              size_t most, caching::RecordContext when,
+                              bool clears,
+                              const std::vector<std::string> &skipped)
+{
+    history_.record(is_on, recorder, most, when, clears, skipped);
+}
+
+void Allocator::recordAnnotation(
+    const std::vector<std::pair<std::string, std::string>> &metadata)
+{
+    history_.annotate(metadata);
+}
+
+void Allocator::pushCompileContext(std::string &text)
+{
+    thread_notes().compile_contexts.push_back(text);
+}
+
+void Allocator::popCompileContext()
+{
+    if (!thread_notes().compile_contexts.empty())
+        thread_notes().compile_contexts.pop_back();
+}
+
+void Allocator::setUserMetadata(const std::string &text)
+{
+    thread_notes().metadata = text;
+}
+
+std::string Allocator::getUserMetadata()
+{
+    return thread_notes().metadata;
+}
+
+void Allocator::attachOutOfMemoryObserver(caching::OutOfMemoryObserver observer)
+{
+    history_.attach(std::move(observer));
+}
+
+void Allocator::attachAllocatorTraceTracker(
+    caching::AllocatorTraceTracker tracker)
+{
+    history_.attach(std::move(tracker));
+}
+
+} // namespace binade_torch

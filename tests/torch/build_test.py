@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Making the library that is PyTorch's allocator, with a PyTorch that is a folder
+and a compiler that notes what it is asked; and what binade.torch refuses."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+import binade
+import binade.torch
+from binade._torch import build
+
+COMPILER = """\
+#!{python}
+import os, sys, time
+with open({notes!r}, "a") as notes:
+    notes.write(" ".join(sys.argv[1:]) + "\\n")
+time.sleep(0.2)
+{rest}
+out = sys.argv[sys.argv.index("-o") + 1]
+open(out, "w").write("made")
+"""
+FAILS = 'open(sys.argv[sys.argv.index("-o") + 1], "w").write("ha"); ' \
+    'sys.exit("enable.cc:1: error: no")'
+
+
+@pytest.fixture
+def torch_folder(tmp_path):
+    """With the headers beside it that PyTorch's wheels bring."""
+    site = tmp_path / "site"
+    for name in ("nvidia/cu13/include/cuda_runtime_api.h",
+                 "nvidia/cu13/include/crt/host_defines.h"):
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).touch()
+    (site / "torch" / "lib").mkdir(parents=True)
+    return site / "torch"
+
+
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    """Makes a compiler; what it was asked, a line each."""
+    notes = tmp_path / "notes"
+
+    def make(rest=""):
+        path = tmp_path / "compiler"
+        path.write_text(COMPILER.format(python=sys.executable,
+                                        notes=str(notes), rest=rest))
+        path.chmod(0o755)
+        monkeypatch.setenv("CXX", str(path))
+        return lambda: (notes.read_text().splitlines() if notes.exists()
+                        else [])
+
+    monkeypatch.setenv("BINADE_TORCH_CACHE", str(tmp_path / "cache"))
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    return make
+
+
+def test_it_is_made_once(compiler, torch_folder):
+    asked = compiler()
+    path = build.library("2.11.0", "abc", torch_folder)
+    assert path.read_text() == "made"
+    assert build.library("2.11.0", "abc", torch_folder) == path
+    assert len(asked()) == 1
+    [words] = asked()
+    for word in ("allocator.cc", "enable.cc", "-lc10_cuda", "libbinade.so.0",
+                 f"-isystem {torch_folder}/include"):
+        assert word in words
+    assert sorted(one.name for one in path.parent.iterdir()) == [
+        build.LIBRARY, "lock"]
+
+
+def test_another_release_is_another_library(compiler, torch_folder):
+    compiler()
+    paths = {build.library("2.11.0", "abc", torch_folder),
+             build.library("2.11.0", "abd", torch_folder),
+             build.library("2.10.0", "abc", torch_folder)}
+    assert len(paths) == 3
+
+
+def test_one_of_several_processes_makes_it(compiler, torch_folder):
+    asked = compiler()
+    code = "import sys, pathlib\nfrom binade._torch import build\n" \
+        "print(build.library('2.11.0', 'abc', pathlib.Path(sys.argv[1])))"
+    children = [subprocess.Popen(
+        [sys.executable, "-c", code, str(torch_folder)], text=True,
+        stdout=subprocess.PIPE) for _ in range(4)]
+    paths = {child.communicate(timeout=60)[0] for child in children}
+    assert all(child.returncode == 0 for child in children)
+    assert len(paths) == 1 and len(asked()) == 1
+
+
+def test_a_build_that_fails_leaves_nothing(compiler, torch_folder):
+    compiler(FAILS)
+    with pytest.raises(build.BuildError, match="enable.cc:1: error: no"):
+        build.library("2.11.0", "abc", torch_folder)
+    [folder] = build.cache_folder().iterdir()
+    assert [one.name for one in folder.iterdir()] == ["lock"]
+    compiler()
+    assert build.library("2.11.0", "abc", torch_folder).read_text() == "made"
+
+
+def test_a_worker_that_dies_leaves_nothing(compiler, torch_folder):
+    compiler("os.kill(os.getppid(), 9); time.sleep(1)")
+    child = subprocess.run(
+        [sys.executable, "-c", "import sys, pathlib\n"
+         "from binade._torch import build\n"
+         "build.library('2.11.0', 'abc', pathlib.Path(sys.argv[1]))",
+         str(torch_folder)], check=False)
+    assert child.returncode == -9
+    compiler()
+    assert build.library("2.11.0", "abc", torch_folder).read_text() == "made"
+
+
+def test_no_compiler(compiler, torch_folder, monkeypatch):
+    compiler()
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    with pytest.raises(build.BuildError, match="no such C.. compiler: install"):
+        build.library("2.11.0", "abc", torch_folder)
+
+
+def test_no_headers(compiler, torch_folder):
+    compiler()
+    header = torch_folder.parent / "nvidia/cu13/include/crt/host_defines.h"
+    header.unlink()
+    if os.path.exists("/usr/local/cuda/include/crt/host_defines.h"):
+        assert build.library("2.11.0", "abc", torch_folder)
+        return
+    with pytest.raises(build.BuildError, match="crt/host_defines.h> of CUDA"):
+        build.library("2.11.0", "abc", torch_folder)
+
+
+def test_no_place_to_keep_it(compiler, torch_folder, monkeypatch, tmp_path):
+    compiler()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BINADE_TORCH_CACHE", str(tmp_path / "file"))
+    with pytest.raises(build.BuildError, match="BINADE_TORCH_CACHE names"):
+        build.library("2.11.0", "abc", torch_folder)
+
+
+@pytest.mark.parametrize("options, error, words", [
+    ({"memory": "fast"}, ValueError, "accepted are 'auto'"),
+    ({"ipc": True, "memory": "mapped"}, ValueError, "memory of the driver"),
+    ({"limit": -1}, ValueError, "accepted are 0 to"),
+    ({"limit": "8GiB"}, TypeError, "bytes, as an int"),
+    ({"limit": True}, TypeError, "bytes, as an int"),
+])
+def test_bad_options(options, error, words):
+    with pytest.raises(error, match=words):
+        binade.torch.enable(**options)
+    assert not binade.torch.is_enabled()
+
+
+def run_with(tmp_path, torch, *arguments):
+    """`python -m binade.torch` beside a module called torch."""
+    (tmp_path / "fakes").mkdir()
+    (tmp_path / "fakes" / "torch.py").write_text(textwrap.dedent(torch))
+    path = os.pathsep.join([str(tmp_path / "fakes"),
+                            os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "-m", "binade.torch", *arguments], text=True,
+        capture_output=True, check=False,
+        env={**os.environ, "PYTHONPATH": path})
+
+
+@pytest.mark.parametrize("torch, words", [
+    ("raise ImportError('no such library')", "PyTorch is not installed"),
+    ("""
+     __version__ = "2.11.0+cpu"
+     class version: cuda = None
+     """, "PyTorch 2.11.0+cpu is built without CUDA"),
+    ("""
+     __version__ = "2.11.0"
+     class version: cuda = "13.0"
+     class cuda: is_initialized = staticmethod(lambda: True)
+     """, "CUDA has started in this process"),
+])
+def test_a_pytorch_that_will_not_do(tmp_path, torch, words):
+    done = run_with(tmp_path, torch, "train.py")
+    assert done.returncode == 1
+    assert done.stderr.startswith("binade.torch: ") and words in done.stderr
+
+
+def test_usage(tmp_path):
+    done = run_with(tmp_path, "")
+    assert done.returncode == 2 and "usage:" in done.stderr
+
+
+def test_errors_are_binades():
+    assert issubclass(binade.torch.BuildError, binade.Error)
