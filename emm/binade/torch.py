@@ -71,8 +71,8 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
                  torch.multiprocessing. It takes memory of the driver: with
                  memory="mapped" that is a ValueError.
     exact_peaks  torch.cuda.max_memory_allocated() is exact with several threads
-                 too. Otherwise it may miss up to 1 MiB for each of them; with
-                 one thread it is exact.
+                 too. Otherwise it may be off by up to 1 MiB for each of them;
+                 with one thread it is exact.
 
     Error when CUDA has started in this process, when Binade is enabled already,
     or when there is no PyTorch with CUDA; BuildError, one of these, when the

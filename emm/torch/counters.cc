@@ -61,6 +61,8 @@ Seat::~Seat()
     for (size_t i = 0; i < parts.size(); i++) {
         if (parts[i])
             all()[i].leave(parts[i]);
+        /* What is freed later in this thread's end takes a part again. */
+        parts[i] = nullptr;
     }
 }
 

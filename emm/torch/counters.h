@@ -16,8 +16,8 @@
 namespace binade_torch
 {
 
-/** Bytes by which a thread's part may be ahead of what the peak knows, while
- *  several threads allocate. */
+/** Bytes by which a thread's part may be ahead of what the peak knows, or behind,
+ *  while several threads allocate. */
 constexpr int64_t kPeakStepBytes = INT64_C(1) << 20;
 
 struct Sums {
