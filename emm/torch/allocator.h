@@ -23,12 +23,13 @@
 #include "counters.h"
 #include "history.h"
 #include "pools.h"
+#include "release.h"
 #include "sharing.h"
 
 namespace binade_torch
 {
 
-class Allocator final : public caching::CUDAAllocator
+class Allocator final : public ReleaseAllocator
 {
   public:
     using Device = c10::DeviceIndex;
@@ -65,8 +66,7 @@ class Allocator final : public caching::CUDAAllocator
     void setMemoryFraction(double fraction, Device device) override;
     void emptyCache(c10::MempoolId_t pool) override;
     void cacheInfo(Device device, size_t *largest) override;
-    std::vector<caching::StreamSegmentSize>
-    getExpandableSegmentSizes(Device device) override;
+    SegmentSizes getExpandableSegmentSizes(Device device) override;
     caching::DeviceStats getDeviceStats(Device device) override;
     void resetAccumulatedStats(Device device) override;
     void resetPeakStats(Device device) override;

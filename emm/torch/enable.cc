@@ -6,16 +6,18 @@
 #include "allocator.h"
 
 #include <c10/util/Exception.h>
-#include <torch/headeronly/version.h>
 
 #include <cstdio>
 #include <exception>
+
+#define BINADE_TORCH_TEXT_OF(name) #name
+#define BINADE_TORCH_TEXT(name) BINADE_TORCH_TEXT_OF(name)
 
 namespace
 {
 
 using binade_torch::Allocator;
-namespace caching = c10::cuda::CUDACachingAllocator;
+namespace caching = binade_torch::caching;
 
 void enable(const binade_torch_options &options)
 {
@@ -74,5 +76,6 @@ void *binade_torch_pool(int device, char *error, size_t error_bytes)
 
 const char *binade_torch_release(void)
 {
-    return TORCH_VERSION;
+    return BINADE_TORCH_TEXT(BINADE_TORCH_MAJOR) "." BINADE_TORCH_TEXT(
+        BINADE_TORCH_MINOR);
 }

@@ -50,7 +50,7 @@ binade_torch_enable(const binade_torch_options *options, char *error,
 __attribute__((visibility("default"))) void *
 binade_torch_pool(int device, char *error, size_t error_bytes);
 
-/** The release of PyTorch that this was compiled for, as "2.11.0". */
+/** The release of PyTorch that this was compiled for, as "2.11". */
 __attribute__((visibility("default"))) const char *binade_torch_release(void);
 
 #ifdef __cplusplus

@@ -31,8 +31,7 @@ void History::record(bool is_on, caching::CreateContextFn recorder, size_t most,
     most_ = std::max<size_t>(most, 1);
     skipped_.clear();
     for (const auto &name : skipped)
-        skipped_.push_back(
-            c10::CachingDeviceAllocator::parseTraceEntryAction(name));
+        skipped_.push_back(action_of(name));
     if (!is_on || clears) {
         entries_.clear();
         annotations_.clear();
@@ -46,8 +45,7 @@ void History::annotate(
 {
     if (!is_on())
         return;
-    c10::CachingDeviceAllocator::AnnotationEntry entry(
-        c10::cuda::current_device(), c10::getApproximateTime());
+    Annotation entry(c10::cuda::current_device(), c10::getApproximateTime());
     for (const auto &pair : metadata)
         entry.recordUserMetadata(pair.first, pair.second);
     std::lock_guard<std::mutex> guard(lock_);
@@ -80,10 +78,11 @@ void History::note(Entry::Action action, int device, size_t address,
     if (when_ < caching::RecordContext::ALLOC)
         context = nullptr;
     entries_.emplace_back(
-        action, static_cast<c10::DeviceIndex>(device), address, bytes, stream,
-        pool, c10::getApproximateTime(), std::move(context),
-        notes.compile_contexts.empty() ? "" : notes.compile_contexts.back(),
-        notes.metadata);
+        action, static_cast<c10::DeviceIndex>(device), address, bytes,
+        static_cast<EntryStream>(stream), pool, c10::getApproximateTime(),
+        std::move(context),
+        notes.compile_contexts.empty() ? "" : notes.compile_contexts.back());
+    set_metadata(entries_.back(), notes.metadata);
     while (entries_.size() > most_)
         entries_.pop_front();
 }
@@ -111,13 +110,12 @@ std::vector<std::vector<History::Entry>> History::entries(int devices)
     return out;
 }
 
-std::vector<c10::CachingDeviceAllocator::AnnotationEntry> History::annotations()
+std::vector<Annotation> History::annotations()
 {
     c10::ApproximateClockToUnixTimeConverter clock;
     auto to_ns = clock.makeConverter();
     std::lock_guard<std::mutex> guard(lock_);
-    std::vector<c10::CachingDeviceAllocator::AnnotationEntry> out(
-        annotations_.begin(), annotations_.end());
+    std::vector<Annotation> out(annotations_.begin(), annotations_.end());
     for (auto &entry : out)
         entry.time_.t_ = to_ns(entry.time_.approx_t_) / 1000;
     return out;

@@ -19,10 +19,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "release.h"
+
 namespace binade_torch
 {
-
-namespace caching = c10::cuda::CUDACachingAllocator;
 
 class History
 {
@@ -51,7 +51,7 @@ class History
     Context context_of(size_t address);
 
     std::vector<std::vector<Entry>> entries(int devices);
-    std::vector<c10::CachingDeviceAllocator::AnnotationEntry> annotations();
+    std::vector<Annotation> annotations();
 
     void attach(caching::OutOfMemoryObserver observer);
     void attach(caching::AllocatorTraceTracker tracker);
@@ -84,7 +84,7 @@ class History
     size_t most_ = 0;
     std::vector<Entry::Action> skipped_;
     std::deque<Entry> entries_;
-    std::deque<c10::CachingDeviceAllocator::AnnotationEntry> annotations_;
+    std::deque<Annotation> annotations_;
     std::unordered_map<size_t, Context> contexts_; /* of blocks in use */
     std::vector<caching::OutOfMemoryObserver> observers_;
     std::mutex tracker_lock_;

@@ -15,7 +15,7 @@ namespace
 {
 
 /* Sizes share one pool here, so that all is told as of the large one. */
-void tell(c10::CachingDeviceAllocator::StatArray &out, int64_t current,
+void tell(decltype(caching::DeviceStats::active) &out, int64_t current,
           int64_t peak, int64_t allocated, int64_t freed)
 {
     for (size_t i : {size_t(0), size_t(2)}) {
@@ -87,8 +87,7 @@ void Allocator::cacheInfo(Device device, size_t *largest)
         stats.longest_run_bytes > growth ? stats.longest_run_bytes : growth;
 }
 
-std::vector<caching::StreamSegmentSize>
-Allocator::getExpandableSegmentSizes(Device)
+SegmentSizes Allocator::getExpandableSegmentSizes(Device)
 {
     return {};
 }

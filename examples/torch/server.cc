@@ -15,7 +15,6 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
-#include <torch/headeronly/version.h>
 
 #include <atomic>
 #include <chrono>
@@ -120,7 +119,7 @@ int main(int argc, char **argv)
                static_cast<double>(tally.requests.load()) / took.count(),
                static_cast<unsigned long long>(tally.wrong.load()),
                static_cast<long long>(stats.reserved_bytes[0].peak),
-               TORCH_VERSION);
+               binade_torch_release());
         return tally.wrong.load() != 0;
     }
     return 0;

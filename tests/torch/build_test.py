@@ -103,6 +103,17 @@ def test_a_build_that_fails_leaves_nothing(compiler, torch_folder):
     assert build.library("2.11.0", "abc", torch_folder).read_text() == "made"
 
 
+def test_a_release_that_was_never_seen(compiler, torch_folder):
+    asked = compiler()
+    assert build.library("9.12.0a0+git1", "abc", torch_folder)
+    assert "-DBINADE_TORCH_MAJOR=9 -DBINADE_TORCH_MINOR=12" in asked()[0]
+    compiler(FAILS)
+    with pytest.raises(build.BuildError, match="not known to serve PyTorch 9.9"):
+        build.library("9.9.0", "abc", torch_folder)
+    with pytest.raises(build.BuildError, match="no number of a release"):
+        build.library("main", "abc", torch_folder)
+
+
 def test_a_worker_that_dies_leaves_nothing(compiler, torch_folder):
     compiler("os.kill(os.getppid(), 9); time.sleep(1)")
     child = subprocess.run(

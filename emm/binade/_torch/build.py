@@ -5,6 +5,7 @@ the machine's C++ compiler, once: it is kept in a folder of the user's."""
 import fcntl
 import hashlib
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -17,6 +18,8 @@ SOURCES = PACKAGE / "_torch" / "csrc"
 LIBRARY = "libbinade_torch.so"
 FLAGS = ("-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-shared")
 TIMEOUT_S = 600
+# Releases that the sources are known to compile for.
+RELEASES = ("2.9", "2.10", "2.11")
 
 
 class BuildError(Error):
@@ -79,11 +82,20 @@ def runtime():
     return paths[:1]
 
 
-def command(torch_folder, target):
+def numbers_of(release):
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    if not numbers:
+        raise BuildError(f"PyTorch {release}: this is no number of a release")
+    return numbers
+
+
+def command(release, torch_folder, target):
     """What compiles and links all of it."""
+    numbers = numbers_of(release)
     includes = [SOURCES / "include", torch_folder / "include",
                 *header_folders(torch_folder)]
-    return [*compiler(), *FLAGS, *map(str, sources()),
+    return [*compiler(), *FLAGS, f"-DBINADE_TORCH_MAJOR={numbers[1]}",
+            f"-DBINADE_TORCH_MINOR={numbers[2]}", *map(str, sources()),
             *(word for folder in includes for word in ("-isystem", str(folder))),
             "-o", str(target), f"-L{torch_folder / 'lib'}", "-lc10",
             "-lc10_cuda", str(PACKAGE / "libbinade.so.0"), *runtime(),
@@ -128,16 +140,24 @@ def library(release, git_version, torch_folder):
         with open(folder / "lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not target.is_file():
-                make(torch_folder, target)
+                make(release, torch_folder, target)
     except OSError as error:
         raise BuildError(f"{folder}: {error.strerror}: BINADE_TORCH_CACHE names "
                          f"another folder") from error
     return target
 
 
-def make(torch_folder, target):
+def make(release, torch_folder, target):
     """Never half of it: the file comes when it is whole."""
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         made = Path(scratch) / LIBRARY
-        run(command(torch_folder, made))
+        words = command(release, torch_folder, made)
+        try:
+            run(words)
+        except BuildError as error:
+            if numbers_of(release)[0] in RELEASES:
+                raise
+            raise BuildError(
+                f"Binade is not known to serve PyTorch {release}, but "
+                f"{', '.join(RELEASES)}: {error}") from error
         os.replace(made, target)
