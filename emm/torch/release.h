@@ -14,16 +14,12 @@
 #include <utility>
 #include <vector>
 
-#if !defined(BINADE_TORCH_MAJOR) || !defined(BINADE_TORCH_MINOR)
-#error "BINADE_TORCH_MAJOR and _MINOR name PyTorch's release: 2 and 11"
-#endif
-
 #define BINADE_TORCH_IS_BEFORE(major, minor)                                   \
     (BINADE_TORCH_MAJOR < (major) ||                                           \
      (BINADE_TORCH_MAJOR == (major) && BINADE_TORCH_MINOR < (minor)))
 
 #if BINADE_TORCH_IS_BEFORE(2, 9)
-#error "PyTorch 2.9 is the oldest that is served"
+#error "BINADE_TORCH_MAJOR and _MINOR name the release: 2 and 9 at the least"
 #endif
 
 namespace binade_torch
