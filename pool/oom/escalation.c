@@ -138,7 +138,9 @@ static binade_status grow_once(struct binadei_escalation *escalation)
         after_bytes > before_bytes ? after_bytes - before_bytes : 0;
     if (status == BINADE_OK)
         escalation->report.steps[BINADE_OOM_GROW].gave_bytes += more_bytes;
-    escalation->refused_at_bytes = before_bytes;
+    /* It may have waited for others who grew. */
+    escalation->refused_at_bytes =
+        after_bytes > before_bytes ? after_bytes : before_bytes;
     escalation->is_driver_short =
         status == BINADE_E_NO_DEVICE_MEMORY &&
         binadei_segments_refusals(segments) != refusals;

@@ -81,6 +81,8 @@ final_scan_again(struct binadei_escalation *escalation, uint64_t end_ns)
     if (is_resting && is_undisturbed(call, before) &&
         !binadei_may_grow(escalation) &&
         call->thread_state->postponed == postponed &&
+        /* What another thread's growth leaves over may do. */
+        !binadei_segments_are_growing(escalation->body->segments) &&
         /* What is whole by now must have gone back and been asked for again. */
         !binadei_segments_can_trim(escalation->body->segments)) {
         /* The report is of the same moment, or there is another look. */
