@@ -228,11 +228,7 @@ def enable(pool=None, *, limit=None, pinned=False):
 
     ValueError in cupy.cuda.using_allocator().
     """
-    if pool is not None and limit is not None:
-        raise TypeError("limit is for the shared pools: set the limit of the "
-                        "pool that you name")
-    if pool is None:
-        pool = _pools.default_pools(limit)
+    pool = _pools.source_of(pool, limit)
     made = MemoryPool(pool)
     _memory.set_allocator(made.malloc)
     if pinned:

@@ -64,11 +64,7 @@ def enable(pool=None, *, limit=None, devices=0):
              `pool`.
     devices  an ordinal or several, as of rmm.reinitialize().
     """
-    if pool is not None and limit is not None:
-        raise TypeError("limit is for the shared pools: set the limit of the "
-                        "pool that you name")
-    if pool is None:
-        pool = _pools.default_pools(limit)
+    pool = _pools.source_of(pool, limit)
     ordinals = [devices] if hasattr(devices, "__index__") else list(devices)
     made = {operator.index(device): MemoryResource(device, pool)
             for device in ordinals}

@@ -209,6 +209,17 @@ def default_pools(limit_bytes=None):
         return _default
 
 
+def source_of(pool, limit):
+    """What enable() of an adapter takes memory from: the pool that the program
+    named, or the shared ones, of which a limit is."""
+    if pool is None:
+        return default_pools(limit)
+    if limit is not None:
+        raise TypeError("limit is for the shared pools: set the limit of the "
+                        "pool that you name")
+    return pool
+
+
 def pool_for(source, device):
     """The Pool, or Tenant of one, that an adapter takes memory of `device`
     from. `source` is what the program named: Pools, a Pool, a Tenant, or None.
