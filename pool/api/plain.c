@@ -24,12 +24,10 @@ static binade_status plain_recognise(struct binadei_call *call,
     return BINADE_OK;
 }
 
-/* What other processes map begins on a page where it is larger than half of one,
- * so that they find it as they would an allocation of the driver's. */
 static uint32_t alignment_grains(const struct binadei_call *call,
                                  const struct binadei_alloc_args *args)
 {
-    if (call->pool->body->exports && args->size_bytes > BINADEI_PAGE_BYTES / 2)
+    if (binadei_plain_is_on_page(call, args->size_bytes))
         return BINADEI_PAGE_GRAINS;
     return args->alignment_bytes > BINADEI_GRAIN_BYTES
                ? (uint32_t)(args->alignment_bytes / BINADEI_GRAIN_BYTES)

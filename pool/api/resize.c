@@ -37,14 +37,6 @@ static binade_status resize_check_kept(const struct binadei_call *call,
                : BINADE_OK;
 }
 
-/* See alignment_grains() of plain.c. */
-static bool resize_is_aligned(const struct binadei_call *call,
-                              binade_devptr address, size_t size_bytes)
-{
-    return !call->pool->body->exports || size_bytes <= BINADEI_PAGE_BYTES / 2 ||
-           address % BINADEI_PAGE_BYTES == 0;
-}
-
 /* A free of the whole block, at `ticks`, and an allocation in its place: what
  * readers of the history know. */
 static void resize_note(const struct binadei_call *call,
@@ -81,7 +73,8 @@ static binade_status resize_grow(struct binadei_call *call,
                                  binade_devptr address, size_t size_bytes,
                                  uint64_t grains)
 {
-    if (!resize_is_aligned(call, address, size_bytes))
+    if (binadei_plain_is_on_page(call, size_bytes) &&
+        address % BINADEI_PAGE_BYTES != 0)
         return resize_busy(address, "so large a block of an exportable pool "
                                     "begins at a multiple of 2 MiB");
     binadei_call_pass_gate(call);

@@ -38,7 +38,7 @@ uint64_t binadei_exposed_look(uint64_t least, binadei_look_fn *look,
 typedef bool binadei_choose_fn(const struct binadei_pool_body *body,
                                const void *context);
 /* The pool of the lowest id from `least` on that is chosen, which is not destroyed
- * before binadei_exposed_leave(); NULL: there is none. Who visits it calls no
+ * before binadei_exposed_leave(); NULL: there is none. The visitor calls no
  * function of the program's, which may wait for the pool's end. */
 struct binadei_pool_body *binadei_exposed_visit(uint64_t least,
                                                 binadei_choose_fn *choose,

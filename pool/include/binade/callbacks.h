@@ -114,7 +114,8 @@ typedef void (*binade_allocation_callback)(void *user,
                                            const binade_allocation *allocation);
 
 /**
- * Who is told of all allocations of a pool: binade_pool_options.allocation_callbacks.
+ * A pool calls these at all of its allocations and frees, if
+ * binade_pool_options.allocation_callbacks names them.
  * Of two lives of an address the first one's `freeing` is told before the second
  * one's `allocated`. A free that is refused although a block was there is followed by
  * `allocated` for the same block. What a pool's end finds unfreed is not told.

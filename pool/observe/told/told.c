@@ -109,32 +109,42 @@ static void told_take_back(struct binadei_call *call, binade_status status,
     (void)binadei_fail(status, "%s", message);
 }
 
+static binade_allocation told_freeing(struct binadei_call *call,
+                                      binade_devptr address,
+                                      binade_stream stream)
+{
+    binade_allocation allocation = told_block(call, address);
+    allocation.stream = stream;
+    if (allocation.size_bytes)
+        told_tell(call, told_of(call)->callbacks.freeing, &allocation);
+    return allocation;
+}
+
+static binade_status told_freed(struct binadei_call *call, binade_status status,
+                                const binade_allocation *allocation)
+{
+    if (allocation->size_bytes && status != BINADE_OK)
+        told_take_back(call, status, allocation);
+    return status;
+}
+
 static binade_status told_free(struct binadei_call *call, binade_devptr address,
                                size_t size_bytes, uint64_t *out_bytes)
 {
-    const struct binadei_told *told = told_of(call);
-    binade_allocation allocation = told_block(call, address);
-    if (allocation.size_bytes)
-        told_tell(call, told->callbacks.freeing, &allocation);
-    binade_status status =
-        told->kind->free(call, address, size_bytes, out_bytes);
-    if (allocation.size_bytes && status != BINADE_OK)
-        told_take_back(call, status, &allocation);
-    return status;
+    const struct binadei_pool_ops *kind = told_of(call)->kind;
+    binade_allocation allocation = told_freeing(call, address, call->stream);
+    return told_freed(call, kind->free(call, address, size_bytes, out_bytes),
+                      &allocation);
 }
 
 static binade_status told_free_after(struct binadei_call *call,
                                      binade_devptr address, binade_event event)
 {
-    const struct binadei_told *told = told_of(call);
-    binade_allocation allocation = told_block(call, address);
-    allocation.stream = BINADE_STREAM_ANY;
-    if (allocation.size_bytes)
-        told_tell(call, told->callbacks.freeing, &allocation);
-    binade_status status = told->kind->free_after(call, address, event);
-    if (allocation.size_bytes && status != BINADE_OK)
-        told_take_back(call, status, &allocation);
-    return status;
+    const struct binadei_pool_ops *kind = told_of(call)->kind;
+    binade_allocation allocation =
+        told_freeing(call, address, BINADE_STREAM_ANY);
+    return told_freed(call, kind->free_after(call, address, event),
+                      &allocation);
 }
 
 /* A block that changes its length is told of as in a history: the old one goes, and
