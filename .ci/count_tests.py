@@ -8,17 +8,23 @@ output of `bazel query --output=xml` for every test there is. A test that was
 not run is skipped if it carries one of the TAGs that the leg leaves out, and
 failed if it carries none: nothing may go missing in silence.
 
-Prints "PASSED FAILED SKIPPED", and a line to standard error for each test that
-failed. A leg in which no test passed or failed is itself a failure.
+Prints "PASSED FAILED SKIPPED", and to standard error a line for each test that
+failed, with the end of its log. A leg in which no test passed or failed is itself
+a failure.
 """
 
 import json
 import sys
+import urllib.parse
+import urllib.request
 import xml.etree.ElementTree as ElementTree
+
+# Of a failed test's log: whoever sees only the end of CI's own output sees these.
+LOG_END_CHARACTERS = 3000
 
 
 def verdicts(path):
-    """Label to overall status, of every test that Bazel summarised."""
+    """Label to overall status and log files, of every test that Bazel summarised."""
     found = {}
     with open(path, encoding="utf-8") as events:
         for line in events:
@@ -26,7 +32,9 @@ def verdicts(path):
             summary = event.get("testSummary")
             if summary is not None:
                 label = event["id"]["testSummary"]["label"]
-                found[canonical(label)] = summary["overallStatus"]
+                found[canonical(label)] = (
+                    summary["overallStatus"],
+                    [file["uri"] for file in summary.get("failed", [])])
     return found
 
 
@@ -47,17 +55,27 @@ def canonical(label):
     return "//" + label.split("//", 1)[1]
 
 
+def log_end(uri):
+    path = urllib.request.url2pathname(urllib.parse.urlsplit(uri).path)
+    try:
+        with open(path, encoding="utf-8", errors="replace") as log:
+            return log.read()[-LOG_END_CHARACTERS:].rstrip()
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+
+
 def count(found, expected, left_out_tags):
     passed = failed = skipped = 0
     for label, tags in sorted(expected.items()):
-        status = found.get(label)
+        status, logs = found.get(label, (None, []))
         if status == "PASSED":
             passed += 1
         elif status is None and tags & left_out_tags:
             skipped += 1
         else:
             failed += 1
-            print(f"ci: {label}: {status or 'was not run'}", file=sys.stderr)
+            print(f"ci: {label}: {status or 'was not run'}",
+                  *map(log_end, logs[:1]), sep="\n", file=sys.stderr)
     if passed + failed == 0:
         failed = 1
         print("ci: this leg ran no test", file=sys.stderr)

@@ -51,6 +51,19 @@ for status in FAILED TIMEOUT FLAKY NO_STATUS INCOMPLETE REMOTE_FAILURE; do
     expect_text "$status is a failure" "1 1 1" "$(counts gpu)"
 done
 bazel_said a=PASSED
+log="$TEST_TMPDIR/b's test.log"
+printf 'early %4000s late' '' >"$log"
+printf '{"id":{"testSummary":{"label":"//t:b"}},"testSummary":%s}\n' \
+    "{\"overallStatus\":\"FAILED\",\"failed\":[{\"uri\":\"file://${log// /%20}\"}]}" \
+    >>"$events"
+expect_text "a failure with a log" "1 1 1" "$(counts gpu)"
+expect_ok "whose end is shown" grep -q 'late$' "$TEST_TMPDIR/words"
+expect_refusal "and not all" "" grep -q early "$TEST_TMPDIR/words"
+rm "$log"
+expect_text "a failure whose log is gone" "1 1 1" "$(counts gpu)"
+expect_ok "says so" grep -q 'No such file' "$TEST_TMPDIR/words"
+
+bazel_said a=PASSED
 expect_text "so is a test that Bazel did not mention" "1 1 1" "$(counts gpu)"
 bazel_said a=PASSED b=PASSED c=FAILED
 expect_text "and one that was to be left out" "2 1 0" "$(counts gpu)"
