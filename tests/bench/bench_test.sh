@@ -63,7 +63,7 @@ joined() {
     echo "$*"
 }
 expect 0 "" "$bench" --driver=standin --subject="$(joined "${runnable[@]}")" \
-    --workload="$(joined "${most[@]}")" --threads=2 --repeats=2 --budget=900 \
+    --workload="$(joined "${most[@]}")" --threads=2 --repeats=2 --budget=9000 \
     --cell-us=2000 --json="$results/all.json"
 expect 0 " 0 failures" python3 "$check" "$results/all.json" 2 \
     "${most[@]}" -- "${runnable[@]}"

@@ -88,7 +88,7 @@ expect_ok "an arena that grows in vain" ends 1 \
     env "BINADE_STANDIN_FAULTS=cuMemHostRegister:nth=1:code=1" "$host" \
     "${small[@]}" --repeats=1 --part=staging
 expect_ok "a worker that fails" ends 1 ': cuEventSynchronize' \
-    env "BINADE_STANDIN_FAULTS=cuEventSynchronize:nth=2:code=1" "$host" \
+    env "BINADE_STANDIN_FAULTS=cuEventSynchronize:every=1:code=1" "$host" \
     "${small[@]}" --repeats=1 --part=pipeline
 expect_ok "is named" grep -q '"subject":"arena_paced".*"error":"worker [01]: ' \
     "$scratch/out"
