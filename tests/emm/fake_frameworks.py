@@ -5,6 +5,7 @@ tests/stacks has the real ones, on a GPU.
 
 Of CuPy, `cupy.cuda.where` has the device and the stream that are current."""
 
+import collections
 import ctypes
 import sys
 import threading
@@ -169,7 +170,7 @@ class CallbackMemoryResource:
 
 
 def install_rmm():
-    resources = {}
+    resources = collections.defaultdict(object)  # RMM has one at first
     rmm = _module("rmm", __version__="26.10.00")
     _module("rmm.mr", CallbackMemoryResource=CallbackMemoryResource,
             set_per_device_resource=resources.__setitem__,

@@ -14,8 +14,8 @@ import binade
 fake_frameworks.install_cupy()
 fake_frameworks.install_rmm()
 
-MODULES = ("_native", "_nep49", "_pools.pools", "cuda", "cupy", "ipc", "numba",
-           "numpy", "observe", "rmm", "trace")
+MODULES = ("_native", "_nep49", "_pools.pools", "cuda", "cupy", "dask", "ipc",
+           "numba", "numpy", "observe", "rmm", "trace")
 # Of numba's: as their base classes have them.
 INHERITED = {("numba", "OutOfMemoryError")}
 
@@ -26,8 +26,10 @@ def decorators(node):
 
 def functions(module):
     """(name, node) of what the stub declares, overloads aside."""
-    path = module.replace(".", "/") + ".pyi"
-    source = (Path(binade.__file__).parent / path).read_text()
+    path = Path(binade.__file__).parent / module.replace(".", "/")
+    if path.is_dir():
+        path /= "__init__"
+    source = path.with_suffix(".pyi").read_text()
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef):
             yield (node.name,), node

@@ -90,6 +90,11 @@ class Pools:
                 self._pools[device] = pool
         return pool
 
+    def _take_over(self, pools):
+        """These serve their devices here from now on."""
+        with self._lock:
+            self._pools.update((pool.device, pool) for pool in pools)
+
     def _add_peers(self, pool):
         for device in self.devices:
             if device == pool.device:
@@ -207,6 +212,15 @@ def default_pools(limit_bytes=None):
         elif limit_bytes is not None:
             _default.set_limit(limit_bytes)
         return _default
+
+
+def replace_default_pools(pools):
+    """Makes these what default_pools() gives, and returns those that it gave
+    before; None: it will make some."""
+    global _default
+    with _default_lock:
+        before, _default = _default, pools
+        return before
 
 
 def source_of(pool, limit):
