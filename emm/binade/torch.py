@@ -12,8 +12,8 @@ From then on all of PyTorch's device memory comes from one pool for each device,
 for good. docs/stacks/torch.md has the whole: what of PyTorch's settings has an
 effect, what is different, what is not served.
 
-The library for the PyTorch that is installed is made at the first use, by the
-machine's C++ compiler, and kept in a folder of caches.
+The wheel brings the library for some releases of PyTorch. For others it is made
+at the first use, by the machine's C++ compiler, and kept in a folder of caches.
 """
 
 import ctypes
@@ -97,13 +97,7 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
     if torch.cuda.is_initialized():
         raise Error("CUDA has started in this process: call "
                     "binade.torch.enable() before the first tensor on a device")
-    release = torch.__version__
-    path = _build.library(release, torch.version.git_version,
-                          Path(torch.__file__).resolve().parent)
-    try:
-        loaded = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise Error(f"{path}: {error}") from error
+    loaded = _build.load(torch)
     flags = _EXPORTABLE if ipc else _MEMORY[memory]
     options = _Options(ctypes.sizeof(_Options), flags, limit,
                        int(bool(exact_peaks)), 0)
