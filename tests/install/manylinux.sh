@@ -103,6 +103,9 @@ for architecture in "$@"; do
     "$work/tools/bin/auditwheel" repair --only-plat --plat auto \
         --exclude libc10.so --exclude libc10_cuda.so \
         --wheel-dir "$work/repaired" "$work"/plain/*.whl
+    [[ $(basename "$work"/repaired/*.whl) =~ manylinux_2_([0-9]+)_ &&
+        ${BASH_REMATCH[1]} -le 28 ]] ||
+        fail "$(basename "$work"/repaired/*.whl) is for newer systems"
     "$python" -m wheel tags --remove \
         --platform-tag "manylinux_2_28_$architecture" "$work"/repaired/*.whl
     cp "$work"/repaired/*.whl "$work/dist"

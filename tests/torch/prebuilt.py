@@ -29,6 +29,7 @@ from elftools.elf.elffile import ELFFile
 
 import wheels
 
+HERE = Path(__file__).resolve().parent
 GCC = ("http://deb.debian.org/debian/pool/main/g/gcc-12/"
        "{}_12.2.0-14+deb12u1_{}.deb")
 DEBIANS = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -146,8 +147,12 @@ class Maker:
             run([*words, "-c", source, "-o", target])
             return target
 
+        older = folder / "older_libstdcxx.o"
+        run([self.zig, "cc", *self.target, "-O2", "-fPIC", "-fexceptions", "-g0",
+             "-c", HERE / "older_libstdcxx.c", "-o", older])
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-            return list(threads.map(compile_one, recipe.sources(self.sources)))
+            return [*threads.map(compile_one, recipe.sources(self.sources)),
+                    older]
 
     def stand_for(self, name):
         """A library to be named as what is needed, with nothing in it."""
