@@ -14,6 +14,7 @@ effect, what is different, what is not served.
 
 The wheel brings the library for some releases of PyTorch. For others it is made
 at the first use, by the machine's C++ compiler, and kept in a folder of caches.
+Where there is neither, a reduced plug-in serves, with a warning.
 """
 
 import ctypes
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from binade._native import Error
 from binade._torch import build as _build
+from binade._torch import pluggable as _pluggable
 
 BuildError = _build.BuildError
 
@@ -59,7 +61,8 @@ def _torch():
     return torch
 
 
-def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
+def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
+           reduced=None):
     """Makes Binade PyTorch's allocator for CUDA in this process.
 
     limit        most bytes that each device's pool reserves; None: what the
@@ -73,6 +76,11 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
     exact_peaks  torch.cuda.max_memory_allocated() is exact with several threads
                  too. Otherwise it may be off by up to 1 MiB for each of them;
                  with one thread it is exact.
+    reduced      None: where the library for this PyTorch can be neither found nor
+                 made, PyTorch's interface for plug-ins is used, which serves less,
+                 with a RuntimeWarning that says what. False: that is a BuildError,
+                 as it is with ipc or exact_peaks, which plug-ins do not have.
+                 True: the plug-in.
 
     Error when CUDA has started in this process, when Binade is enabled already,
     or when there is no PyTorch with CUDA; BuildError, one of these, when the
@@ -80,6 +88,29 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
     fails.
     """
     global _enabled
+    limit = _checked(limit, memory, ipc)
+    if reduced and (ipc or exact_peaks):
+        raise ValueError("reduced=True has neither ipc nor exact_peaks")
+    if _enabled is not None:
+        raise Error("Binade is PyTorch's allocator already")
+    torch = _torch()
+    if torch.cuda.is_initialized():
+        raise Error("CUDA has started in this process: call "
+                    "binade.torch.enable() before the first tensor on a device")
+    flags = _EXPORTABLE if ipc else _MEMORY[memory]
+    reason = "reduced=True"
+    if not reduced:
+        try:
+            _enabled = _with_library(torch, flags, limit, bool(exact_peaks))
+            return
+        except BuildError as error:
+            if reduced is not None or ipc or exact_peaks:
+                raise
+            reason = error
+    _enabled = _pluggable.enable(torch, flags, limit, reason)
+
+
+def _checked(limit, memory, ipc):
     if memory not in _MEMORY:
         raise ValueError(f"memory={memory!r}: accepted are "
                          f"{', '.join(map(repr, _MEMORY))}")
@@ -91,21 +122,18 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
         raise TypeError(f"limit={limit!r}: bytes, as an int")
     if not 0 <= limit < 1 << 63:
         raise ValueError(f"limit={limit}: accepted are 0 to 2**63 - 1 bytes")
-    if _enabled is not None:
-        raise Error("Binade is PyTorch's allocator already")
-    torch = _torch()
-    if torch.cuda.is_initialized():
-        raise Error("CUDA has started in this process: call "
-                    "binade.torch.enable() before the first tensor on a device")
+    return limit
+
+
+def _with_library(torch, flags, limit, has_exact_peaks):
     loaded = _build.load(torch)
-    flags = _EXPORTABLE if ipc else _MEMORY[memory]
     options = _Options(ctypes.sizeof(_Options), flags, limit,
-                       int(bool(exact_peaks)), 0)
+                       int(has_exact_peaks), 0)
     text = ctypes.create_string_buffer(_ERROR_BYTES)
     if loaded.binade_torch_enable(ctypes.byref(options), text,
                                   ctypes.c_size_t(_ERROR_BYTES)):
         raise Error(text.value.decode(errors="replace"))
-    _enabled = loaded
+    return loaded
 
 
 def _main(arguments):

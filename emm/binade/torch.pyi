@@ -10,5 +10,6 @@ def enable(
     memory: Literal["auto", "mapped", "driver"] = "auto",
     ipc: bool = False,
     exact_peaks: bool = False,
+    reduced: bool | None = None,
 ) -> None: ...
 def is_enabled() -> bool: ...
