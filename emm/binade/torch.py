@@ -24,16 +24,17 @@ from pathlib import Path
 
 from binade._native import Error
 from binade._torch import build as _build
+from binade._torch import mempool as _mempool
 from binade._torch import pluggable as _pluggable
 
 BuildError = _build.BuildError
 
-__all__ = ["BuildError", "enable", "is_enabled"]
+__all__ = ["BuildError", "MemPool", "enable", "is_enabled"]
 
 # BINADE_POOL_ bits of the C header.
 _EXPORTABLE = 1 << 2
 _MEMORY = {"auto": 1 << 14, "mapped": 1 << 13, "driver": 0}
-_ERROR_BYTES = 4096
+_TENANT_NAME_BYTES = 32
 
 _enabled = None
 
@@ -110,6 +111,36 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
     _enabled = _pluggable.enable(torch, flags, limit, reason)
 
 
+def MemPool(tenant=None, limit=None, fixed=False, use_on_oom=False):
+    """A torch.cuda.MemPool of the current device, for torch.cuda.use_mem_pool(),
+    whose memory is
+
+    tenant      of a tenant of that name, up to 31 bytes: pause() gives it back to
+                the driver, with or without its contents, and resume() takes it
+                again at the same addresses. This takes mapped memory.
+    fixed       memory that never moves, for what is registered by its address,
+                as NCCL's windows are. One of the two is wanted.
+    limit       most bytes that tensors in it hold, or with fixed that it
+                reserves, from 2 MiB on; None: no limit of its own.
+    use_on_oom  as for torch.cuda.MemPool.
+
+    Error when Binade is not PyTorch's allocator, when the reduced plug-in is, or
+    when the device's pool has no such memory.
+    """
+    if (tenant is None) == (not fixed):
+        raise ValueError("MemPool(): either a tenant or fixed=True is wanted")
+    name = None if tenant is None else tenant.encode()
+    if name is not None and not 0 < len(name) < _TENANT_NAME_BYTES:
+        raise ValueError(f"tenant={tenant!r}: accepted are 1 to "
+                         f"{_TENANT_NAME_BYTES - 1} bytes")
+    limit = _checked_limit(limit)
+    if not isinstance(_enabled, ctypes.CDLL):
+        raise Error("binade.torch.MemPool() needs Binade as PyTorch's "
+                    "allocator, by binade.torch.enable(), and not its plug-in")
+    return _mempool.class_of(_torch(), _enabled)(name, limit,
+                                                 use_on_oom=use_on_oom)
+
+
 def _checked(limit, memory, ipc):
     if memory not in _MEMORY:
         raise ValueError(f"memory={memory!r}: accepted are "
@@ -117,6 +148,10 @@ def _checked(limit, memory, ipc):
     if ipc and memory == "mapped":
         raise ValueError("ipc=True takes memory of the driver: leave memory as "
                          "it is, or \"driver\"")
+    return _checked_limit(limit)
+
+
+def _checked_limit(limit):
     limit = 0 if limit is None else limit
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise TypeError(f"limit={limit!r}: bytes, as an int")
@@ -129,10 +164,7 @@ def _with_library(torch, flags, limit, has_exact_peaks):
     loaded = _build.load(torch)
     options = _Options(ctypes.sizeof(_Options), flags, limit,
                        int(has_exact_peaks), 0)
-    text = ctypes.create_string_buffer(_ERROR_BYTES)
-    if loaded.binade_torch_enable(ctypes.byref(options), text,
-                                  ctypes.c_size_t(_ERROR_BYTES)):
-        raise Error(text.value.decode(errors="replace"))
+    _mempool.call(loaded.binade_torch_enable, ctypes.byref(options))
     return loaded
 
 

@@ -42,6 +42,10 @@ class Allocator final : public ReleaseAllocator
     {
         return pools_;
     }
+    Arenas &arenas()
+    {
+        return arenas_;
+    }
 
     /* c10::Allocator */
     c10::DataPtr allocate(size_t bytes) override;
