@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the sources of emm/torch compile against the headers of several
-releases of PyTorch, without installing one, or a CUDA Toolkit.
+releases of PyTorch, without installing one, or a CUDA Toolkit; and whether they
+run with each release's own libc10 and libc10_cuda on the stand-in driver.
 
-    releases.py [RELEASE]...        # from the checkout; default: 2.9.1 2.10.0 2.11.0
+    releases.py LIBRARIES [RELEASE]...
 
-Of each release's wheel the headers alone are fetched, by ranges; and once the CUDA
-runtime's. Says what that took. Needs the network and a C++ compiler, which CXX
-names; a release that does not compile makes the exit status 1.
+From the checkout; default: 2.9.1 2.10.0 2.11.0. LIBRARIES has libbinade.so and
+pool/standin/libcuda.so.1, as bazel-bin has. Of each release's wheel the headers
+and these two libraries alone are fetched, by ranges; and once the CUDA runtime's
+headers. Says what that took. Needs the network and compilers of C and C++, which
+CC and CXX name; a release that fails makes the exit status 1.
 """
 
 import concurrent.futures
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,33 +25,71 @@ from pathlib import Path
 
 import wheels
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 CUDA = "13"
+TIMEOUT_S = 60
+
+sys.path.insert(0, str(ROOT / "emm/binade/_torch"))
+import recipe  # noqa: E402
 
 
-def compiles(release, includes):
-    """Whether all sources do, and what the compiler says of those that do
-    not."""
-    major, minor = release.split(".")[:2]
-    words = [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++17",
-             "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-             f"-I{ROOT / 'pool/include'}", f"-DBINADE_TORCH_MAJOR={major}",
-             f"-DBINADE_TORCH_MINOR={minor}",
-             *(word for folder in includes
-               for word in ("-isystem", str(folder)))]
+def words_from(name, otherwise):
+    return shlex.split(os.environ.get(name, otherwise))
 
-    def complaints_about(source):
-        done = subprocess.run([*words, str(source)], text=True,
-                              capture_output=True, check=False)
-        return done.stderr if done.returncode else ""
 
+def run(words, **options):
+    """What a command that fails says; "" of one that does not."""
+    done = subprocess.run([str(word) for word in words], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          **options)
+    return f"{words[0]}: {done.returncode}\n{done.stdout}" if done.returncode \
+        else ""
+
+
+def compile_all(release, includes, folder):
+    """What the compiler says of all sources that do not compile."""
+    words = [*words_from("CXX", "c++"), "-std=c++17", "-fPIC", "-Wall",
+             "-Wextra", "-Werror", *recipe.macros(release), f"-I{ROOT}",
+             f"-I{ROOT / 'pool/include'}",
+             *(word for path in includes for word in ("-isystem", path))]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        text = "".join(threads.map(
-            complaints_about, sorted((ROOT / "emm/torch").glob("*.cc"))))
-    return not text, text
+        return "".join(threads.map(
+            lambda source: run([*words, "-c", source, "-o",
+                                folder / f"{source.stem}.o"]),
+            [*recipe.sources(ROOT / "emm/torch"), HERE / "standin.cc"]))
 
 
-def main(releases):
+def make_runtime(folder, library):
+    """A CUDA runtime by the name that the release's library has for it."""
+    name = re.search(rb"libcudart\.so\.\d+", library.read_bytes())[0].decode()
+    script = folder / "cudart.map"
+    script.write_text(f"{name} {{ global: *; }};\n")
+    return run([*words_from("CC", "cc"), "-shared", "-fPIC",
+                f"-Wl,-soname,{name}", f"-Wl,--version-script={script}",
+                HERE / "fake_cudart.c", "-o", folder / name]) or folder / name
+
+
+def try_it(torch, libraries, folder):
+    """Links the objects in a folder, and runs them."""
+    there = [torch / name for name in wheels.LIBRARIES]
+    runtime = make_runtime(folder, there[1])
+    if not isinstance(runtime, Path):
+        return runtime
+    shutil.copy(libraries / "libbinade.so", folder / "libbinade.so.0")
+    program = folder / "standin"
+    driver = libraries / "pool/standin/libcuda.so.1"
+    return run([*words_from("CXX", "c++"), "-o", program,
+                *sorted(folder.glob("*.o")), "-Wl,--no-as-needed", *there,
+                runtime, folder / "libbinade.so.0", driver,
+                # What a release has of the runtime beyond ours is never called.
+                "-Wl,--unresolved-symbols=ignore-in-shared-libs",
+                *(f"-Wl,-rpath,{one}" for one in (folder, there[0].parent,
+                                                  driver.parent))]
+               ) or run([program], timeout=TIMEOUT_S)
+
+
+def main(libraries, releases):
     is_good = True
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
@@ -54,15 +97,16 @@ def main(releases):
         for release in releases:
             start = time.monotonic()
             folder = Path(scratch) / release
-            count, remote = wheels.fetch_torch(release, folder, wheels.HEADERS)
+            count, remote = wheels.fetch_torch(
+                release, folder, wheels.HEADERS + wheels.LIBRARIES)
             total_bytes += remote.fetched_bytes
             fetched = time.monotonic()
-            is_well, text = compiles(release,
-                                     [folder / "torch/include", *runtime])
-            is_good = is_good and is_well
-            print(f"{text}{release}: {'compiles' if is_well else 'FAILED'}; "
-                  f"{count} headers, {remote.fetched_bytes / 1e6:.1f} MB of "
-                  f"{remote.size / 1e6:.0f}, {fetched - start:.0f} s; compiled "
+            text = compile_all(release, [folder / "torch/include", *runtime],
+                               folder) or try_it(folder, libraries, folder)
+            is_good = is_good and not text
+            print(f"{text}{release}: {'FAILED' if text else 'compiles and runs'}"
+                  f"; {count} files, {remote.fetched_bytes / 1e6:.1f} MB of "
+                  f"{remote.size / 1e6:.0f}, {fetched - start:.0f} s; the rest "
                   f"in {time.monotonic() - fetched:.0f} s", flush=True)
     print(f"{len(releases)} releases: {total_bytes} bytes fetched, "
           f"{time.monotonic() - began:.0f} s")
@@ -70,4 +114,6 @@ def main(releases):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or wheels.RELEASES))
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2:] or wheels.RELEASES))
