@@ -36,6 +36,14 @@ class Pluggable : public testing::Test
     {
         pool_test::UseStandin();
     }
+    // Nothing is left in the pool. The process's end would leave its events.
+    static void TearDownTestSuite()
+    {
+        binade_leaks leaks = {};
+        leaks.struct_size = sizeof(leaks);
+        EXPECT_EQ(BINADE_OK, binade_pool_destroy(AnyPool(), &leaks));
+        EXPECT_EQ(0U, leaks.block_count);
+    }
     // That of device 0.
     static binade_pool *AnyPool()
     {
