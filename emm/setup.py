@@ -36,6 +36,7 @@ PROGRAM_FOLDERS = {"bench": "bench/harness", "replay": "bench/replay"}
 SHARED_FOLDERS = ("bench/base", "bench/lag", "bench/subjects",
                   "bench/workloads")
 ORACLE = "tests/oracle/mutex_buddy"
+PLUGGABLE_FOLDER = "emm/pluggable"
 # Carried as they are, and compiled where PyTorch is (binade/_torch).
 TORCH_SOURCES = "emm/torch"
 PUBLIC_HEADERS = "pool/include"
@@ -43,6 +44,7 @@ TORCH_SHIM = "bench/subjects/torch/torch_shim.cc"  # made where PyTorch is
 CARRIED_SUFFIXES = {".c", ".cc", ".h", ".hpp", ".inc", ".map"}
 
 LIBRARY = "libbinade.so.0"
+PLUGGABLE = "_torch/libbinade_pluggable.so"
 STANDIN = "standin/libcuda.so.1"
 
 FLAGS = ["-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
@@ -90,7 +92,8 @@ def program_sources(name):
 def carried_files():
     """What of ROOT an sdist needs."""
     folders = [*LIBRARY_FOLDERS, *MODULE_FOLDERS.values(),
-               *PROGRAM_FOLDERS.values(), *SHARED_FOLDERS, TORCH_SOURCES]
+               *PROGRAM_FOLDERS.values(), *SHARED_FOLDERS, TORCH_SOURCES,
+               PLUGGABLE_FOLDER]
     found = {str(path.relative_to(ROOT)) for folder in folders
              for path in (ROOT / folder).rglob("*")
              if path.suffix in CARRIED_SUFFIXES}
@@ -153,6 +156,8 @@ def include_flags(source):
         # Before Python's, where Debian has the headers of a NumPy of its own.
         import numpy
         flags += ["-isystem", numpy.get_include()]
+    if source.startswith(PLUGGABLE_FOLDER):
+        flags.append("-fexceptions")  # as its BUILD file, which says why
     if source.startswith("emm/"):
         flags += ["-isystem", sysconfig.get_path("include")]
     return flags
@@ -185,6 +190,7 @@ class BuildBinade(build_ext):
         check_machine(self.build_temp)
         objects = self.build_library()
         self.build_standin()
+        self.build_pluggable()
         self.build_programs(objects)
         self.copy_torch_sources()
         super().build_extensions()
@@ -211,6 +217,13 @@ class BuildBinade(build_ext):
              "-Wl,-soname,libcuda.so.1", f"-Wl,--version-script={script}",
              "-Wl,-Bsymbolic", "-Wl,-z,defs", "-ldl", "-pthread")
 
+    def build_pluggable(self):
+        link(compile_all(sources_in(PLUGGABLE_FOLDER), self.build_temp),
+             self.path_of(PLUGGABLE), "-shared", self.path_of(LIBRARY),
+             "-Wl,-rpath,$ORIGIN/..", "-ldl", "-pthread",
+             # As build_extension().
+             "-Wl,--no-as-needed", "-lc")
+
     def build_programs(self, library_objects):
         shared = compile_all([*sources_in(*SHARED_FOLDERS), f"{ORACLE}.c"],
                              self.build_temp)
@@ -235,7 +248,7 @@ class BuildBinade(build_ext):
              "-Wl,--no-as-needed", "-lc")
 
     def beside_modules(self):
-        return [LIBRARY, STANDIN, *(f"_programs/{name}"
+        return [LIBRARY, STANDIN, PLUGGABLE, *(f"_programs/{name}"
                                     for name in PROGRAM_FOLDERS),
                 *(name for name, _ in torch_sources())]
 

@@ -12,8 +12,9 @@ From then on all of PyTorch's device memory comes from one pool for each device,
 for good. docs/stacks/torch.md has the whole: what of PyTorch's settings has an
 effect, what is different, what is not served.
 
-The library for the PyTorch that is installed is made at the first use, by the
-machine's C++ compiler, and kept in a folder of caches.
+The wheel brings the library for some releases of PyTorch. For others it is made
+at the first use, by the machine's C++ compiler, and kept in a folder of caches.
+Where there is neither, a reduced plug-in serves, with a warning.
 """
 
 import ctypes
@@ -23,15 +24,17 @@ from pathlib import Path
 
 from binade._native import Error
 from binade._torch import build as _build
+from binade._torch import mempool as _mempool
+from binade._torch import pluggable as _pluggable
 
 BuildError = _build.BuildError
 
-__all__ = ["BuildError", "enable", "is_enabled"]
+__all__ = ["BuildError", "MemPool", "enable", "is_enabled"]
 
 # BINADE_POOL_ bits of the C header.
 _EXPORTABLE = 1 << 2
 _MEMORY = {"auto": 1 << 14, "mapped": 1 << 13, "driver": 0}
-_ERROR_BYTES = 4096
+_TENANT_NAME_BYTES = 32
 
 _enabled = None
 
@@ -59,7 +62,8 @@ def _torch():
     return torch
 
 
-def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
+def enable(limit=None, memory="auto", ipc=False, exact_peaks=False,
+           reduced=None):
     """Makes Binade PyTorch's allocator for CUDA in this process.
 
     limit        most bytes that each device's pool reserves; None: what the
@@ -73,6 +77,11 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
     exact_peaks  torch.cuda.max_memory_allocated() is exact with several threads
                  too. Otherwise it may be off by up to 1 MiB for each of them;
                  with one thread it is exact.
+    reduced      None: where the library for this PyTorch can be neither found nor
+                 made, PyTorch's interface for plug-ins is used, which serves less,
+                 with a RuntimeWarning that says what. False: that is a BuildError,
+                 as it is with ipc or exact_peaks, which plug-ins do not have.
+                 True: the plug-in.
 
     Error when CUDA has started in this process, when Binade is enabled already,
     or when there is no PyTorch with CUDA; BuildError, one of these, when the
@@ -80,38 +89,83 @@ def enable(limit=None, memory="auto", ipc=False, exact_peaks=False):
     fails.
     """
     global _enabled
-    if memory not in _MEMORY:
-        raise ValueError(f"memory={memory!r}: accepted are "
-                         f"{', '.join(map(repr, _MEMORY))}")
-    if ipc and memory == "mapped":
-        raise ValueError("ipc=True takes memory of the driver: leave memory as "
-                         "it is, or \"driver\"")
-    limit = 0 if limit is None else limit
-    if not isinstance(limit, int) or isinstance(limit, bool):
-        raise TypeError(f"limit={limit!r}: bytes, as an int")
-    if not 0 <= limit < 1 << 63:
-        raise ValueError(f"limit={limit}: accepted are 0 to 2**63 - 1 bytes")
+    limit = _checked(limit, memory, ipc)
+    if reduced and (ipc or exact_peaks):
+        raise ValueError("reduced=True has neither ipc nor exact_peaks")
     if _enabled is not None:
         raise Error("Binade is PyTorch's allocator already")
     torch = _torch()
     if torch.cuda.is_initialized():
         raise Error("CUDA has started in this process: call "
                     "binade.torch.enable() before the first tensor on a device")
-    release = torch.__version__
-    path = _build.library(release, torch.version.git_version,
-                          Path(torch.__file__).resolve().parent)
-    try:
-        loaded = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise Error(f"{path}: {error}") from error
     flags = _EXPORTABLE if ipc else _MEMORY[memory]
+    reason = "reduced=True"
+    if not reduced:
+        try:
+            _enabled = _with_library(torch, flags, limit, bool(exact_peaks))
+            return
+        except BuildError as error:
+            if reduced is not None or ipc or exact_peaks:
+                raise
+            reason = error
+    _enabled = _pluggable.enable(torch, flags, limit, reason)
+
+
+def MemPool(tenant=None, limit=None, fixed=False, use_on_oom=False):
+    """A torch.cuda.MemPool of the current device, for torch.cuda.use_mem_pool(),
+    whose memory is
+
+    tenant      of a tenant of that name, up to 31 bytes: pause() gives it back to
+                the driver, with or without its contents, and resume() takes it
+                again at the same addresses. This takes mapped memory.
+    fixed       memory that never moves, for what is registered by its address,
+                as NCCL's windows are. One of the two is wanted.
+    limit       most bytes that tensors in it hold, or with fixed that it
+                reserves, from 2 MiB on; None: no limit of its own.
+    use_on_oom  as for torch.cuda.MemPool.
+
+    Error when Binade is not PyTorch's allocator, when the reduced plug-in is, or
+    when the device's pool has no such memory.
+    """
+    if (tenant is None) == (not fixed):
+        raise ValueError("MemPool(): either a tenant or fixed=True is wanted")
+    name = None if tenant is None else tenant.encode()
+    if name is not None and not 0 < len(name) < _TENANT_NAME_BYTES:
+        raise ValueError(f"tenant={tenant!r}: accepted are 1 to "
+                         f"{_TENANT_NAME_BYTES - 1} bytes")
+    limit = _checked_limit(limit)
+    if not isinstance(_enabled, ctypes.CDLL):
+        raise Error("binade.torch.MemPool() needs Binade as PyTorch's "
+                    "allocator, by binade.torch.enable(), and not its plug-in")
+    return _mempool.class_of(_torch(), _enabled)(name, limit,
+                                                 use_on_oom=use_on_oom)
+
+
+def _checked(limit, memory, ipc):
+    if memory not in _MEMORY:
+        raise ValueError(f"memory={memory!r}: accepted are "
+                         f"{', '.join(map(repr, _MEMORY))}")
+    if ipc and memory == "mapped":
+        raise ValueError("ipc=True takes memory of the driver: leave memory as "
+                         "it is, or \"driver\"")
+    return _checked_limit(limit)
+
+
+def _checked_limit(limit):
+    limit = 0 if limit is None else limit
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise TypeError(f"limit={limit!r}: bytes, as an int")
+    if not 0 <= limit < 1 << 63:
+        raise ValueError(f"limit={limit}: accepted are 0 to 2**63 - 1 bytes")
+    return limit
+
+
+def _with_library(torch, flags, limit, has_exact_peaks):
+    loaded = _build.load(torch)
     options = _Options(ctypes.sizeof(_Options), flags, limit,
-                       int(bool(exact_peaks)), 0)
-    text = ctypes.create_string_buffer(_ERROR_BYTES)
-    if loaded.binade_torch_enable(ctypes.byref(options), text,
-                                  ctypes.c_size_t(_ERROR_BYTES)):
-        raise Error(text.value.decode(errors="replace"))
-    _enabled = loaded
+                       int(has_exact_peaks), 0)
+    _mempool.call(loaded.binade_torch_enable, ctypes.byref(options))
+    return loaded
 
 
 def _main(arguments):

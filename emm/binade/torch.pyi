@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from typing import Literal
+from typing import Any, Literal
 
 from binade._native import Error
 
@@ -10,5 +10,12 @@ def enable(
     memory: Literal["auto", "mapped", "driver"] = "auto",
     ipc: bool = False,
     exact_peaks: bool = False,
+    reduced: bool | None = None,
 ) -> None: ...
 def is_enabled() -> bool: ...
+def MemPool(
+    tenant: str | None = None,
+    limit: int | None = None,
+    fixed: bool = False,
+    use_on_oom: bool = False,
+) -> Any: ...  # a torch.cuda.MemPool, with pause() and resume()

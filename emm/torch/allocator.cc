@@ -7,7 +7,6 @@
 
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/CallOnce.h>
 #include <c10/util/Exception.h>
@@ -256,9 +255,8 @@ void Allocator::tell_profiler(void *block, int64_t bytes, Device device)
     if (!c10::memoryProfilingEnabled())
         return;
     Sums sums = counters_of(device).read();
-    binade_stats stats = {};
-    stats.struct_size = sizeof(stats);
-    ignore(binade_pool_stats(pools_.get(device), &stats));
+    binade_stats stats;
+    ignore(read_stats(pools_.get(device), &stats));
     c10::reportMemoryUsageToProfiler(
         block, bytes, static_cast<size_t>(sums.bytes),
         stats.reserved_bytes_current, c10::Device(c10::kCUDA, device));
@@ -270,26 +268,24 @@ void Allocator::fail(binade_status status, size_t bytes, Device device)
                      status == BINADE_E_TOO_LARGE || status == BINADE_E_BUDGET;
     std::string reason = binade_last_error_message();
     TORCH_CHECK(is_memory, "Binade: ", reason);
-    c10::cuda::CUDAGuard guard(device);
-    size_t free = 0;
-    size_t total = 0;
-    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    binade_stats stats = {};
-    stats.struct_size = sizeof(stats);
-    ignore(binade_pool_stats(pools_.get(device), &stats));
+    DeviceMemory memory = memory_of(device);
+    binade_stats stats;
+    ignore(read_stats(pools_.get(device), &stats));
     Sums sums = counters_of(device).read();
     if (history_.is_on())
-        history_.note(History::Entry::OOM, device, free, bytes, nullptr, {0, 0},
-                      kWithStack);
-    history_.tell_out_of_memory(device, bytes, total, free);
+        history_.note(History::Entry::OOM, device, memory.free_bytes, bytes,
+                      nullptr, {0, 0}, kWithStack);
+    history_.tell_out_of_memory(device, bytes, memory.total_bytes,
+                                memory.free_bytes);
     c10::reportOutOfMemoryToProfiler(
         static_cast<int64_t>(bytes), static_cast<size_t>(sums.bytes),
         stats.reserved_bytes_current, c10::Device(c10::kCUDA, device));
     TORCH_CHECK_WITH(
         OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ",
         size_text(bytes), ". GPU ", static_cast<int>(device),
-        " has a total capacity of ", size_text(total), " of which ",
-        size_text(free), " is free. Of the memory that Binade has reserved, ",
+        " has a total capacity of ", size_text(memory.total_bytes),
+        " of which ", size_text(memory.free_bytes),
+        " is free. Of the memory that Binade has reserved, ",
         size_text(stats.reserved_bytes_current), " of a limit of ",
         size_text(stats.limit_bytes), ", tensors have ",
         size_text(static_cast<uint64_t>(sums.bytes)), ". ", reason);

@@ -42,6 +42,10 @@ class Allocator final : public ReleaseAllocator
     {
         return pools_;
     }
+    Arenas &arenas()
+    {
+        return arenas_;
+    }
 
     /* c10::Allocator */
     c10::DataPtr allocate(size_t bytes) override;
@@ -138,6 +142,13 @@ class Allocator final : public ReleaseAllocator
 
 /** Deletes what the instance gave. */
 void delete_block(void *block);
+
+/** Of a device, as the driver tells. */
+struct DeviceMemory {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+};
+DeviceMemory memory_of(c10::DeviceIndex device);
 
 /** Segments and blocks of a device's pool as PyTorch describes them. */
 void add_segments(binade_pool *pool, int device, Arenas &arenas,

@@ -39,14 +39,24 @@ int Arenas::use_count(const ArenaKey &key)
     return found == arenas_.end() ? 0 : found->second.uses;
 }
 
-/* An arena with an open capture is not released before that has ended. */
+/* Whether it is gone. An arena with an open capture is not released before that
+ * has ended, nor a tenant before its last block is freed. */
+bool Arenas::release(Arena &arena)
+{
+    if (arena.tenant) {
+        binade_status status = binade_tenant_destroy(arena.tenant);
+        if (status == BINADE_OK || status == BINADE_E_BUSY)
+            return status == BINADE_OK;
+        /* It is gone, and its arena was left. */
+        arena.tenant = 0;
+    }
+    return binade_private_release(arena.number) != BINADE_E_BUSY;
+}
+
 void Arenas::release_unused()
 {
-    auto gone = [](binade_private number) {
-        return binade_private_release(number) != BINADE_E_BUSY;
-    };
     unreleased_.erase(
-        std::remove_if(unreleased_.begin(), unreleased_.end(), gone),
+        std::remove_if(unreleased_.begin(), unreleased_.end(), release),
         unreleased_.end());
 }
 
@@ -59,9 +69,65 @@ void Arenas::drop_use(const ArenaKey &key)
     if (--found->second.uses)
         return;
     if (found->second.number)
-        unreleased_.push_back(found->second.number);
+        unreleased_.push_back(found->second);
     arenas_.erase(found);
     release_unused();
+}
+
+Arenas::Arena &Arenas::find_unused(const ArenaKey &key)
+{
+    auto found = arenas_.find(key);
+    TORCH_CHECK(found != arenas_.end() && found->second.number,
+                "Binade has no such memory pool");
+    for (const Recording &recording : recordings_)
+        TORCH_CHECK(recording.key != key, "the memory pool is in use");
+    for (const auto &entry : blocks_)
+        TORCH_CHECK(entry.second.key != key, "the memory pool has blocks");
+    return found->second;
+}
+
+void Arenas::set_fixed(const ArenaKey &key, uint64_t limit_bytes)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    Arena &arena = find_unused(key);
+    Arena before = arena;
+    binade_private_options options = {};
+    options.struct_size = sizeof(options);
+    options.flags = BINADE_PRIVATE_FIXED;
+    options.limit_bytes = limit_bytes;
+    check(binade_private_create_with(arena.pool, &options, &arena.number),
+          "no fixed memory pool");
+    arena.tenant = 0;
+    unreleased_.push_back(before);
+    release_unused();
+}
+
+void Arenas::set_tenant(const ArenaKey &key, const char *name,
+                        uint64_t limit_bytes)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    Arena &arena = find_unused(key);
+    Arena before = arena;
+    binade_tenant_options options = {};
+    options.struct_size = sizeof(options);
+    options.flags = BINADE_TENANT_PAUSABLE;
+    options.name = name;
+    options.budget_bytes = limit_bytes;
+    check(binade_tenant_create_with(arena.pool, &options, &arena.tenant),
+          "no tenant for the memory pool");
+    check(binade_tenant_private(arena.tenant, &arena.number),
+          "the tenant has no arena");
+    unreleased_.push_back(before);
+    release_unused();
+}
+
+binade_tenant Arenas::tenant_of(const ArenaKey &key)
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    auto found = arenas_.find(key);
+    TORCH_CHECK(found != arenas_.end() && found->second.tenant,
+                "the memory pool has no tenant, and cannot be paused");
+    return found->second.tenant;
 }
 
 void Arenas::begin(binade_pool *pool, const ArenaKey &key, Filter filter,
@@ -117,6 +183,10 @@ Arenas::Taken Arenas::take(int device, size_t bytes, cudaStream_t stream)
     binade_devptr address = 0;
     if (arena.foreign) {
         taken.block = arena.foreign->raw_alloc_with_stream(bytes, stream);
+    } else if (arena.tenant) {
+        taken.status = binade_tenant_alloc(arena.tenant, bytes,
+                                           stream_of(stream), &address);
+        taken.block = block_at(address);
     } else {
         taken.status = binade_private_alloc(arena.number, bytes,
                                             stream_of(stream), &address);
@@ -162,6 +232,8 @@ void Arenas::claim(binade_pool *pool, void *block, const Block &was)
 {
     std::lock_guard<std::mutex> guard(lock_);
     Arena &arena = ensure(pool, was.key);
+    TORCH_CHECK(!arena.tenant,
+                "a memory pool with a tenant has no checkpoints");
     check(binade_private_claim(arena.number, address_of(block), was.bytes,
                                stream_of(was.stream)),
           "a block of the checkpoint cannot be had again");

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * PyTorch's memory pools, which CUDA graphs and torch.cuda.MemPool have: each is
- * a private arena of the device's pool (binade/private.h), or a foreign
- * allocator's.
+ * a private arena of the device's pool (binade/private.h), perhaps a tenant's
+ * (binade/tenant.h), or a foreign allocator's.
  */
 #ifndef BINADE_EMM_TORCH_ARENAS_H_
 #define BINADE_EMM_TORCH_ARENAS_H_
@@ -52,6 +52,14 @@ class Arenas
     int use_count(const ArenaKey &key);
     void drop_use(const ArenaKey &key);
 
+    /** Where a pool without blocks has its memory from now on: fixed memory, or
+     *  that of a tenant of its own, which can be paused. */
+    void set_fixed(const ArenaKey &key, uint64_t limit_bytes);
+    void set_tenant(const ArenaKey &key, const char *name,
+                    uint64_t limit_bytes);
+    /** Of a pool that has one. */
+    binade_tenant tenant_of(const ArenaKey &key);
+
     void begin(binade_pool *pool, const ArenaKey &key, Filter filter,
                cudaStream_t stream);
     void end(const ArenaKey &key);
@@ -87,6 +95,7 @@ class Arenas
   private:
     struct Arena {
         binade_private number = 0;
+        binade_tenant tenant = 0; /* 0, or whose the arena is */
         binade_pool *pool = nullptr;
         int uses = 0;
         bool lends = false;
@@ -99,11 +108,14 @@ class Arenas
     };
 
     Arena &ensure(binade_pool *pool, const ArenaKey &key);
+    Arena &find_unused(const ArenaKey &key);
+    static bool release(Arena &arena);
     void release_unused();
 
     std::mutex lock_; /* of all below */
     std::map<ArenaKey, Arena> arenas_;
-    std::vector<binade_private> unreleased_; /* whose last capture is open */
+    /* Those whose last capture is open, and tenants that have blocks. */
+    std::vector<Arena> unreleased_;
     std::vector<Recording> recordings_;
     std::unordered_map<void *, Block> blocks_;
     std::atomic<uint32_t> recording_count_{0};

@@ -40,6 +40,11 @@ void enable(const binade_torch_options &options)
     c10::SetAllocator(c10::kCUDA, &ours);
 }
 
+binade_torch::ArenaKey key_of(const binade_torch_mempool &pool)
+{
+    return {pool.device, {pool.id[0], pool.id[1]}};
+}
+
 template <typename Call> int told(char *error, size_t error_bytes, Call call)
 {
     error[0] = 0;
@@ -72,6 +77,43 @@ void *binade_torch_pool(int device, char *error, size_t error_bytes)
         pool = Allocator::instance().pools().get(device);
     });
     return pool;
+}
+
+int binade_torch_mempool_set(const binade_torch_mempool *wanted, char *error,
+                             size_t error_bytes)
+{
+    return told(error, error_bytes, [&] {
+        TORCH_CHECK(wanted->struct_size >= sizeof(*wanted),
+                    "the memory pool is of another version");
+        auto &arenas = Allocator::instance().arenas();
+        if (wanted->tenant_name)
+            arenas.set_tenant(key_of(*wanted), wanted->tenant_name,
+                              wanted->limit_bytes);
+        else
+            arenas.set_fixed(key_of(*wanted), wanted->limit_bytes);
+    });
+}
+
+int binade_torch_mempool_pause(const binade_torch_mempool *pool, uint32_t flags,
+                               char *error, size_t error_bytes)
+{
+    return told(error, error_bytes, [&] {
+        binade_torch::check(
+            binade_tenant_pause(
+                Allocator::instance().arenas().tenant_of(key_of(*pool)), flags),
+            "the memory pool is not paused");
+    });
+}
+
+int binade_torch_mempool_resume(const binade_torch_mempool *pool, char *error,
+                                size_t error_bytes)
+{
+    return told(error, error_bytes, [&] {
+        binade_torch::check(
+            binade_tenant_resume(
+                Allocator::instance().arenas().tenant_of(key_of(*pool))),
+            "the memory pool is not resumed");
+    });
 }
 
 const char *binade_torch_release(void)

@@ -50,6 +50,37 @@ binade_torch_enable(const binade_torch_options *options, char *error,
 __attribute__((visibility("default"))) void *
 binade_torch_pool(int device, char *error, size_t error_bytes);
 
+/** Where a torch.cuda.MemPool has its memory. */
+typedef struct binade_torch_mempool {
+    /** Bytes of this struct. */
+    uint32_t struct_size;
+    /** The device that was current when it was made. */
+    int32_t device;
+    /** Its id. */
+    uint64_t id[2];
+    /** Most that it has; 0: no limit of its own. */
+    uint64_t limit_bytes;
+    /** A tenant of that name, which can be paused; NULL: fixed memory. */
+    const char *tenant_name;
+} binade_torch_mempool;
+
+/** Gives a MemPool without tensors the memory that is wanted. 0, or -1 and `error`,
+ *  and nothing has changed. */
+__attribute__((visibility("default"))) int
+binade_torch_mempool_set(const binade_torch_mempool *wanted, char *error,
+                         size_t error_bytes);
+
+/** Gives the memory of a MemPool with a tenant back to the driver, as
+ *  binade_tenant_pause(); `flags` are BINADE_PAUSE_ bits. */
+__attribute__((visibility("default"))) int
+binade_torch_mempool_pause(const binade_torch_mempool *pool, uint32_t flags,
+                           char *error, size_t error_bytes);
+
+/** Takes it again, as binade_tenant_resume(). */
+__attribute__((visibility("default"))) int
+binade_torch_mempool_resume(const binade_torch_mempool *pool, char *error,
+                            size_t error_bytes);
+
 /** The release of PyTorch that this was compiled for, as "2.11". */
 __attribute__((visibility("default"))) const char *binade_torch_release(void);
 

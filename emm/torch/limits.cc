@@ -26,15 +26,15 @@ void tell(decltype(caching::DeviceStats::active) &out, int64_t current,
     }
 }
 
-binade_stats read_stats(binade_pool *pool)
-{
-    binade_stats stats = {};
-    stats.struct_size = sizeof(stats);
-    check(binade_pool_stats(pool, &stats), "no statistics");
-    return stats;
-}
-
 } // namespace
+
+DeviceMemory memory_of(c10::DeviceIndex device)
+{
+    c10::cuda::CUDAGuard guard(device);
+    DeviceMemory memory;
+    C10_CUDA_CHECK(cudaMemGetInfo(&memory.free_bytes, &memory.total_bytes));
+    return memory;
+}
 
 double Allocator::getMemoryFraction(Device device)
 {
@@ -46,15 +46,11 @@ void Allocator::setMemoryFraction(double fraction, Device device)
 {
     TORCH_CHECK(fraction > 0 && fraction <= 1, "invalid fraction:", fraction,
                 ". Please set within (0, 1].");
-    c10::cuda::CUDAGuard guard(device);
-    size_t free = 0;
-    size_t total = 0;
-    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    double total_bytes = static_cast<double>(memory_of(device).total_bytes);
     check(binade_pool_set_limit(
               pools_.get(device),
               fraction == 1 ? settings_.limit_bytes
-                            : static_cast<uint64_t>(
-                                  fraction * static_cast<double>(total))),
+                            : static_cast<uint64_t>(fraction * total_bytes)),
           "the limit is not accepted");
     /* Relaxed: a number. */
     fractions_[static_cast<size_t>(device)].store(fraction,
@@ -75,14 +71,12 @@ void Allocator::emptyCache(c10::MempoolId_t pool)
 
 void Allocator::cacheInfo(Device device, size_t *largest)
 {
-    c10::cuda::CUDAGuard guard(device);
-    size_t free = 0;
-    size_t total = 0;
-    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    binade_stats stats = read_stats(pools_.get(device));
+    size_t free_bytes = memory_of(device).free_bytes;
+    binade_stats stats;
+    check(read_stats(pools_.get(device), &stats), "no statistics");
     uint64_t growth = stats.limit_bytes - stats.reserved_bytes_current;
-    if (growth > free)
-        growth = free;
+    if (growth > free_bytes)
+        growth = free_bytes;
     *largest =
         stats.longest_run_bytes > growth ? stats.longest_run_bytes : growth;
 }
@@ -98,7 +92,8 @@ caching::DeviceStats Allocator::getDeviceStats(Device device)
     binade_pool *pool = pools_.find(device);
     if (!pool)
         return out;
-    binade_stats stats = read_stats(pool);
+    binade_stats stats;
+    check(read_stats(pool, &stats), "no statistics");
     Sums sums = counters_of(device).read();
     tell(out.allocation, sums.blocks, sums.peak_blocks, sums.allocations,
          sums.frees);

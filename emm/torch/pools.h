@@ -80,6 +80,14 @@ class Pools
 /** Throws what the library's last error was, if `status` is one. */
 void check(binade_status status, const char *what);
 
+/** What a pool has; nothing was written where that fails. */
+inline binade_status read_stats(binade_pool *pool, binade_stats *out)
+{
+    *out = {};
+    out->struct_size = sizeof(*out);
+    return binade_pool_stats(pool, out);
+}
+
 /** Where a call that fails leaves all as it was, and its caller goes on. */
 inline void ignore(binade_status) {}
 

@@ -6,8 +6,9 @@
 # Makes the wheels that are handed out, manylinux_2_28 for x86_64 and aarch64,
 # and the sdist, in FOLDER/dist. Zig's C compiler (the package ziglang) links to
 # glibc 2.28 of either architecture on any machine; hwloc is built for it from
-# its sources, without what it can do without, and is linked in. auditwheel
-# judges the result. Needs python3 with venv, make, pkg-config and a network.
+# its sources, without what it can do without, and is linked in; the libraries for
+# PyTorch are put in (tests/torch/prebuilt.py). auditwheel judges the result.
+# Needs python3 with venv, make, pkg-config and a network.
 # HWLOC names a folder of hwloc's sources for those who have no Debian mirror.
 set -euo pipefail
 
@@ -91,10 +92,20 @@ for architecture in "$@"; do
         "$python" -m pip wheel --no-deps --no-build-isolation \
         --wheel-dir "$work/plain" "$work/sdist" \
         >"$work/$architecture.log" 2>&1 || fail "see $work/$architecture.log"
-    # It knows the names of its own architecture only, but judges any.
+    rm -rf "$work/unpacked"
+    "$python" -m wheel unpack --dest "$work/unpacked" "$work"/plain/*.whl
+    "$python" "$checkout/tests/torch/prebuilt.py" "$work/torch" \
+        "$work"/unpacked/*/binade "$architecture" "$zig"
+    "$python" -m wheel pack --dest-dir "$work/plain" "$work"/unpacked/*
+    # It knows the names of its own architecture only, but judges any. PyTorch's
+    # libraries are in the process before what needs them is loaded.
     rm -rf "$work/repaired"
     "$work/tools/bin/auditwheel" repair --only-plat --plat auto \
+        --exclude libc10.so --exclude libc10_cuda.so \
         --wheel-dir "$work/repaired" "$work"/plain/*.whl
+    [[ $(basename "$work"/repaired/*.whl) =~ manylinux_2_([0-9]+)_ &&
+        ${BASH_REMATCH[1]} -le 28 ]] ||
+        fail "$(basename "$work"/repaired/*.whl) is for newer systems"
     "$python" -m wheel tags --remove \
         --platform-tag "manylinux_2_28_$architecture" "$work"/repaired/*.whl
     cp "$work"/repaired/*.whl "$work/dist"

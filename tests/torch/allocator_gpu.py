@@ -201,6 +201,57 @@ def test_memory_pools():
     del again, pool
 
 
+def test_a_tenants_pool_is_paused():
+    pool = binade.torch.MemPool("sleeper", limit=64 * MIB)
+    with torch.cuda.use_mem_pool(pool):
+        inside = torch.full((8 * MIB,), 3, dtype=torch.uint8, device="cuda")
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(64 * MIB, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    free = torch.cuda.mem_get_info()[0]
+    pool.pause(keep_contents=True)
+    assert torch.cuda.mem_get_info()[0] >= free + 8 * MIB
+    with pytest.raises(binade.Error):
+        pool.pause()
+    with pytest.raises(RuntimeError), torch.cuda.use_mem_pool(pool):
+        torch.empty(MIB, dtype=torch.uint8, device="cuda")
+    pool.resume()
+    assert bool((inside == 3).all())
+    pool.pause()
+    pool.resume()
+    inside.fill_(4)
+    assert bool((inside == 4).all())
+    del inside, pool
+
+
+def test_a_graph_in_a_tenants_pool_sleeps():
+    pool = binade.torch.MemPool("graphs")
+    source = torch.ones(4 * MIB, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool.id):
+        result = source * 2
+    for _ in range(2):
+        torch.cuda.synchronize()
+        pool.pause()
+        pool.resume()
+        graph.replay()
+        assert bool((result == 2).all())
+    graph.reset()
+    del result, pool
+
+
+def test_fixed_pools():
+    pool = binade.torch.MemPool(fixed=True, limit=64 * MIB)
+    with torch.cuda.use_mem_pool(pool):
+        window = torch.full((8 * MIB,), 5, dtype=torch.uint8, device="cuda")
+        with pytest.raises(torch.OutOfMemoryError):
+            torch.empty(128 * MIB, dtype=torch.uint8, device="cuda")
+    with pytest.raises(binade.Error, match="no tenant"):
+        pool.pause()
+    assert bool((window == 5).all())
+    del window, pool
+
+
 def test_snapshots_and_history():
     torch.cuda.memory._record_memory_history(max_entries=1000)
     tensor = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")

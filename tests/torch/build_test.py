@@ -3,15 +3,17 @@
 and a compiler that notes what it is asked; and what binade.torch refuses."""
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 
 import binade
 import binade.torch
-from binade._torch import build
+from binade._torch import build, recipe
 
 COMPILER = """\
 #!{python}
@@ -150,6 +152,79 @@ def test_no_place_to_keep_it(compiler, torch_folder, monkeypatch, tmp_path):
     monkeypatch.setenv("BINADE_TORCH_CACHE", str(tmp_path / "file"))
     with pytest.raises(build.BuildError, match="BINADE_TORCH_CACHE names"):
         build.library("2.11.0", "abc", torch_folder)
+
+
+def torch_like(folder, version="2.11.0", cuda="13.0", has_cxx11_abi=True):
+    return types.SimpleNamespace(
+        __version__=version, __file__=str(folder / "__init__.py"),
+        version=types.SimpleNamespace(cuda=cuda, git_version="abc"),
+        _C=types.SimpleNamespace(_GLIBCXX_USE_CXX11_ABI=has_cxx11_abi))
+
+
+@pytest.fixture
+def brought(tmp_path, monkeypatch):
+    """What a wheel brings for 2.10 and 2.11: libraries that load."""
+    monkeypatch.setattr(build, "PREBUILT", tmp_path / "prebuilt")
+    build.PREBUILT.mkdir()
+    for release in ("2.10", "2.11"):
+        shutil.copy(build.PACKAGE / "libbinade.so.0", build.PREBUILT /
+                    recipe.prebuilt_name(release, build.SOURCES))
+    return build.PREBUILT
+
+
+@pytest.mark.parametrize("version, cuda", [
+    ("2.11.0", "13.0"), ("2.11.0+cu128", "12.8"), ("2.10.1", "12.6"),
+])
+def test_what_the_wheel_brings_is_taken(compiler, brought, torch_folder,
+                                        version, cuda):
+    asked = compiler()
+    torch = torch_like(torch_folder, version, cuda)
+    path = build.prebuilt(torch)
+    assert path.parent == brought
+    assert f"-{version[:4]}-" in path.name
+    assert build.load(torch)._name == str(path)
+    assert not asked()
+
+
+@pytest.mark.parametrize("options", [
+    {"version": "2.9.1"}, {"version": "2.12.0"}, {"version": "3.11.0"},
+    {"version": "2.11.0a0+git1"}, {"version": "2.11.0.dev20260101+cu130"},
+    {"version": "2.11.0rc1"}, {"cuda": "11.8"}, {"cuda": "14.0"},
+    {"has_cxx11_abi": False},
+])
+def test_what_was_made_for_another_pytorch_is_not(brought, tmp_path, options):
+    assert build.prebuilt(torch_like(tmp_path, **options)) is None
+
+
+def test_what_other_sources_made_is_not_taken(brought, tmp_path, monkeypatch):
+    assert build.prebuilt(torch_like(tmp_path))
+    shutil.copytree(build.SOURCES, tmp_path / "csrc")
+    with open(tmp_path / "csrc/include/binade/version.h", "a") as header:
+        header.write("/* of another version */\n")
+    monkeypatch.setattr(build, "SOURCES", tmp_path / "csrc")
+    assert build.prebuilt(torch_like(tmp_path)) is None
+
+
+def test_one_can_do_without_what_the_wheel_brings(brought, tmp_path,
+                                                  monkeypatch):
+    monkeypatch.setenv("BINADE_TORCH_PREBUILT", "0")
+    assert build.prebuilt(torch_like(tmp_path)) is None
+
+
+def test_what_does_not_load_is_passed_over(compiler, brought, torch_folder):
+    torch = torch_like(torch_folder)
+    build.prebuilt(torch).write_text("of another machine")
+    asked = compiler(f"import shutil; out = sys.argv[sys.argv.index('-o') + 1]; "
+                     f"shutil.copy({str(build.PACKAGE / 'libbinade.so.0')!r}, "
+                     f"out); sys.exit()")
+    assert build.load(torch)._name.startswith(str(build.cache_folder()))
+    assert len(asked()) == 1
+
+
+def test_a_library_that_does_not_load_is_an_error(compiler, torch_folder):
+    compiler()
+    with pytest.raises(build.BuildError, match="libbinade_torch.so: "):
+        build.load(torch_like(torch_folder))
 
 
 @pytest.mark.parametrize("options, error, words", [

@@ -1,147 +1,119 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the sources of emm/torch compile against the headers of several
-releases of PyTorch, without installing one.
+releases of PyTorch, without installing one, or a CUDA Toolkit; and whether they
+run with each release's own libc10 and libc10_cuda on the stand-in driver.
 
-    releases.py [RELEASE]...        # from the checkout; default: 2.9.1 2.10.0 2.11.0
+    releases.py LIBRARIES [RELEASE]...
 
-Of each release's wheel the headers alone are fetched, by ranges; and once the CUDA
-runtime's. Says what that took. Needs the network and a C++ compiler, which CXX
-names; a release that does not compile makes the exit status 1.
+From the checkout; default: 2.9.1 2.10.0 2.11.0. LIBRARIES has libbinade.so and
+pool/standin/libcuda.so.1, as bazel-bin has. Of each release's wheel the headers
+and these two libraries alone are fetched, by ranges; and once the CUDA runtime's
+headers. Says what that took. Needs the network and compilers of C and C++, which
+CC and CXX name; a release that fails makes the exit status 1.
 """
 
-import json
+import concurrent.futures
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-RELEASES = ("2.9.1", "2.10.0", "2.11.0")
-WANTED = ("torch/include/c10/", "torch/include/torch/headeronly/")
-RUNTIME = (("nvidia-cuda-runtime", "13.0.96"), ("nvidia-cuda-crt", "13.0.88"))
-INDEX = "https://pypi.org/simple/{}/"
-INDEX_FORM = "application/vnd.pypi.simple.v1+json"
-CHUNK_BYTES = 1 << 18
-GAP_BYTES = 1 << 16
+import wheels
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CUDA = "13"
+TIMEOUT_S = 60
+
+sys.path.insert(0, str(ROOT / "emm/binade/_torch"))
+import recipe  # noqa: E402
 
 
-class Remote:
-    """A file of the network, read by ranges; what zipfile needs of a file."""
-
-    def __init__(self, url, size):
-        self.url, self.size, self.at = url, size, 0
-        self.fetched_bytes = 0
-        self.start, self.data = 0, b""
-
-    def seekable(self):
-        return True
-
-    def tell(self):
-        return self.at
-
-    def seek(self, offset, whence=os.SEEK_SET):
-        self.at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self.at,
-                            os.SEEK_END: self.size}[whence]
-        return self.at
-
-    def read(self, count=-1):
-        end = self.size if count < 0 else min(self.size, self.at + count)
-        if self.at < self.start or end > self.start + len(self.data):
-            self.load(self.at, max(end, min(self.size,
-                                            self.at + CHUNK_BYTES)))
-        found = self.data[self.at - self.start:end - self.start]
-        self.at = end
-        return found
-
-    def load(self, start, end):
-        asked = urllib.request.Request(
-            self.url, headers={"Range": f"bytes={start}-{end - 1}"})
-        with urllib.request.urlopen(asked, timeout=60) as answer:
-            if answer.status != 206:
-                raise SystemExit(f"{self.url}: the server sends no ranges")
-            self.start, self.data = start, answer.read()
-        self.fetched_bytes += len(self.data)
+def words_from(name, otherwise):
+    return shlex.split(os.environ.get(name, otherwise))
 
 
-def wheel_of(project, release, words):
-    asked = urllib.request.Request(INDEX.format(project),
-                                   headers={"Accept": INDEX_FORM})
-    with urllib.request.urlopen(asked, timeout=60) as answer:
-        files = json.load(answer)["files"]
-    begin = f"{project.replace('-', '_')}-{release}-"
-    for one in files:
-        name = one["filename"]
-        if name.startswith(begin) and all(word in name for word in words):
-            return Remote(one["url"], one["size"])
-    raise SystemExit(f"{project} {release}: no wheel for this machine")
+def run(words, **options):
+    """What a command that fails says; "" of one that does not."""
+    done = subprocess.run([str(word) for word in words], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          **options)
+    return f"{words[0]}: {done.returncode}\n{done.stdout}" if done.returncode \
+        else ""
 
 
-def fetch(remote, folder, prefixes):
-    """The members with these prefixes; those that lie together in one range."""
-    archive = zipfile.ZipFile(remote)
-    members = sorted((one for one in archive.infolist()
-                      if one.filename.startswith(prefixes) and
-                      not one.is_dir()), key=lambda one: one.header_offset)
-    for i, member in enumerate(members):
-        if member.header_offset >= remote.start + len(remote.data):
-            last = member
-            for other in members[i:]:
-                if other.header_offset - last.header_offset - \
-                        last.compress_size > GAP_BYTES:
-                    break
-                last = other
-            remote.load(member.header_offset, min(
-                remote.size, last.header_offset + last.compress_size + 4096))
-        archive.extract(member, folder)
-    return len(members)
+def compile_all(release, includes, folder):
+    """What the compiler says of all sources that do not compile."""
+    words = [*words_from("CXX", "c++"), "-std=c++17", "-fPIC", "-Wall",
+             "-Wextra", "-Werror", *recipe.macros(release), f"-I{ROOT}",
+             f"-I{ROOT / 'pool/include'}",
+             *(word for path in includes for word in ("-isystem", path))]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        return "".join(threads.map(
+            lambda source: run([*words, "-c", source, "-o",
+                                folder / f"{source.stem}.o"]),
+            [*recipe.sources(ROOT / "emm/torch"), HERE / "standin.cc"]))
 
 
-def compiles(release, includes):
-    """Whether all sources do, and what the compiler says of those that do
-    not."""
-    major, minor = release.split(".")[:2]
-    flags = [f"-DBINADE_TORCH_MAJOR={major}", f"-DBINADE_TORCH_MINOR={minor}"]
-    flags += [word for folder in includes for word in ("-isystem", str(folder))]
-    texts = []
-    for source in sorted((ROOT / "emm/torch").glob("*.cc")):
-        done = subprocess.run(
-            [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++17",
-             "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
-             f"-I{ROOT / 'pool/include'}", *flags, str(source)],
-            text=True, capture_output=True, check=False)
-        if done.returncode:
-            texts.append(done.stderr)
-    return not texts, "".join(texts)
+def make_runtime(folder, library):
+    """A CUDA runtime by the name that the release's library has for it."""
+    name = re.search(rb"libcudart\.so\.\d+", library.read_bytes())[0].decode()
+    script = folder / "cudart.map"
+    script.write_text(f"{name} {{ global: *; }};\n")
+    return run([*words_from("CC", "cc"), "-shared", "-fPIC",
+                f"-Wl,-soname,{name}", f"-Wl,--version-script={script}",
+                HERE / "fake_cudart.c", "-o", folder / name]) or folder / name
 
 
-def main(releases):
+def try_it(torch, libraries, folder):
+    """Links the objects in a folder, and runs them."""
+    there = [torch / name for name in wheels.LIBRARIES]
+    runtime = make_runtime(folder, there[1])
+    if not isinstance(runtime, Path):
+        return runtime
+    shutil.copy(libraries / "libbinade.so", folder / "libbinade.so.0")
+    program = folder / "standin"
+    driver = libraries / "pool/standin/libcuda.so.1"
+    return run([*words_from("CXX", "c++"), "-o", program,
+                *sorted(folder.glob("*.o")), "-Wl,--no-as-needed", *there,
+                runtime, folder / "libbinade.so.0", driver,
+                # What a release has of the runtime beyond ours is never called.
+                "-Wl,--unresolved-symbols=ignore-in-shared-libs",
+                *(f"-Wl,-rpath,{one}" for one in (folder, there[0].parent,
+                                                  driver.parent))]
+               ) or run([program], timeout=TIMEOUT_S)
+
+
+def main(libraries, releases):
     is_good = True
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
-        runtime = Path(scratch) / "runtime"
-        for project, release in RUNTIME:
-            fetch(wheel_of(project, release, ("manylinux", "x86_64")), runtime,
-                  ("nvidia/cu13/include/",))
+        runtime, total_bytes = wheels.fetch_cuda(CUDA, Path(scratch) / "runtime")
         for release in releases:
-            began = time.monotonic()
+            start = time.monotonic()
             folder = Path(scratch) / release
-            remote = wheel_of("torch", release, ("cp312-cp312-manylinux",
-                                                 "x86_64"))
-            count = fetch(remote, folder, WANTED)
+            count, remote = wheels.fetch_torch(
+                release, folder, wheels.HEADERS + wheels.LIBRARIES)
+            total_bytes += remote.fetched_bytes
             fetched = time.monotonic()
-            is_well, text = compiles(release, (
-                folder / "torch/include", runtime / "nvidia/cu13/include"))
-            is_good = is_good and is_well
-            print(f"{text}{release}: {'compiles' if is_well else 'FAILED'}; "
-                  f"{count} headers, {remote.fetched_bytes / 1e6:.1f} MB of "
-                  f"{remote.size / 1e6:.0f}, {fetched - began:.0f} s; compiled "
+            text = compile_all(release, [folder / "torch/include", *runtime],
+                               folder) or try_it(folder, libraries, folder)
+            is_good = is_good and not text
+            print(f"{text}{release}: {'FAILED' if text else 'compiles and runs'}"
+                  f"; {count} files, {remote.fetched_bytes / 1e6:.1f} MB of "
+                  f"{remote.size / 1e6:.0f}, {fetched - start:.0f} s; the rest "
                   f"in {time.monotonic() - fetched:.0f} s", flush=True)
+    print(f"{len(releases)} releases: {total_bytes} bytes fetched, "
+          f"{time.monotonic() - began:.0f} s")
     return 0 if is_good else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or RELEASES))
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2:] or wheels.RELEASES))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the library that is PyTorch's allocator, for one release of PyTorch, with
-the machine's C++ compiler, once: it is kept in a folder of the user's."""
+"""The library that is PyTorch's allocator, for the release of PyTorch that is
+installed: one that the wheel brings, or one that the machine's C++ compiler makes,
+once, and that is kept in a folder of the user's."""
 
+import ctypes
 import fcntl
-import hashlib
 import os
 import re
 import shlex
@@ -12,18 +13,31 @@ import tempfile
 from pathlib import Path
 
 from binade._native import Error
+from binade._torch import recipe
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SOURCES = PACKAGE / "_torch" / "csrc"
+PREBUILT = PACKAGE / "_torch" / "prebuilt"
 LIBRARY = "libbinade_torch.so"
-FLAGS = ("-std=c++17", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-shared")
 TIMEOUT_S = 600
-# Releases that the sources are known to compile for.
-RELEASES = ("2.9", "2.10", "2.11")
+# One that is handed out, whose interface is settled: no "2.11.0a0+git1".
+FINAL_RELEASE = re.compile(r"(\d+\.\d+)\.\d+(\+.*)?")
 
 
 class BuildError(Error):
     """The library cannot be made here; the text says what is missing."""
+
+
+def prebuilt(torch):
+    """The library that the wheel brings for this PyTorch; None: it brings none.
+    BINADE_TORCH_PREBUILT=0 in the environment wants none."""
+    final = FINAL_RELEASE.fullmatch(torch.__version__)
+    if not final or os.environ.get("BINADE_TORCH_PREBUILT") == "0" or \
+            torch.version.cuda.split(".")[0] not in recipe.CUDAS or \
+            not torch._C._GLIBCXX_USE_CXX11_ABI:
+        return None
+    path = PREBUILT / recipe.prebuilt_name(final[1], SOURCES)
+    return path if path.is_file() else None
 
 
 def compiler():
@@ -66,7 +80,7 @@ def header_folders(torch_folder):
 
 
 def sources():
-    found = sorted(SOURCES.glob("*.cc"))
+    found = recipe.sources(SOURCES)
     if not found:
         raise BuildError(f"{SOURCES}: this package carries no sources for "
                          f"PyTorch")
@@ -91,11 +105,10 @@ def numbers_of(release):
 
 def command(release, torch_folder, target):
     """What compiles and links all of it."""
-    numbers = numbers_of(release)
     includes = [SOURCES / "include", torch_folder / "include",
                 *header_folders(torch_folder)]
-    return [*compiler(), *FLAGS, f"-DBINADE_TORCH_MAJOR={numbers[1]}",
-            f"-DBINADE_TORCH_MINOR={numbers[2]}", *map(str, sources()),
+    return [*compiler(), *recipe.FLAGS, "-shared",
+            *recipe.macros(numbers_of(release)[0]), *map(str, sources()),
             *(word for folder in includes for word in ("-isystem", str(folder))),
             "-o", str(target), f"-L{torch_folder / 'lib'}", "-lc10",
             "-lc10_cuda", str(PACKAGE / "libbinade.so.0"), *runtime(),
@@ -104,12 +117,9 @@ def command(release, torch_folder, target):
 
 def key(release, git_version):
     """Names what the library is made from."""
-    digest = hashlib.sha256()
-    for part in (release, git_version, str(PACKAGE), *compiler()):
-        digest.update(part.encode() + b"\0")
-    for path in sorted(SOURCES.rglob("*.[ch]*")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return f"{release}-{digest.hexdigest()[:16]}"
+    digest = recipe.digest(SOURCES, release, git_version, str(PACKAGE),
+                           *compiler())
+    return f"{release}-{digest}"
 
 
 def run(words):
@@ -128,8 +138,25 @@ def run(words):
         raise BuildError(f"{shlex.join(words)}\n{done.stderr.strip()}")
 
 
+def load(torch):
+    """The library for this PyTorch. One that the wheel brings and that does not
+    load, by what it misses in this PyTorch, say, is passed over."""
+    path = prebuilt(torch)
+    if path:
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:
+            pass
+    path = library(torch.__version__, torch.version.git_version,
+                   Path(torch.__file__).resolve().parent)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise BuildError(f"{path}: {error}") from error
+
+
 def library(release, git_version, torch_folder):
-    """The path of the library for that PyTorch, made if it is not there. Of
+    """The path of the library that is made here, made if it is not there. Of
     processes that come at once one makes it, and the others wait."""
     folder = cache_folder() / key(release, git_version)
     target = folder / LIBRARY
@@ -155,9 +182,9 @@ def make(release, torch_folder, target):
         try:
             run(words)
         except BuildError as error:
-            if numbers_of(release)[0] in RELEASES:
+            if numbers_of(release)[0] in recipe.RELEASES:
                 raise
             raise BuildError(
                 f"Binade is not known to serve PyTorch {release}, but "
-                f"{', '.join(RELEASES)}: {error}") from error
+                f"{', '.join(recipe.RELEASES)}: {error}") from error
         os.replace(made, target)

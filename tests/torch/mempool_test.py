@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""binade.torch.MemPool, with a PyTorch and a library that note what they are asked:
+what it refuses, and what it hands on."""
+
+import ctypes
+import types
+
+import pytest
+
+import binade
+import binade.torch
+from binade._torch import mempool
+
+
+class Library(ctypes.CDLL):
+    """libbinade_torch.so, as far as memory pools go."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.calls, self.error = [], None
+
+    def note(self, name, *arguments):
+        pool = ctypes.cast(arguments[0],
+                           ctypes.POINTER(mempool._MemPool)).contents
+        self.calls.append((name, pool.device, tuple(pool.id),
+                           pool.limit_bytes, pool.tenant_name,
+                           *(word.value for word in arguments[1:-2])))
+        text, count = arguments[-2:]
+        assert count.value == ctypes.sizeof(text)
+        text.value = self.error or b""
+        return -1 if self.error else 0
+
+    def binade_torch_mempool_set(self, *arguments):
+        return self.note("set", *arguments)
+
+    def binade_torch_mempool_pause(self, *arguments):
+        return self.note("pause", *arguments)
+
+    def binade_torch_mempool_resume(self, *arguments):
+        return self.note("resume", *arguments)
+
+
+class PyTorchsMemPool:
+    id = (0, 5)
+
+    def __init__(self, use_on_oom=False):
+        self.use_on_oom = use_on_oom
+
+
+@pytest.fixture
+def library(monkeypatch):
+    torch = types.ModuleType("torch")
+    torch.cuda = types.SimpleNamespace(MemPool=PyTorchsMemPool,
+                                       current_device=lambda: 1)
+    library = Library()
+    monkeypatch.setattr(binade.torch, "_torch", lambda: torch)
+    monkeypatch.setattr(binade.torch, "_enabled", library)
+    return library
+
+
+def test_a_tenant(library):
+    pool = binade.torch.MemPool("sleeper", limit=8 << 20, use_on_oom=True)
+    assert isinstance(pool, PyTorchsMemPool) and pool.use_on_oom
+    pool.pause()
+    pool.resume()
+    pool.pause(keep_contents=True)
+    wanted = (1, (0, 5), 8 << 20, b"sleeper")
+    assert library.calls == [("set", *wanted), ("pause", *wanted, 0),
+                             ("resume", *wanted), ("pause", *wanted, 1)]
+
+
+def test_fixed_memory(library):
+    binade.torch.MemPool(fixed=True)
+    assert library.calls == [("set", 1, (0, 5), 0, None)]
+
+
+def test_pools_are_of_one_class(library):
+    assert type(binade.torch.MemPool(fixed=True)) is \
+        type(binade.torch.MemPool("some"))
+
+
+def test_errors_are_the_librarys(library):
+    pool = binade.torch.MemPool(fixed=True)
+    library.error = b"it has no tenant"
+    with pytest.raises(binade.Error, match="it has no tenant"):
+        pool.pause()
+    with pytest.raises(binade.Error, match="it has no tenant"):
+        pool.resume()
+    with pytest.raises(binade.Error, match="it has no tenant"):
+        binade.torch.MemPool("some")
+
+
+@pytest.mark.parametrize("options, error, words", [
+    ({}, ValueError, "either a tenant or fixed=True"),
+    ({"tenant": "some", "fixed": True}, ValueError, "either a tenant or fixed"),
+    ({"tenant": ""}, ValueError, "accepted are 1 to 31 bytes"),
+    ({"tenant": "é" * 16}, ValueError, "accepted are 1 to 31 bytes"),
+    ({"fixed": True, "limit": -1}, ValueError, "accepted are 0 to"),
+    ({"fixed": True, "limit": "8G"}, TypeError, "bytes, as an int"),
+])
+def test_bad_options(library, options, error, words):
+    with pytest.raises(error, match=words):
+        binade.torch.MemPool(**options)
+    assert not library.calls
+
+
+@pytest.mark.parametrize("enabled", [None, (ctypes.CDLL(None), "a plug-in")])
+def test_it_takes_the_allocator(library, monkeypatch, enabled):
+    monkeypatch.setattr(binade.torch, "_enabled", enabled)
+    with pytest.raises(binade.Error, match="needs Binade as PyTorch's alloc"):
+        binade.torch.MemPool(fixed=True)

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PyTorch's allocator over the stand-in driver, with a release's own libc10 and
+// libc10_cuda: what needs neither kernels nor copies. releases.py makes it.
+#include "emm/torch/allocator.h"
+#include "emm/torch/enable.h"
+
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
+#include <cuda.h>
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+/* By which libtorch tells libc10_cuda; no header has it. */
+namespace c10::cuda::_internal
+{
+void setHasPrimaryContext(bool (*has)(c10::DeviceIndex));
+}
+
+namespace
+{
+
+using binade_torch::Allocator;
+
+constexpr size_t kMiB = size_t(1) << 20;
+int failures;
+
+void expect(bool is_so, const char *what, int line)
+{
+    if (!is_so) {
+        (void)printf("standin.cc:%d: not so: %s\n", line, what);
+        failures++;
+    }
+}
+#define EXPECT(what) expect((what), #what, __LINE__)
+
+Allocator &device()
+{
+    return Allocator::instance();
+}
+
+std::string thrown_by(const std::function<void()> &call)
+{
+    try {
+        call();
+    } catch (const c10::Error &error) {
+        return error.what_without_backtrace();
+    }
+    return "";
+}
+
+bool has(const std::string &text, const char *words)
+{
+    return text.find(words) != std::string::npos;
+}
+
+// torch.cuda.MemPool and torch.cuda.use_mem_pool().
+class Pool
+{
+  public:
+    explicit Pool(uint64_t number) : id_(0, number)
+    {
+        device().createOrIncrefPool(0, id_, nullptr);
+    }
+    ~Pool()
+    {
+        device().releasePool(0, id_);
+    }
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+
+    std::string set(const char *tenant, uint64_t limit_bytes = 0)
+    {
+        wanted_.struct_size = sizeof(wanted_);
+        wanted_.id[1] = id_.second;
+        wanted_.limit_bytes = limit_bytes;
+        wanted_.tenant_name = tenant;
+        char error[1024];
+        (void)binade_torch_mempool_set(&wanted_, error, sizeof(error));
+        return error;
+    }
+    std::string pause(uint32_t flags)
+    {
+        char error[1024];
+        (void)binade_torch_mempool_pause(&wanted_, flags, error, sizeof(error));
+        return error;
+    }
+    std::string resume()
+    {
+        char error[1024];
+        (void)binade_torch_mempool_resume(&wanted_, error, sizeof(error));
+        return error;
+    }
+    void *take(size_t bytes)
+    {
+        void *block = nullptr;
+        device().beginAllocateToPool(0, id_, [](cudaStream_t) { return true; });
+        std::string error =
+            thrown_by([&] { block = device().raw_alloc(bytes); });
+        device().endAllocateToPool(0, id_);
+        device().releasePool(0, id_);
+        last_error_ = error;
+        return block;
+    }
+    const std::string &last_error() const
+    {
+        return last_error_;
+    }
+    c10::MempoolId_t id() const
+    {
+        return id_;
+    }
+
+  private:
+    c10::MempoolId_t id_;
+    binade_torch_mempool wanted_ = {};
+    std::string last_error_;
+};
+
+binade_pool *pool()
+{
+    return device().pools().get(0);
+}
+
+binade_tenant_info tenant_info(binade_tenant tenant)
+{
+    binade_tenant_info info = {};
+    info.struct_size = sizeof(info);
+    if (binade_tenant_stats(tenant, &info) != BINADE_OK)
+        info.struct_size = 0;
+    return info;
+}
+
+binade_tenant tenant_of(const Pool &pool)
+{
+    return device().arenas().tenant_of({0, pool.id()});
+}
+
+int64_t live_bytes()
+{
+    return device().getDeviceStats(0).allocated_bytes[0].current;
+}
+
+void try_tensors()
+{
+    void *first = device().raw_alloc(kMiB);
+    EXPECT(live_bytes() == kMiB);
+    EXPECT(device().pools().find(0) == pool());
+    device().raw_delete(first);
+    EXPECT(device().raw_alloc(kMiB) == first);
+    device().raw_delete(first);
+    EXPECT(live_bytes() == 0);
+    EXPECT(has(thrown_by([] { device().raw_alloc(size_t(1) << 50); }),
+               "CUDA out of memory. Tried to allocate"));
+    EXPECT(!device().snapshot({0, 0}, true).segments.empty());
+    device().emptyCache({0, 0});
+}
+
+void try_limits()
+{
+    size_t largest = 0;
+    device().setMemoryFraction(0.25, 0);
+    EXPECT(device().getMemoryFraction(0) == 0.25);
+    device().cacheInfo(0, &largest);
+    EXPECT(largest > 0 && largest <= 256 * kMiB);
+    EXPECT(has(thrown_by([] { device().raw_alloc(300 * kMiB); }),
+               "of a limit of 256.00 MiB"));
+    device().setMemoryFraction(1, 0);
+    device().raw_delete(device().raw_alloc(300 * kMiB));
+}
+
+void try_a_tenant()
+{
+    void *late = nullptr;
+    binade_tenant tenant = 0;
+    {
+        Pool sleeper(1);
+        EXPECT(sleeper.set("sleeper", 16 * kMiB).empty());
+        tenant = tenant_of(sleeper);
+        void *block = sleeper.take(4 * kMiB);
+        EXPECT(block && tenant_info(tenant).live_bytes == 4 * kMiB);
+        EXPECT(has(sleeper.set("other"), "has blocks"));
+        EXPECT(!sleeper.take(13 * kMiB) &&
+               has(sleeper.last_error(), "CUDA out of memory"));
+        EXPECT(sleeper.pause(BINADE_PAUSE_KEEP_CONTENTS).empty());
+        EXPECT(!sleeper.pause(0).empty());
+        EXPECT(!sleeper.take(kMiB) && has(sleeper.last_error(), "Binade: "));
+        EXPECT(sleeper.resume().empty());
+        EXPECT(!sleeper.resume().empty());
+        device().raw_delete(block);
+        EXPECT(tenant_info(tenant).live_bytes == 0);
+        EXPECT(tenant_info(tenant).name == std::string("sleeper"));
+        late = sleeper.take(2 * kMiB);
+    }
+    /* It ends with its last block. */
+    EXPECT(tenant_info(tenant).live_bytes == 2 * kMiB);
+    device().raw_delete(late);
+    device().emptyCache({0, 0});
+    EXPECT(tenant_info(tenant).struct_size == 0);
+}
+
+void try_fixed_memory()
+{
+    Pool windows(2);
+    EXPECT(windows.set(nullptr, 32 * kMiB).empty());
+    void *block = windows.take(8 * kMiB);
+    EXPECT(block != nullptr);
+    EXPECT(!windows.take(64 * kMiB));
+    EXPECT(has(windows.pause(0), "cannot be paused"));
+    size_t bytes = 0;
+    EXPECT(device().getBaseAllocation(block, &bytes) && bytes >= 8 * kMiB);
+    device().raw_delete(block);
+}
+
+void *capture(const c10::MempoolId_t &id, CUstream stream, size_t bytes)
+{
+    CUgraph graph = nullptr;
+    device().beginAllocateToPool(
+        0, id, [is_first = true](cudaStream_t) mutable {
+            bool was_first = is_first;
+            is_first = false;
+            return !was_first; /* the capture has not begun yet */
+        });
+    EXPECT(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+           CUDA_SUCCESS);
+    void *block = device().raw_alloc(bytes);
+    EXPECT(cuStreamEndCapture(stream, &graph) == CUDA_SUCCESS);
+    device().endAllocateToPool(0, id);
+    return block;
+}
+
+void try_captures(const char *tenant)
+{
+    Pool graphs(3);
+    EXPECT(graphs.set(tenant).empty());
+    CUstream stream = nullptr;
+    EXPECT(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
+    auto before = c10::cuda::getCurrentCUDAStream(0);
+    c10::cuda::setCurrentCUDAStream(
+        c10::cuda::getStreamFromExternal(stream, 0));
+    void *block = capture(graphs.id(), stream, 3 * kMiB);
+    EXPECT(device().checkPoolLiveAllocations(0, graphs.id(), {block}));
+    device().raw_delete(block);
+    EXPECT(capture(graphs.id(), stream, 3 * kMiB) == block);
+    device().raw_delete(block);
+    device().releasePool(0, graphs.id());
+    device().releasePool(0, graphs.id());
+    c10::cuda::setCurrentCUDAStream(before);
+}
+
+void try_a_checkpoint()
+{
+    Pool graphs(4);
+    void *kept = graphs.take(kMiB);
+    auto state = device().getCheckpointState(0, graphs.id());
+    device().raw_delete(kept);
+    auto delta = device().setCheckpointPoolState(0, state);
+    EXPECT(delta.ptrs_freed.empty() && delta.dataptrs_allocd.size() == 1);
+    EXPECT(delta.dataptrs_allocd[0].get() == kept);
+}
+
+bool enable()
+{
+    CUcontext context = nullptr;
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) ||
+        cuCtxSetCurrent(context))
+        return false;
+    c10::cuda::_internal::setHasPrimaryContext(
+        [](c10::DeviceIndex) { return true; });
+    binade_torch_options options = {};
+    options.struct_size = sizeof(options);
+    options.pool_flags = BINADE_POOL_PREFER_MAPPED;
+    char error[1024];
+    if (binade_torch_enable(&options, error, sizeof(error)))
+        (void)printf("%s\n", error);
+    return !error[0];
+}
+
+} // namespace
+
+int main()
+{
+    if (!enable())
+        return 2;
+    EXPECT(binade_torch::caching::allocator.load() == &device());
+    device().init(1);
+    try_tensors();
+    try_limits();
+    try_a_tenant();
+    try_fixed_memory();
+    try_captures(nullptr);
+    try_captures("graphs");
+    try_a_checkpoint();
+    EXPECT(live_bytes() == 0);
+    return failures ? 1 : 0;
+}
