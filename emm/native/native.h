@@ -144,7 +144,9 @@ struct native_space {
     size_t shown_count;
     binade_pool *left;
     PyObject *weak_references;
-    /* Without a GIL: one of a Pool, for who finds it in a list. */
+    /* For who finds it in a list: whether nobody refers to it any more; the GIL.
+     * Where there is none, a weak reference to a Pool instead. */
+    bool is_ending;
     PyObject *weak_self;
 };
 
@@ -158,7 +160,7 @@ static inline PyObject *native_space_keep(struct native_space *space)
         PyErr_Clear();
     return self;
 #else
-    return Py_REFCNT((PyObject *)space) ? Py_NewRef((PyObject *)space) : NULL;
+    return space->is_ending ? NULL : Py_NewRef((PyObject *)space);
 #endif
 }
 

@@ -239,6 +239,7 @@ void native_space_dealloc(PyObject *self)
     struct native_space *space = native_space_of(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
+    space->is_ending = true;
     py_space_unlist(space);
     native_clear_weak(self, space->weak_references);
     Py_XDECREF(space->weak_self);
