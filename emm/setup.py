@@ -47,6 +47,9 @@ LIBRARY = "libbinade.so.0"
 PLUGGABLE = "_torch/libbinade_pluggable.so"
 STANDIN = "standin/libcuda.so.1"
 
+# A free-threaded CPython has no stable ABI: a wheel is for its version alone.
+HAS_STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
 FLAGS = ["-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden",
          "-fno-omit-frame-pointer", "-ffunction-sections", "-fdata-sections"]
 C_FLAGS = ["-std=c11", "-Werror=implicit-function-declaration"]
@@ -280,7 +283,8 @@ class CarrySources(sdist):
 
 def module(name):
     # Sources are found when it is built.
-    return Extension(f"binade.{name}", sources=[], py_limited_api=True)
+    return Extension(f"binade.{name}", sources=[],
+                     py_limited_api=HAS_STABLE_ABI)
 
 
 setup(
@@ -288,5 +292,6 @@ setup(
     ext_modules=[module(name) for name in MODULE_FOLDERS],
     cmdclass={"build_ext": BuildBinade, "sdist": CarrySources},
     data_files=[("share/man/man1", ["binade.1"])],
-    options={"bdist_wheel": {"py_limited_api": "cp310"}},
+    options={"bdist_wheel": {"py_limited_api": "cp310"}
+             if HAS_STABLE_ABI else {}},
 )

@@ -29,9 +29,30 @@ bool command_line_number(const char *text, uint64_t least, uint64_t most,
     return !*end && !errno && *out >= least && *out <= most;
 }
 
+/* A number that may end in a unit: 8GiB or 8G. */
+static bool read_bytes(const struct command_option *option, const char *text,
+                       uint64_t *out)
+{
+    static const char units[] = "KMGT";
+    char digits[ITEM_BYTES];
+    size_t length = strspn(text, "0123456789");
+    const char *unit = text[length] ? strchr(units, text[length]) : NULL;
+    unsigned order = unit ? 10 * ((unsigned)(unit - units) + 1) : 0;
+    const char *end = text + length + (unit != NULL);
+    if (length >= sizeof digits || (*end && (!unit || strcmp(end, "iB") != 0)))
+        return false;
+    (void)snprintf(digits, sizeof digits, "%.*s", (int)length, text);
+    if (!command_line_number(digits, 0, option->most >> order, out))
+        return false;
+    *out <<= order;
+    return *out >= option->least;
+}
+
 static bool read_number(const struct command_option *option, const char *text,
                         uint64_t *out)
 {
+    if (option->is_bytes)
+        return read_bytes(option, text, out);
     return command_line_number(text, option->least, option->most, out);
 }
 
@@ -44,9 +65,10 @@ static bool refuse(const struct command_line *line,
     else if (option->text)
         (void)fprintf(stderr, "%sa name is wanted\n", not_accepted);
     else
-        (void)fprintf(stderr, "%s%" PRIu64 " to %" PRIu64 "\n",
+        (void)fprintf(stderr, "%s%" PRIu64 " to %" PRIu64 "%s\n",
                       line->refusal ? line->refusal : not_accepted,
-                      option->least, option->most);
+                      option->least, option->most,
+                      option->is_bytes ? ", or with a unit, as 8GiB" : "");
     return false;
 }
 

@@ -26,6 +26,7 @@ struct command_option {
     uint64_t *list; /* several, separated by commas: `list_max` at most */
     uint32_t *list_count;
     uint32_t list_max;
+    bool is_bytes;     /* they may have a unit: 8GiB */
     const char **text; /* any but an empty one */
     /* False: the value is not accepted. */
     bool (*read)(const char *value, void *into);

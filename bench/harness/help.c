@@ -17,7 +17,7 @@ static const char help[] =
     "  --threads=N    numbers of threads, 1 to 256 (default: the powers of "
     "two\n"
     "                 up to the number of processors, at most 16)\n"
-    "  --size=BYTES   block size, 1 to 1048576, of the workloads that have\n"
+    "  --size=BYTES   block size, 1 to 1MiB, of the workloads that have\n"
     "                 none of their own (default 65536)\n"
     "  --json=FILE    where to write the results, a JSON object a line, at "
     "the\n"

@@ -136,7 +136,7 @@ int options_parse(int argc, char **argv, struct options *out)
          .is_given = &out->names_subjects},
         {"threads", 1, BENCH_THREADS_MAX, .list = out->threads,
          .list_count = &out->threads_count, .list_max = NAMES_MAX},
-        {"size", 1, BLOCK_BYTES_MAX, .list = out->sizes_bytes,
+        {"size", 1, BLOCK_BYTES_MAX, .is_bytes = true, .list = out->sizes_bytes,
          .list_count = &out->size_count, .list_max = NAMES_MAX},
         {"repeats", 1, 100, .number32 = &out->repeats},
         {"budget", 1, 86400, .number32 = &out->budget_s},

@@ -21,7 +21,7 @@ static const char help[] =
     "                   for each of the trace's, with latency alone\n"
     "  --threads=N      concurrent: deal the blocks of each of the trace's\n"
     "                   threads to several, N in all at the most, 1 to 256\n"
-    "  --limit=BYTES    memory that a subject may have of its driver\n"
+    "  --limit=BYTES    memory that a subject may have of its driver: 8GiB\n"
     "  --lag=L[,L]      what the device does meanwhile, rows of each (default\n"
     "                   idle, which queues nothing). work:N: what takes N us,\n"
     "                   1 to 100000, on its stream behind each call. fill:N:\n"
@@ -115,7 +115,8 @@ int replay_options_parse(int argc, char **argv, struct replay_options *out)
         {"mode", .read = read_mode, .into = &out->is_concurrent,
          .refusal = " is not accepted: serial or concurrent"},
         {"threads", 1, REPLAY_THREADS_MAX, .number32 = &out->threads},
-        {"limit", 1, UINT64_C(1) << 60, .number = &out->limit_bytes},
+        {"limit", 1, UINT64_C(1) << 60, .number = &out->limit_bytes,
+         .is_bytes = true},
         {"lag", .read = read_lags, .into = &out->lags,
          .refusal = " is not accepted: " LAG_ACCEPTED},
         {"samples", 0, REPLAY_SAMPLES_MAX, .number32 = &out->samples},

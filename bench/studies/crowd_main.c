@@ -199,7 +199,7 @@ int main(int argc, char **argv)
         {"threads", 1, THREADS_MAX, .number32 = &crowd.threads},
         {"streams", 1, STREAMS_MAX, .number32 = &crowd.streams},
         {"pairs", 1, PAIRS_MAX, .number32 = &crowd.pairs},
-        {"size", 1, TIB, .number = &crowd.size_bytes},
+        {"size", 1, TIB, .number = &crowd.size_bytes, .is_bytes = true},
         {"cache", .read = read_cache,
          .refusal = " is not accepted: 1 to 1099511627776, once"},
         {"work", 1, WORK_MAX, .number32 = &crowd.work_pairs},

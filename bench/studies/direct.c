@@ -168,7 +168,7 @@ int main(int argc, char **argv)
     const char *driver = NULL;
     bool is_help = false;
     const struct command_option options[] = {
-        {"size", 1, UINT64_MAX, .number = &bench.size_bytes},
+        {"size", 1, UINT64_MAX, .number = &bench.size_bytes, .is_bytes = true},
         {"driver", .text = &driver},
         {"help", .is_given = &is_help},
         {.name = NULL},

@@ -143,8 +143,9 @@ int main(int argc, char **argv)
 {
     static const struct study_part parts[] = {{"fill", run}, {NULL, NULL}};
     static const struct command_option options[] = {
-        {"limit", 2 * MIB, MIB * MIB, .number = &fill.limit_bytes},
-        {"size", 1, MIB * MIB, .list = fill.sizes,
+        {"limit", 2 * MIB, MIB * MIB, .number = &fill.limit_bytes,
+         .is_bytes = true},
+        {"size", 1, MIB * MIB, .is_bytes = true, .list = fill.sizes,
          .list_count = &fill.size_count, .list_max = SIZES_MAX},
         {"random", 0, RANDOM_MAX, .number = &fill.random_count},
         {.name = NULL},

@@ -15,13 +15,14 @@ struct wishes {
     const char *huge;
 };
 
+/* `accepted`: the words, for people. */
 static int py_arena_index_of(const char *word, const char *const *words,
-                             size_t count, const char *what)
+                             size_t count, const char *accepted)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(word, words[i]) == 0)
             return (int)i;
-    PyErr_Format(PyExc_ValueError, "%s '%s' is none", what, word);
+    PyErr_Format(PyExc_ValueError, accepted, word);
     return -1;
 }
 
@@ -34,7 +35,9 @@ static int set_policy(struct wishes *wishes)
         [BINADE_HOST_INTERLEAVE] = "interleave",
     };
     int found = py_arena_index_of(wishes->policy, policies,
-                                  sizeof policies / sizeof *policies, "policy");
+                                  sizeof policies / sizeof *policies,
+                                  "policy is '%s'; accepted are 'nearest', "
+                                  "'caller', 'explicit' and 'interleave'");
     wishes->options.policy = (uint32_t)found;
     return found < 0 ? -1 : 0;
 }
@@ -44,7 +47,8 @@ static int py_arena_set_huge(struct wishes *wishes)
     static const char *const kinds[] = {"", "2M", "1G"};
     static const uint32_t flags[] = {0, BINADE_HOST_HUGE_2MIB,
                                      BINADE_HOST_HUGE_1GIB};
-    int found = py_arena_index_of(wishes->huge, kinds, 3, "huge");
+    int found = py_arena_index_of(
+        wishes->huge, kinds, 3, "huge is '%s'; accepted are '', '2M' and '1G'");
     wishes->options.flags |= found < 0 ? 0 : flags[found];
     return found < 0 ? -1 : 0;
 }
@@ -55,7 +59,8 @@ static int set_node(binade_host_options *options, PyObject *item)
     if (!native_u32_from(item, &node))
         return -1;
     if (node >= 64 * sizeof options->nodes / sizeof *options->nodes) {
-        PyErr_Format(PyExc_ValueError, "node %lu does not exist",
+        PyErr_Format(PyExc_ValueError,
+                     "nodes has %lu; accepted are numbers from 0 to 255",
                      (unsigned long)node);
         return -1;
     }
@@ -121,15 +126,14 @@ static int py_arena_parse(PyObject *arguments, PyObject *names,
                : 0;
 }
 
-static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
+static int py_arena_make(PyObject *self, PyObject *arguments, PyObject *names)
 {
     struct native_space *space = (struct native_space *)self;
     struct wishes wishes = {
         .options = BINADE_HOST_OPTIONS_INIT, .policy = "nearest", .huge = ""};
     binade_host *host = NULL;
     binade_status status;
-    if (native_space_check_new(space) ||
-        py_arena_parse(arguments, names, &wishes))
+    if (py_arena_parse(arguments, names, &wishes))
         return -1;
     Py_BEGIN_ALLOW_THREADS;
     status = binade_host_create(&wishes.options, &host);
@@ -138,12 +142,18 @@ static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
         native_raise(native_state_of(self), NULL, status);
         return -1;
     }
-    space->device = wishes.options.device;
+    native_space_set_device(space, wishes.options.device);
     space->host = host;
+    space->is_host = true;
     /* PO.release: the arena is whole before others find it. */
     atomic_store_explicit(&space->pool, binade_host_pool(host),
                           memory_order_release);
     return 0;
+}
+
+static int arena_init(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    return native_space_init(self, arguments, names, py_arena_make);
 }
 
 /* Calls of a progress function that Python made. */
@@ -362,7 +372,7 @@ static PyObject *arena_repr(PyObject *self)
 {
     struct native_space *space = (struct native_space *)self;
     return PyUnicode_FromFormat("<binade.HostArena at %p: near device %d%s>",
-                                (void *)self, space->device,
+                                (void *)self, native_space_device(space),
                                 native_space_is_open(space) ? "" : ", closed");
 }
 

@@ -4,6 +4,10 @@
  * Life of a Block or HostBlock: memory that is freed with the last reference to
  * it, in C, whichever thread that is. They keep their pool, but not open: what
  * close() took away is dead, unless it is host memory that somebody may look at.
+ *
+ * Who has the address by an array interface or DLPack keeps the block, and a free
+ * that the program asks for takes the memory all the same. The buffer protocol
+ * tells when a view ends: there such a free waits for the last one.
  */
 #include "emm/native/native.h"
 
@@ -16,23 +20,36 @@ bool native_block_is_live(const struct native_block *block)
 {
     /* relaxed: only says whether a free came first. */
     return atomic_load_explicit(&block->is_live, memory_order_relaxed) &&
-           (native_space_is_open(block->space) || block->is_shown);
+           /* relaxed: it says whether close() was before it. */
+           (native_space_is_open(block->space) ||
+            atomic_load_explicit(&block->is_shown, memory_order_relaxed));
 }
 
-void native_block_show(struct native_block *block)
+static int py_block_answer(bool is_live)
 {
-    if (block->is_shown || !block->space->host)
-        return;
-    block->is_shown = true;
-    block->space->shown_count++;
+    if (!is_live)
+        PyErr_SetString(PyExc_ValueError, "the block was freed");
+    return is_live ? 0 : -1;
 }
 
 int native_block_check(const struct native_block *block)
 {
-    if (native_block_is_live(block))
-        return 0;
-    PyErr_SetString(PyExc_ValueError, "the block was freed");
-    return -1;
+    return py_block_answer(native_block_is_live(block));
+}
+
+int native_block_show(struct native_block *block)
+{
+    struct native_space *space = block->space;
+    bool is_live;
+    /* Against close(), which counts what was shown. */
+    NATIVE_LOCK(space);
+    is_live = native_block_is_live(block);
+    /* relaxed: the space's lock orders it. */
+    if (is_live && space->is_host &&
+        !atomic_exchange_explicit(&block->is_shown, true, memory_order_relaxed))
+        space->shown_count++;
+    NATIVE_UNLOCK();
+    return py_block_answer(is_live);
 }
 
 /* Of the calling thread, and of no other, also when it has ended. */
@@ -48,23 +65,30 @@ static uint64_t py_block_thread_number(void)
 
 void native_block_set_stream(struct native_block *block, binade_stream stream)
 {
-    block->stream = stream;
-    block->stream_thread =
-        stream == BINADE_STREAM_PER_THREAD ? py_block_thread_number() : 0;
+    /* relaxed: of two threads that name one, either is right; a PER_THREAD that
+     * is not the reader's is ANY to it. */
+    atomic_store_explicit(&block->stream, stream, memory_order_relaxed);
+    if (stream == BINADE_STREAM_PER_THREAD)
+        atomic_store_explicit(&block->stream_thread, py_block_thread_number(),
+                              memory_order_relaxed);
 }
 
 binade_stream native_block_own_stream(const struct native_block *block)
 {
-    return block->stream != BINADE_STREAM_PER_THREAD ||
-                   block->stream_thread == py_block_thread_number()
-               ? block->stream
-               : BINADE_STREAM_ANY;
+    /* relaxed: as above. */
+    binade_stream stream =
+        atomic_load_explicit(&block->stream, memory_order_relaxed);
+    if (stream != BINADE_STREAM_PER_THREAD ||
+        atomic_load_explicit(&block->stream_thread, memory_order_relaxed) ==
+            py_block_thread_number())
+        return stream;
+    return BINADE_STREAM_ANY;
 }
 
 static PyTypeObject *type_for(struct native_space *space)
 {
     const struct native_state *state = native_state_of((PyObject *)space);
-    return space->host ? state->host_block_type : state->block_type;
+    return space->is_host ? state->host_block_type : state->block_type;
 }
 
 static struct native_block *py_block_new_object(struct native_space *space,
@@ -173,7 +197,9 @@ void native_block_dealloc(PyObject *self)
             (void)py_block_drop(block, BINADE_STREAM_ANY);
         native_error_restore(error);
     }
-    if (block->is_shown && !native_is_over())
+    /* relaxed: nobody else refers to it. */
+    if (atomic_load_explicit(&block->is_shown, memory_order_relaxed) &&
+        !native_is_over())
         native_space_unshow(block->space);
     Py_XDECREF(block->tenant); /* which may end it */
     Py_XDECREF((PyObject *)block->space);
@@ -182,29 +208,81 @@ void native_block_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-/* free() has returned by then: nobody catches what is raised. */
+/* free() has returned by then: nobody catches what is raised. The last reference
+ * frees what was refused, and not by the stream that was. */
+static void py_block_free_unseen(struct native_block *block)
+{
+    struct native_error error = native_error_keep();
+    if (py_block_give_back(block, native_block_own_stream(block), true) !=
+        BINADE_OK) {
+        native_block_set_stream(block, BINADE_STREAM_ANY);
+        PyErr_WriteUnraisable((PyObject *)block);
+    }
+    native_error_restore(error);
+}
+
 static void py_block_finish_free(void *object)
 {
-    struct native_block *block = object;
-    struct native_error error = native_error_keep();
-    if (py_block_give_back(block, block->stream, true) != BINADE_OK)
-        PyErr_WriteUnraisable(object);
-    native_error_restore(error);
-    Py_DECREF((PyObject *)block);
+    py_block_free_unseen(object);
+    Py_DECREF((PyObject *)object);
+}
+
+/* Of a block that is claimed. */
+static void py_block_free_later(struct native_block *block)
+{
+    Py_INCREF((PyObject *)block);
+    native_postpone(&block->postponed, block, py_block_finish_free);
 }
 
 PyObject *native_block_free(PyObject *self, binade_stream stream)
 {
     struct native_block *block = native_block_of(self);
-    if (!py_block_claim(block))
+    bool is_claimed;
+    bool is_left;
+    NATIVE_LOCK(block);
+    is_claimed = py_block_claim(block);
+    is_left = is_claimed && block->view_count;
+    block->is_left |= is_left;
+    NATIVE_UNLOCK();
+    if (!is_claimed)
         Py_RETURN_NONE;
-    if (native_is_told()) {
+    if (is_left || native_is_told())
         native_block_set_stream(block, stream);
-        Py_INCREF(self);
-        native_postpone(&block->postponed, self, py_block_finish_free);
-        Py_RETURN_NONE;
-    }
-    if (py_block_give_back(block, stream, true) != BINADE_OK)
+    if (!is_left && native_is_told())
+        py_block_free_later(block);
+    else if (!is_left && py_block_give_back(block, stream, true) != BINADE_OK)
         return NULL;
     Py_RETURN_NONE;
+}
+
+/* --- views --- */
+
+int native_block_view(struct native_block *block)
+{
+    bool is_live;
+    NATIVE_LOCK(block);
+    is_live = native_block_is_live(block);
+    block->view_count += is_live;
+    NATIVE_UNLOCK();
+    if (py_block_answer(is_live))
+        return -1;
+    if (!native_block_show(block))
+        return 0;
+    native_block_unview(block);
+    return -1;
+}
+
+void native_block_unview(struct native_block *block)
+{
+    bool is_due;
+    NATIVE_LOCK(block);
+    is_due = !--block->view_count && block->is_left;
+    block->is_left = block->is_left && !is_due;
+    NATIVE_UNLOCK();
+    if (!is_due || native_is_over())
+        return;
+    if (native_is_told())
+        py_block_free_later(block);
+    else
+        py_block_free_unseen(block);
 }

@@ -66,8 +66,9 @@ static PyObject *get_is_live(PyObject *self, void *closure)
 static PyObject *py_block_type_get_stream(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromUnsignedLongLong(
-        (uintptr_t)py_block_type_block_of(self)->stream);
+    /* relaxed: of two threads that name one, either is right. */
+    return PyLong_FromUnsignedLongLong((uintptr_t)atomic_load_explicit(
+        &py_block_type_block_of(self)->stream, memory_order_relaxed));
 }
 
 static int py_block_type_set_stream(PyObject *self, PyObject *value,
@@ -104,9 +105,8 @@ static PyObject *get_array_interface(PyObject *self, void *closure)
 {
     (void)closure;
     struct native_block *block = py_block_type_block_of(self);
-    if (native_block_check(block))
+    if (native_block_show(block))
         return NULL;
-    native_block_show(block);
     return Py_BuildValue("{s(n)sss(KO)sOsi}", "shape",
                          (Py_ssize_t)block->nbytes, "typestr", "|u1", "data",
                          (unsigned long long)block->address, Py_False,
@@ -132,32 +132,37 @@ static PyObject *get_device_address(PyObject *self, void *closure)
 static PyObject *block_show(PyObject *self, PyObject *none)
 {
     (void)none;
-    if (native_block_check(py_block_type_block_of(self)))
-        return NULL;
-    native_block_show(py_block_type_block_of(self));
-    return block_int(self);
+    return native_block_show(py_block_type_block_of(self)) ? NULL
+                                                           : block_int(self);
 }
 
 /* bytes(block): without it that would be as many zeros as the address says. */
 static PyObject *block_bytes(PyObject *self, PyObject *none)
 {
     (void)none;
-    const struct native_block *block = py_block_type_block_of(self);
+    struct native_block *block = py_block_type_block_of(self);
     if (native_block_check(block))
         return NULL;
-    if (block->space->host)
-        return PyBytes_FromStringAndSize(
-            (const char *)(uintptr_t)block->address, (Py_ssize_t)block->nbytes);
-    PyErr_SetString(PyExc_TypeError,
-                    "the bytes are on the device: copy them to the host first");
-    return NULL;
+    if (!block->space->is_host) {
+        PyErr_SetString(
+            PyExc_TypeError,
+            "the bytes are on the device: copy them to the host first");
+        return NULL;
+    }
+    if (native_block_view(block))
+        return NULL;
+    PyObject *copy = PyBytes_FromStringAndSize(
+        (const char *)(uintptr_t)block->address, (Py_ssize_t)block->nbytes);
+    native_block_unview(block);
+    return copy;
 }
 
 static PyMethodDef methods[] = {
     {"free", NATIVE_METHOD(block_free), METH_VARARGS | METH_KEYWORDS,
      "free($self, stream=...)\n"
      "--\n\n"
-     "Frees now; again: nothing happens."},
+     "Frees now, or with the last view of the bytes (memoryview()); again: "
+     "nothing happens."},
     {"__dlpack__", NATIVE_METHOD(native_dlpack), METH_VARARGS | METH_KEYWORDS,
      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, "
      "copy=None)\n"
@@ -171,6 +176,10 @@ static PyMethodDef methods[] = {
      "__bytes__($self)\n"
      "--\n\n"
      "A copy of the bytes of host memory."},
+    {"_repr_html_", native_repr_html, METH_NOARGS,
+     "_repr_html_($self)\n"
+     "--\n\n"
+     "A small table, for notebooks."},
     {"_show", block_show, METH_NOARGS,
      "_show($self)\n"
      "--\n\n"
@@ -203,12 +212,10 @@ static PyGetSetDef properties[] = {
 static PyObject *block_repr(PyObject *self)
 {
     const struct native_block *block = (const struct native_block *)self;
-    /* relaxed: a look, which may be late. */
-    bool is_live = atomic_load_explicit(&block->is_live, memory_order_relaxed);
     return PyUnicode_FromFormat("<binade.%s of %zu bytes at %p%s>",
-                                block->space->host ? "HostBlock" : "Block",
+                                block->space->is_host ? "HostBlock" : "Block",
                                 block->nbytes, (void *)block->address,
-                                is_live ? "" : ", freed");
+                                native_block_is_live(block) ? "" : ", freed");
 }
 
 static PyMemberDef weak_members[] = NATIVE_WEAK_MEMBERS(struct native_block);
@@ -253,6 +260,59 @@ static PyType_Spec device_spec = {
     .slots = device_slots,
 };
 
+/* --- the buffer protocol --- */
+
+/* Py_buffer, and the numbers of its flags and slots: in the stable ABI from
+ * CPython 3.11 on, as they have been since 3.0. CPython takes these slots from
+ * 3.9 on. */
+struct native_buffer {
+    void *address;
+    PyObject *owner;
+    Py_ssize_t nbytes;
+    Py_ssize_t item_bytes;
+    int is_read_only;
+    int dimension_count;
+    char *format;
+    Py_ssize_t *shape;
+    Py_ssize_t *strides;
+    Py_ssize_t *suboffsets;
+    void *internal;
+};
+
+enum { BUFFER_FORMAT = 0x4, BUFFER_SHAPE = 0x8, BUFFER_STRIDES = 0x18 };
+enum { SLOT_GETBUFFER = 1, SLOT_RELEASEBUFFER = 2 };
+
+static int host_block_getbuffer(PyObject *self, struct native_buffer *buffer,
+                                int flags)
+{
+    static char bytes[] = "B";
+    struct native_block *block = py_block_type_block_of(self);
+    buffer->owner = NULL;
+    if (native_block_view(block))
+        return -1;
+    *buffer = (struct native_buffer){
+        .address = (void *)(uintptr_t)block->address,
+        .owner = Py_NewRef(self),
+        .nbytes = (Py_ssize_t)block->nbytes,
+        .item_bytes = 1,
+        .dimension_count = 1,
+    };
+    if (flags & BUFFER_FORMAT)
+        buffer->format = bytes;
+    if (flags & BUFFER_SHAPE)
+        buffer->shape = &buffer->nbytes;
+    if ((flags & BUFFER_STRIDES) == BUFFER_STRIDES)
+        buffer->strides = &buffer->item_bytes;
+    return 0;
+}
+
+static void host_block_releasebuffer(PyObject *self,
+                                     struct native_buffer *buffer)
+{
+    (void)buffer;
+    native_block_unview(py_block_type_block_of(self));
+}
+
 static PyObject *get_is_pinned(PyObject *self, void *none)
 {
     (void)self;
@@ -271,6 +331,8 @@ static PyGetSetDef host_properties[] = {
 };
 
 static PyType_Slot host_slots[] = {
+    {SLOT_GETBUFFER, host_block_getbuffer},
+    {SLOT_RELEASEBUFFER, host_block_releasebuffer},
     {Py_tp_getset, host_properties},
     {Py_tp_doc, "Pinned host memory of a HostArena."},
     {0, NULL},

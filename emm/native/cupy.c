@@ -124,11 +124,13 @@ static int cupy_stream(const struct native_cupy *cupy, binade_stream *out)
 static PyObject *cupy_source(struct native_cupy *cupy, int device)
 {
     PyObject *key = PyLong_FromLong(device);
-    PyObject *source =
-        key ? PyDict_GetItemWithError(cupy->objects[SOURCES], key) : NULL;
-    if (source) {
-        Py_INCREF(source);
-    } else if (key && !PyErr_Occurred()) {
+    PyObject *source = NULL;
+    /* Against another thread that puts its own in the place. */
+    NATIVE_LOCK(cupy->objects[SOURCES]);
+    source = Py_XNewRef(
+        key ? PyDict_GetItemWithError(cupy->objects[SOURCES], key) : NULL);
+    NATIVE_UNLOCK();
+    if (key && !source && !PyErr_Occurred()) {
         source =
             PyObject_CallFunctionObjArgs(cupy->objects[FIND_SOURCE], key, NULL);
         if (source && PyDict_SetItem(cupy->objects[SOURCES], key, source))

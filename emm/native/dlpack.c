@@ -66,9 +66,9 @@ static void delete_capsule(PyObject *capsule)
 static struct dl_device device_of(const struct native_block *block)
 {
     /* Pinned memory is the host's: its ordinal is 0 by convention. */
-    if (block->space->host)
+    if (block->space->is_host)
         return (struct dl_device){DL_CUDA_HOST, 0};
-    return (struct dl_device){DL_CUDA, block->space->device};
+    return (struct dl_device){DL_CUDA, native_space_device(block->space)};
 }
 
 /* NULL: no memory. */
@@ -122,8 +122,7 @@ static PyObject *export_block(struct native_block *block)
         .type_lanes = 1,
         .shape = &shape,
     };
-    native_block_show(block);
-    return export((PyObject *)block, &tensor);
+    return native_block_show(block) ? NULL : export((PyObject *)block, &tensor);
 }
 
 /* 0: as it is asked for; -1 after an error. */
@@ -139,7 +138,7 @@ static int check_wishes(const struct native_block *block, PyObject *device,
         PyErr_SetString(PyExc_BufferError, "the block is on another device");
     else if (copy == Py_True)
         PyErr_SetString(PyExc_BufferError, "a block is never copied");
-    return PyErr_Occurred() ? -1 : native_block_check(block);
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 PyObject *native_dlpack(PyObject *self, PyObject *arguments, PyObject *names)

@@ -197,11 +197,67 @@ static PyObject *report_of(binade_pool *pool, binade_status status)
     Py_RETURN_NONE;
 }
 
-/* NULL after another error. */
-static PyObject *new_error(PyObject *type, binade_status status,
-                           const char *text)
+/* What the library calls by names that Python has others for. */
+static const struct {
+    const char *in_c;
+    const char *here;
+} renamed[] = {
+    {"BINADE_POOL_EXPORTABLE", "exportable=True"},
+    {"BINADE_POOL_MAPPED", "memory='mapped'"},
+    {"BINADE_POOL_CHECKED", "checked=True"},
+    {"WRITE_COMBINED", "write_combined"},
+    {"READ_ONLY", "read_only"},
+    {"HUGE_2MIB", "huge='2M'"},
+    {"HUGE_1GIB", "huge='1G'"},
+    {"thread_count is", "threads is"},
+    {"binade_last_oom() has", ".report has"},
+    {"binade_ipc_send()", "binade.ipc.send()"},
+    {"binade_ipc_ticket()", "Pool.ticket()"},
+    {"binade_segment_hold()", "Pool.hold()"},
+};
+
+/* "binade_record_use: ..." without the function, which the traceback has. */
+static const char *py_errors_skip_function(const char *said)
 {
-    PyObject *error = PyObject_CallFunction(type, "s", text);
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz_";
+    size_t length = strspn(said, letters);
+    return strncmp(said, "binade_", 7) == 0 &&
+                   strncmp(said + length, ": ", 2) == 0
+               ? said + length + 2
+               : said;
+}
+
+static PyObject *py_errors_rename(PyObject *words, const char *in_c,
+                                  const char *here)
+{
+    PyObject *old = PyUnicode_FromString(in_c);
+    PyObject *new = PyUnicode_FromString(here);
+    PyObject *made = old && new ? PyUnicode_Replace(words, old, new, -1) : NULL;
+    Py_XDECREF(old);
+    Py_XDECREF(new);
+    Py_DECREF(words);
+    return made;
+}
+
+/* What the library said, in Python's words. It may name a file as it is. */
+static PyObject *py_errors_words_of(const char *said)
+{
+    said = py_errors_skip_function(said);
+    PyObject *words =
+        PyUnicode_DecodeUTF8(said, (Py_ssize_t)strlen(said), "replace");
+    for (size_t i = 0; words && i < sizeof renamed / sizeof *renamed; i++)
+        if (strstr(said, renamed[i].in_c))
+            words = py_errors_rename(words, renamed[i].in_c, renamed[i].here);
+    return words;
+}
+
+/* Steals the words. NULL after another error. */
+static PyObject *new_error(PyObject *type, binade_status status,
+                           PyObject *words)
+{
+    PyObject *error =
+        words ? PyObject_CallFunctionObjArgs(type, words, NULL) : NULL;
+    Py_XDECREF(words);
     if (error && set_attribute(error, "status", py_errors_name_of(status)))
         Py_CLEAR(error);
     return error;
@@ -214,8 +270,9 @@ void native_raise(const struct native_state *state, binade_pool *pool,
     PyObject *type = is_memory ? state->out_of_memory : state->error;
     /* Of this thread, and read before anything else calls the library. */
     const char *said = binade_last_error_message();
-    PyObject *error =
-        new_error(type, status, *said ? said : binade_status_text(status));
+    PyObject *error = new_error(
+        type, status,
+        py_errors_words_of(*said ? said : binade_status_text(status)));
     if (error && (!is_memory ||
                   !set_attribute(error, "report", report_of(pool, status))))
         PyErr_SetObject(type, error);
@@ -244,7 +301,8 @@ void native_error_restore(struct native_error error)
 PyObject *native_refuse_as(const struct native_state *state,
                            binade_status status, const char *text)
 {
-    PyObject *error = new_error(state->error, status, text);
+    PyObject *error =
+        new_error(state->error, status, PyUnicode_FromString(text));
     if (error)
         PyErr_SetObject(state->error, error);
     Py_XDECREF(error);

@@ -21,13 +21,15 @@ struct left {
 
 struct native_import {
     PyObject_HEAD struct left *record; /* NULL: __init__() has not been */
-    binade_stream stream;
+    /* Edge: none; relaxed: a close names the stream that was named last. */
+    _Atomic(binade_stream) stream;
     /* Edge: none; relaxed: it only says whether a close came first. */
     atomic_bool is_open;
 };
 
-/* All interpreters' of the process; the GIL. */
+/* All interpreters' of the process; the GIL, or left_mutex. */
 static struct left *left_open;
+static struct native_mutex left_mutex;
 
 static struct native_import *import_of(PyObject *self)
 {
@@ -60,20 +62,34 @@ static bool try_left(const struct left *record)
     return status == BINADE_OK;
 }
 
-void native_import_close_left(void)
+static struct left *py_import_take_left(void)
 {
-    /* Each record is nobody else's while the GIL is not held. */
+    native_mutex_lock(&left_mutex);
     struct left *records = left_open;
     left_open = NULL;
+    native_mutex_unlock(&left_mutex);
+    return records;
+}
+
+static void py_import_put_left(struct left *record)
+{
+    native_mutex_lock(&left_mutex);
+    record->next = left_open;
+    left_open = record;
+    native_mutex_unlock(&left_mutex);
+}
+
+void native_import_close_left(void)
+{
+    /* Each record is nobody else's meanwhile. */
+    struct left *records = py_import_take_left();
     while (records) {
         struct left *record = records;
         records = record->next;
-        if (try_left(record)) {
+        if (try_left(record))
             free(record);
-        } else {
-            record->next = left_open;
-            left_open = record;
-        }
+        else
+            py_import_put_left(record);
     }
 }
 
@@ -102,8 +118,9 @@ static void py_import_fill(struct native_import *import, struct left *record,
 {
     record->address = address;
     import->record = record;
-    import->stream = BINADE_STREAM_ANY;
     /* relaxed: an object that is being made is its maker's. */
+    atomic_store_explicit(&import->stream, BINADE_STREAM_ANY,
+                          memory_order_relaxed);
     atomic_store_explicit(&import->is_open, true, memory_order_relaxed);
 }
 
@@ -189,19 +206,24 @@ PyObject *native_import_receive(PyObject *module, PyObject *arguments)
                               (binade_context)(uintptr_t)context, record);
 }
 
+static binade_stream py_import_stream(const struct native_import *import)
+{
+    /* relaxed: see the field. */
+    return atomic_load_explicit(&import->stream, memory_order_relaxed);
+}
+
 /* The thread that drops the last reference waits for nothing and is told of
  * nothing. */
 static void py_import_drop(struct native_import *import)
 {
     struct native_error error = native_error_keep();
     uint64_t closing = 0;
-    binade_status status = py_import_end(import, import->stream, &closing);
-    if (status == BINADE_OK || status == BINADE_E_FORKED) {
+    binade_status status =
+        py_import_end(import, py_import_stream(import), &closing);
+    if (status == BINADE_OK || status == BINADE_E_FORKED)
         free(import->record);
-    } else {
-        import->record->next = left_open;
-        left_open = import->record;
-    }
+    else
+        py_import_put_left(import->record);
     native_import_close_left();
     native_error_restore(error);
 }
@@ -221,7 +243,7 @@ static PyObject *import_close(PyObject *self, PyObject *arguments,
 {
     static char *keys[] = {"stream", "wait", NULL};
     struct native_import *import = import_of(self);
-    binade_stream stream = import->stream;
+    binade_stream stream = py_import_stream(import);
     int is_waiting = 1;
     uint64_t closing = 0;
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&p:close", keys,
@@ -259,16 +281,24 @@ static PyObject *py_import_get_is_open(PyObject *self, void *closure)
 static PyObject *py_import_get_stream(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromUnsignedLongLong((uintptr_t)import_of(self)->stream);
+    return PyLong_FromUnsignedLongLong(
+        (uintptr_t)py_import_stream(import_of(self)));
 }
 
 static int py_import_set_stream(PyObject *self, PyObject *value, void *closure)
 {
     (void)closure;
-    if (value)
-        return native_stream_from(value, &import_of(self)->stream) ? 0 : -1;
-    PyErr_SetString(PyExc_AttributeError, "an import always has a stream");
-    return -1;
+    binade_stream stream;
+    if (!value) {
+        PyErr_SetString(PyExc_AttributeError, "an import always has a stream");
+        return -1;
+    }
+    if (!native_stream_from(value, &stream))
+        return -1;
+    /* relaxed: see the field. */
+    atomic_store_explicit(&import_of(self)->stream, stream,
+                          memory_order_relaxed);
+    return 0;
 }
 
 static PyMethodDef methods[] = {

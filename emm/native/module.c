@@ -120,6 +120,9 @@ static void py_module_end(void *module)
 
 static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, py_module_fill},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
     {0, NULL},
 };
 

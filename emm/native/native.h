@@ -9,8 +9,12 @@
 #define BINADE_EMM_NATIVE_NATIVE_H_
 
 #define PY_SSIZE_T_CLEAN
-/* The stable ABI of CPython 3.10: docs/adr/0015-python-package.md. */
+#include <pyconfig.h>
+#ifndef Py_GIL_DISABLED
+/* The stable ABI of CPython 3.10: docs/adr/0015-python-package.md. A
+ * free-threaded CPython has none. */
 #define Py_LIMITED_API 0x030A0000
+#endif
 #include <Python.h>
 
 #include <structmember.h>
@@ -25,6 +29,45 @@
 /* Through void (*)(void): CPython tells by flags which signature it is. */
 #define NATIVE_METHOD(function) ((PyCFunction)(void (*)(void))(function))
 
+/* What is guarded by "the GIL" below has a lock where there is none: that of the
+ * object it is a part of, unless it says another. A thread that waits gives the
+ * object's lock up, as it does the GIL: between NATIVE_LOCK() and NATIVE_UNLOCK()
+ * nothing calls Python code, waits or returns. */
+#ifdef Py_GIL_DISABLED
+#define NATIVE_LOCK(object) Py_BEGIN_CRITICAL_SECTION((PyObject *)(object))
+#define NATIVE_UNLOCK() Py_END_CRITICAL_SECTION()
+#else
+#define NATIVE_LOCK(object) ((void)0)
+#define NATIVE_UNLOCK() ((void)0)
+#endif
+
+/* For lists that have no object of their own. */
+struct native_mutex {
+#ifdef Py_GIL_DISABLED
+    PyMutex mutex;
+#else
+    char none;
+#endif
+};
+
+static inline void native_mutex_lock(struct native_mutex *mutex)
+{
+#ifdef Py_GIL_DISABLED
+    PyMutex_Lock(&mutex->mutex);
+#else
+    (void)mutex;
+#endif
+}
+
+static inline void native_mutex_unlock(struct native_mutex *mutex)
+{
+#ifdef Py_GIL_DISABLED
+    PyMutex_Unlock(&mutex->mutex);
+#else
+    (void)mutex;
+#endif
+}
+
 /* The module's own objects, one set for each interpreter. */
 struct native_state {
     PyObject *error;
@@ -36,8 +79,16 @@ struct native_state {
     PyTypeObject *import_type;
     PyTypeObject *tenant_type;
     PyTypeObject *watch_type;
-    struct native_space *pools; /* a list of those that were made */
+    /* The GIL, or else this lock: the list of pools that were made, and whose
+     * watches are whose. */
+    struct native_mutex lists;
+    struct native_space *pools;
 };
+
+static inline struct native_state *native_state_of(PyObject *object)
+{
+    return PyType_GetModuleState(Py_TYPE(object));
+}
 
 /* In a thread's list of what it does later; postpone.c. */
 struct native_postponed {
@@ -69,17 +120,23 @@ struct native_space {
          * takes it away -> a call that has counted itself. NULL where __init__()
          * has not made it or close() has destroyed it. */
         _Atomic(binade_pool *) pool;
-    binade_host *host; /* NULL for a Pool */
-    int device;
-    bool is_mapped; /* of a Pool; __init__() */
+    binade_host *host; /* NULL for a Pool; for who is in a call */
+    bool is_host;      /* a HostArena; __init__() */
+    /* Edge: none; relaxed: of a Pool that is borrowed they may change, when the
+     * program's own has ended and another came to be there. */
+    atomic_int device;
+    atomic_bool is_mapped;
+    /* Edge: none; relaxed: whether __init__() was called. */
+    atomic_bool is_made;
     /* A Pool that another part of the program has made, and ends. The object
      * never ends: whatever was begun with it has somebody to belong to. */
     bool is_borrowed;
     /* Edge PU: a call counts itself -> close() looks, after it has taken the
      * pool away. Threads that are in a call of the library on it, GIL or not. */
     atomic_uint user_count;
-    struct native_space *next; /* in native_state.pools; the GIL */
-    /* A list of those that are told of a Pool's segments; the GIL. */
+    /* In native_state.pools; native_state.lists. */
+    struct native_space *next;
+    /* Those that are told of a Pool's segments; native_state.lists. */
     struct native_watch *watches;
     /* Of a HostArena; the GIL. Blocks of which the CPU's address was handed out,
      * by an interface that keeps them; and the pool of one that was closed while
@@ -87,7 +144,25 @@ struct native_space {
     size_t shown_count;
     binade_pool *left;
     PyObject *weak_references;
+    /* For who finds it in a list: whether nobody refers to it any more; the GIL.
+     * Where there is none, a weak reference to a Pool instead. */
+    bool is_ending;
+    PyObject *weak_self;
 };
+
+/* A reference for who found it in a list, under native_state.lists; NULL: it is
+ * in its end. */
+static inline PyObject *native_space_keep(struct native_space *space)
+{
+#ifdef Py_GIL_DISABLED
+    PyObject *self = NULL;
+    if (!space->weak_self || PyWeakref_GetRef(space->weak_self, &self) < 0)
+        PyErr_Clear();
+    return self;
+#else
+    return space->is_ending ? NULL : Py_NewRef((PyObject *)space);
+#endif
+}
 
 /* For now: another thread may close it at any time. */
 static inline bool native_space_is_open(const struct native_space *space)
@@ -102,16 +177,22 @@ struct native_block {
     PyObject *tenant; /* a Tenant, or NULL */
     uint64_t address;
     size_t nbytes;
-    binade_stream stream;
-    uint64_t stream_thread; /* of PER_THREAD: whose; the GIL */
+    /* Edge: none; relaxed: a free names the stream that was named last. */
+    _Atomic(binade_stream) stream;
+    _Atomic uint64_t stream_thread; /* of PER_THREAD: whose */
     /* Edge: none; relaxed: it only says whether a free came first. */
     atomic_bool is_live;
-    bool is_shown;                     /* counted in the space; the GIL */
-    struct native_postponed postponed; /* its free or its end; the GIL */
+    /* Edge: none; relaxed: counted in the space, under whose lock it changes. */
+    atomic_bool is_shown;
+    /* The GIL. Views by the buffer protocol, and whether a free came while there
+     * were any: the last of them does it. */
+    size_t view_count;
+    bool is_left;
+    struct native_postponed postponed; /* its free or its end; who claimed it */
     PyObject *weak_references;
 };
 
-/* A SegmentWatch: functions of the program, or NULL. The GIL. */
+/* A SegmentWatch: functions of the program, or NULL; native_state.lists. */
 struct native_watch {
     PyObject_HEAD
         /* Until the watch is over, then NULL. Borrowed: it has us in its list. */
@@ -160,11 +241,12 @@ int native_number_and_stream(PyObject *const *arguments, Py_ssize_t count,
 /* A dictionary gets one more entry; steals `value`. */
 int native_put(PyObject *dictionary, const char *key, PyObject *value);
 int native_put_u64(PyObject *dictionary, const char *key, uint64_t value);
+/* What a notebook shows of a pool, an arena, a tenant or a block: a method. */
+PyObject *native_repr_html(PyObject *self, PyObject *none);
 /* A segment as a dictionary. */
 PyObject *native_segment_of(const binade_segment_info *info);
 
 /* space.c: life of a pool or an arena. */
-struct native_state *native_state_of(PyObject *object);
 /* The pool, to be used until native_leave(); NULL where it is closed. */
 binade_pool *native_enter_open(struct native_space *space);
 /* The same; NULL after an error. */
@@ -175,10 +257,17 @@ void native_leave(struct native_space *space);
 /* BINADE_OK: the address is in its memory, used or not; BINADE_E_FOREIGN: it is
  * not; or what the library said. */
 binade_status native_space_look(struct native_space *space, uint64_t address);
-/* Refuses a second __init__(). */
-int native_space_check_new(struct native_space *space);
+/* __init__(), by `make`; refuses a second one. */
+int native_space_init(PyObject *self, PyObject *arguments, PyObject *names,
+                      initproc make);
 /* Their close() and their end. */
 PyObject *native_space_close(PyObject *self, PyObject *none);
+/* A block that was shown is gone. */
+void native_space_unshow(struct native_space *space);
+/* Into the list of pools; 0, or -1 after an error. */
+int native_space_list(struct native_space *space);
+int native_space_device(const struct native_space *space);
+void native_space_set_device(struct native_space *space, int device);
 
 /* settings.c: methods of Pool and HostArena, and a property. */
 PyObject *native_set_limit(PyObject *self, PyObject *arguments,
@@ -189,8 +278,6 @@ PyObject *native_reset_peaks(PyObject *self, PyObject *none);
 PyObject *native_used_bytes(PyObject *self, PyObject *none);
 PyObject *native_total_bytes(PyObject *self, PyObject *none);
 PyObject *native_limit_bytes(PyObject *self, void *none);
-/* A block that was shown is gone. */
-void native_space_unshow(struct native_space *space);
 void native_space_dealloc(PyObject *self);
 /* By the garbage collector: the pool ends before what its functions refer to. */
 void native_space_finalize(PyObject *self);
@@ -231,6 +318,8 @@ void native_watch_link(struct native_watch *watch, struct native_space *space);
 /* Takes it from the space, if that has it still. The library has forgotten it. */
 void native_watch_unlink(struct native_watch *watch);
 void native_watch_drop_functions(struct native_watch *watch);
+/* A reference to its space; NULL: the watch is over, or the space is in its end. */
+PyObject *native_watch_space(struct native_watch *watch, bool *out_is_open);
 /* The pool is gone. */
 void native_watches_end(struct native_space *space);
 /* The space is going, and the library keeps its pool: nothing of what it may call
@@ -247,6 +336,12 @@ PyObject *native_watch_segments(PyObject *self, PyObject *arguments,
 /* block.c: life of a block. */
 /* Refuses a block that was freed, or whose pool was closed. */
 int native_block_check(const struct native_block *block);
+/* The same. Whoever has its address from now on keeps the block, and with it the
+ * memory of an arena, whatever is closed; of blocks of a Pool that is all. */
+int native_block_show(struct native_block *block);
+/* The same, and until native_block_unview() a free waits. */
+int native_block_view(struct native_block *block);
+void native_block_unview(struct native_block *block);
 /* Takes memory of the space: for a Tenant, which the block keeps, and its
  * handle; or NULL and 0. */
 PyObject *native_block_new(struct native_space *space, PyObject *tenant,
@@ -257,10 +352,8 @@ void native_block_set_stream(struct native_block *block, binade_stream stream);
 /* That stream; ANY where it is another thread's, which has no name here. */
 binade_stream native_block_own_stream(const struct native_block *block);
 bool native_block_is_live(const struct native_block *block);
-/* Whoever has its address from now on keeps the block, and with it the memory of
- * an arena, whatever is closed. Of blocks of a Pool it does nothing. */
-void native_block_show(struct native_block *block);
-/* Frees now; again: nothing happens. None, or NULL after an error. */
+/* Frees now, or with the last view; again: nothing happens. None, or NULL after
+ * an error. */
 PyObject *native_block_free(PyObject *self, binade_stream stream);
 void native_block_dealloc(PyObject *self);
 

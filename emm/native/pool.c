@@ -148,73 +148,98 @@ static binade_status py_pool_make(struct wishes *wishes, binade_pool **out,
     return status;
 }
 
-static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
+static void py_pool_set_mapped(struct native_space *space, bool is_mapped)
+{
+    /* relaxed: see the field. */
+    atomic_store_explicit(&space->is_mapped, is_mapped, memory_order_relaxed);
+}
+
+static int py_pool_begin(PyObject *self, PyObject *arguments, PyObject *names)
 {
     struct native_space *space = (struct native_space *)self;
     struct wishes wishes = {.options = BINADE_POOL_OPTIONS_INIT};
     binade_pool *pool = NULL;
+    bool is_mapped = false;
     binade_status status;
-    if (native_space_check_new(space) ||
-        py_pool_parse(arguments, names, &wishes))
+    if (py_pool_parse(arguments, names, &wishes))
         return -1;
     Py_BEGIN_ALLOW_THREADS;
-    status = py_pool_make(&wishes, &pool, &space->is_mapped);
+    status = py_pool_make(&wishes, &pool, &is_mapped);
     Py_END_ALLOW_THREADS;
     if (status != BINADE_OK) {
         native_raise(native_state_of(self), NULL, status);
         return -1;
     }
-    space->device = wishes.options.device;
+    if (native_space_list(space)) {
+        (void)binade_pool_destroy(pool, NULL);
+        return -1;
+    }
+    native_space_set_device(space, wishes.options.device);
+    py_pool_set_mapped(space, is_mapped);
     /* PO.release: the pool is whole before others find it. */
     atomic_store_explicit(&space->pool, pool, memory_order_release);
-    struct native_state *state = native_state_of(self);
-    space->next = state->pools;
-    state->pools = space;
     return 0;
 }
 
-/* Of those that Python has made: BINADE_E_FOREIGN where none has it. */
-static binade_status py_pool_find_own(const struct native_state *state,
-                                      uint64_t address,
-                                      struct native_space **out)
+static int pool_init(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    return native_space_init(self, arguments, names, py_pool_begin);
+}
+
+/* Of those that Python has made, a new reference in *out, which is NULL where
+ * none has it, or that is in its end. */
+static binade_status py_pool_find_own(struct native_state *state,
+                                      uint64_t address, PyObject **out)
 {
     binade_status status = BINADE_E_FOREIGN;
+    *out = NULL;
+    native_mutex_lock(&state->lists);
     for (struct native_space *space = state->pools;
          space && status == BINADE_E_FOREIGN; space = space->next) {
         if (space->is_borrowed)
             continue;
         status = native_space_look(space, address);
-        *out = space;
+        if (status == BINADE_OK)
+            *out = native_space_keep(space);
     }
+    native_mutex_unlock(&state->lists);
     return status;
 }
 
-static struct native_space *py_pool_find_borrowed(struct native_state *state,
-                                                  const binade_pool *pool)
+/* A new reference, or NULL. */
+static PyObject *py_pool_find_borrowed(struct native_state *state,
+                                       const binade_pool *pool)
 {
-    struct native_space *space = state->pools;
-    /* relaxed: it is compared, and never changes. */
-    while (space &&
-           (!space->is_borrowed ||
-            atomic_load_explicit(&space->pool, memory_order_relaxed) != pool))
-        space = space->next;
-    return space;
+    PyObject *found = NULL;
+    native_mutex_lock(&state->lists);
+    for (struct native_space *space = state->pools; space && !found;
+         space = space->next) {
+        /* relaxed: it is compared, and never changes. */
+        if (space->is_borrowed &&
+            atomic_load_explicit(&space->pool, memory_order_relaxed) == pool)
+            found = native_space_keep(space);
+    }
+    native_mutex_unlock(&state->lists);
+    return found;
 }
 
-static struct native_space *py_pool_new_borrowed(struct native_state *state,
-                                                 binade_pool *pool)
+/* Of two threads that borrow a pool at a time each may make an object. */
+static PyObject *py_pool_new_borrowed(struct native_state *state,
+                                      binade_pool *pool)
 {
     allocfunc make = (allocfunc)PyType_GetSlot(state->pool_type, Py_tp_alloc);
-    struct native_space *space =
-        (struct native_space *)make(state->pool_type, 0);
-    if (!space)
+    PyObject *made = make(state->pool_type, 0);
+    if (!made)
         return NULL;
+    struct native_space *space = (struct native_space *)made;
     space->is_borrowed = true;
+    /* relaxed: nobody else has it yet. */
+    atomic_store_explicit(&space->is_made, true, memory_order_relaxed);
     /* PO.release: as __init__() does. */
     atomic_store_explicit(&space->pool, pool, memory_order_release);
-    space->next = state->pools;
-    state->pools = space;
-    return space;
+    if (native_space_list(space))
+        Py_CLEAR(made);
+    return Py_XNewRef(made); /* it never ends */
 }
 
 /* Of device memory that the driver gives: a host arena's pool is none. */
@@ -232,28 +257,28 @@ static PyObject *py_pool_borrow(struct native_state *state, binade_pool *pool)
     }
     if (status != BINADE_OK)
         return native_refuse(state, NULL, status);
-    struct native_space *space = py_pool_find_borrowed(state, pool);
-    if (!space)
-        space = py_pool_new_borrowed(state, pool);
-    if (!space)
+    PyObject *found = py_pool_find_borrowed(state, pool);
+    if (!found)
+        found = py_pool_new_borrowed(state, pool);
+    if (!found)
         return NULL;
     /* Another pool may have come to be where one was that has ended. */
-    space->device = options.device;
-    space->is_mapped = is_mapped;
-    return Py_NewRef((PyObject *)space);
+    native_space_set_device((struct native_space *)found, options.device);
+    py_pool_set_mapped((struct native_space *)found, is_mapped);
+    return found;
 }
 
 PyObject *native_pool_of(PyObject *module, PyObject *address)
 {
     struct native_state *state = PyModule_GetState(module);
-    struct native_space *own = NULL;
+    PyObject *own = NULL;
     binade_pool *pool = NULL;
     uint64_t number = 0;
     if (!native_u64_from(address, &number))
         return NULL;
     binade_status status = py_pool_find_own(state, number, &own);
     if (status == BINADE_OK)
-        return Py_NewRef((PyObject *)own);
+        return own ? own : Py_NewRef(Py_None);
     if (status != BINADE_E_FOREIGN)
         return native_refuse(state, NULL, status);
     Py_BEGIN_ALLOW_THREADS;
@@ -480,7 +505,11 @@ static PyObject *pool_release_hold(PyObject *self, PyObject *arguments)
 
 static const char *py_pool_memory_name(PyObject *self)
 {
-    return ((struct native_space *)self)->is_mapped ? "mapped" : "driver";
+    /* relaxed: see the field. */
+    return atomic_load_explicit(&((struct native_space *)self)->is_mapped,
+                                memory_order_relaxed)
+               ? "mapped"
+               : "driver";
 }
 
 static PyObject *pool_memory(PyObject *self, void *none)
@@ -493,7 +522,7 @@ static PyObject *pool_repr(PyObject *self)
 {
     struct native_space *space = (struct native_space *)self;
     return PyUnicode_FromFormat("<binade.Pool at %p: device %d, %s memory%s>",
-                                (void *)self, space->device,
+                                (void *)self, native_space_device(space),
                                 py_pool_memory_name(self),
                                 space->is_borrowed            ? ", borrowed"
                                 : native_space_is_open(space) ? ""

@@ -8,15 +8,24 @@
  */
 #include "emm/native/native.h"
 
-struct native_state *native_state_of(PyObject *object)
-{
-    return PyType_GetModuleState(Py_TYPE(object));
-}
-
 static struct native_space *native_space_of(PyObject *self)
 {
     return (struct native_space *)self;
 }
+
+int native_space_device(const struct native_space *space)
+{
+    /* relaxed: see the field. */
+    return atomic_load_explicit(&space->device, memory_order_relaxed);
+}
+
+void native_space_set_device(struct native_space *space, int device)
+{
+    /* relaxed: see the field. */
+    atomic_store_explicit(&space->device, device, memory_order_relaxed);
+}
+
+/* --- calls --- */
 
 binade_pool *native_enter_open(struct native_space *space)
 {
@@ -39,37 +48,84 @@ binade_pool *native_enter(struct native_space *space)
     return pool;
 }
 
-void native_leave(struct native_space *space)
+static void py_space_leave(struct native_space *space)
 {
     /* PU.release: what was done with the pool comes before its end. */
     atomic_fetch_sub_explicit(&space->user_count, 1, memory_order_release);
+}
+
+void native_leave(struct native_space *space)
+{
+    py_space_leave(space);
     native_do_postponed();
 }
 
-int native_space_check_new(struct native_space *space)
+/* --- its list --- */
+
+int native_space_list(struct native_space *space)
 {
-    /* relaxed: an object that is being made is its maker's. */
-    if (!atomic_load_explicit(&space->pool, memory_order_relaxed))
-        return 0;
-    PyErr_SetString(PyExc_TypeError, "__init__() was called before");
-    return -1;
+    struct native_state *state = native_state_of((PyObject *)space);
+#ifdef Py_GIL_DISABLED
+    space->weak_self = PyWeakref_NewRef((PyObject *)space, NULL);
+    if (!space->weak_self)
+        return -1;
+#endif
+    native_mutex_lock(&state->lists);
+    space->next = state->pools;
+    state->pools = space;
+    native_mutex_unlock(&state->lists);
+    return 0;
+}
+
+/* Before anything else of its end: who finds it takes a reference. */
+static void py_space_unlist(struct native_space *space)
+{
+    struct native_state *state = native_state_of((PyObject *)space);
+    native_mutex_lock(&state->lists);
+    struct native_space **at = &state->pools;
+    while (*at && *at != space)
+        at = &(*at)->next;
+    if (*at)
+        *at = space->next;
+    native_mutex_unlock(&state->lists);
+}
+
+/* --- its begin and its end --- */
+
+int native_space_init(PyObject *self, PyObject *arguments, PyObject *names,
+                      initproc make)
+{
+    atomic_bool *is_made = &native_space_of(self)->is_made;
+    /* relaxed: of two that make it, one is refused. */
+    if (atomic_exchange_explicit(is_made, true, memory_order_relaxed)) {
+        PyErr_SetString(PyExc_TypeError, "__init__() was called before");
+        return -1;
+    }
+    int error = make(self, arguments, names);
+    /* relaxed: as above. */
+    if (error)
+        atomic_store_explicit(is_made, false, memory_order_relaxed);
+    return error;
 }
 
 /* Takes the pool out of the space: then it is the caller's alone. NULL: it is
  * not open, or *is_used. */
 static binade_pool *take_away(struct native_space *space, bool *is_used)
 {
+    /* Not while pool_of() looks for an address: that is no use. */
+    struct native_mutex *lists = &native_state_of((PyObject *)space)->lists;
+    native_mutex_lock(lists);
     /* PU.seq_cst: before the look at the count; see native_enter_open(). */
     binade_pool *pool =
         atomic_exchange_explicit(&space->pool, NULL, memory_order_seq_cst);
     /* PU.seq_cst, which acquires: what the calls that are over did. */
     *is_used = pool && atomic_load_explicit(&space->user_count,
                                             memory_order_seq_cst) != 0;
-    if (!*is_used)
-        return pool;
     /* PO.release: as it was. */
-    atomic_store_explicit(&space->pool, pool, memory_order_release);
-    return NULL;
+    if (*is_used)
+        atomic_store_explicit(&space->pool, pool, memory_order_release);
+    native_mutex_unlock(lists);
+    return *is_used ? NULL : pool;
 }
 
 static binade_status py_space_destroy(struct native_space *space,
@@ -77,8 +133,8 @@ static binade_status py_space_destroy(struct native_space *space,
 {
     binade_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = space->host ? binade_host_destroy(space->host, leaks)
-                         : binade_pool_destroy(pool, leaks);
+    status = space->is_host ? binade_host_destroy(space->host, leaks)
+                            : binade_pool_destroy(pool, leaks);
     Py_END_ALLOW_THREADS;
     if (status == BINADE_E_BUSY) {
         /* PO.release: refused, it is as it was. */
@@ -91,26 +147,30 @@ static binade_status py_space_destroy(struct native_space *space,
 }
 
 /* Arrays look at memory of it: that stays until the last of them goes. */
-static PyObject *leave(struct native_space *space, binade_pool *pool)
+static PyObject *py_space_count_left(binade_pool *pool, size_t shown_count)
 {
     binade_stats stats = {.struct_size = sizeof stats};
     binade_status status;
-    space->left = pool;
     Py_BEGIN_ALLOW_THREADS;
     status = binade_pool_stats(pool, &stats);
     Py_END_ALLOW_THREADS;
     uint64_t live_count = status == BINADE_OK ? stats.allocation_current : 0;
     return PyLong_FromUnsignedLongLong(
-        live_count > space->shown_count ? live_count - space->shown_count : 0);
+        live_count > shown_count ? live_count - shown_count : 0);
 }
 
 void native_space_unshow(struct native_space *space)
 {
-    binade_pool *pool = space->left;
-    if (--space->shown_count || !pool)
+    binade_pool *pool = NULL;
+    NATIVE_LOCK(space);
+    if (!--space->shown_count) {
+        pool = space->left;
+        space->left = NULL;
+    }
+    NATIVE_UNLOCK();
+    if (!pool)
         return;
     struct native_error error = native_error_keep();
-    space->left = NULL;
     /* Nobody is told what it says, as when an arena ends by itself. */
     (void)py_space_destroy(space, pool, NULL);
     native_error_restore(error);
@@ -119,38 +179,36 @@ void native_space_unshow(struct native_space *space)
 PyObject *native_space_close(PyObject *self, PyObject *none)
 {
     (void)none;
+    struct native_space *space = native_space_of(self);
     bool is_used = false;
+    size_t shown_count = 0;
+    binade_pool *pool;
     binade_leaks leaks = {.struct_size = sizeof leaks};
-    if (native_space_of(self)->is_borrowed)
+    if (space->is_borrowed)
         return native_refuse_as(native_state_of(self), BINADE_E_UNSUPPORTED,
                                 "another part of the program has made the "
                                 "pool, and ends it");
     native_do_postponed(); /* no leak, but late */
-    binade_pool *pool = take_away(native_space_of(self), &is_used);
-    if (pool && native_space_of(self)->shown_count)
-        return leave(native_space_of(self), pool);
+    NATIVE_LOCK(space);
+    pool = take_away(space, &is_used);
+    if (pool && space->shown_count) {
+        shown_count = space->shown_count;
+        space->left = pool;
+    }
+    NATIVE_UNLOCK();
+    if (shown_count)
+        return py_space_count_left(pool, shown_count);
     if (is_used)
         return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
                                 "it is in use: by a call that has not "
                                 "returned, or by a handler of NumPy's");
     binade_status status =
-        pool ? py_space_destroy(native_space_of(self), pool, &leaks)
-             : BINADE_OK;
+        pool ? py_space_destroy(space, pool, &leaks) : BINADE_OK;
     PyObject *answer = status == BINADE_OK
                            ? PyLong_FromUnsignedLongLong(leaks.block_count)
                            : native_refuse(native_state_of(self), NULL, status);
     native_do_postponed();
     return answer;
-}
-
-/* Before anything else of its end: who finds it takes a reference. */
-static void py_space_unlist(struct native_space *space)
-{
-    struct native_space **at = &native_state_of((PyObject *)space)->pools;
-    while (*at && *at != space)
-        at = &(*at)->next;
-    if (*at)
-        *at = space->next;
 }
 
 void native_space_finalize(PyObject *self)
@@ -181,8 +239,10 @@ void native_space_dealloc(PyObject *self)
     struct native_space *space = native_space_of(self);
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
-    native_clear_weak(self, space->weak_references);
+    space->is_ending = true;
     py_space_unlist(space);
+    native_clear_weak(self, space->weak_references);
+    Py_XDECREF(space->weak_self);
     native_space_finalize(self);
     native_watches_abandon(space);
     freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
@@ -197,7 +257,7 @@ binade_status native_space_look(struct native_space *space, uint64_t address)
     if (!pool)
         return BINADE_E_FOREIGN;
     binade_status status = binade_usable_size(pool, address, &nbytes);
-    native_leave(space);
+    py_space_leave(space); /* without frees that wait: it is within a list */
     /* INVALID: it is inside a block, or free. */
     return status == BINADE_E_INVALID ? BINADE_OK : status;
 }

@@ -277,7 +277,7 @@ static PyObject *py_space_type_get_is_open(PyObject *self, void *closure)
 static PyObject *get_device(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyLong_FromLong(py_space_type_space_of(self)->device);
+    return PyLong_FromLong(native_space_device(py_space_type_space_of(self)));
 }
 
 static PyMethodDef methods[] = {
@@ -349,6 +349,10 @@ static PyMethodDef methods[] = {
      "context_lost($self)\n"
      "--\n\n"
      "The context is gone or about to go: the driver is not called any more."},
+    {"_repr_html_", native_repr_html, METH_NOARGS,
+     "_repr_html_($self)\n"
+     "--\n\n"
+     "A small table, for notebooks."},
     {"close", native_space_close, METH_NOARGS,
      "close($self)\n"
      "--\n\n"

@@ -10,11 +10,12 @@
 
 struct native_tenant {
     PyObject_HEAD struct native_space *space;
-    binade_tenant handle; /* 0: closed */
-    /* Threads that are in a call with it, during which it may not end. */
+    /* The GIL, all three. 0: closed. Threads that are in a call with it, during
+     * which it may not end; and whether a thread is ending it. */
+    binade_tenant handle;
     unsigned user_count;
-    bool is_pausable;
-    bool is_ending; /* a thread ends it, with the GIL released */
+    bool is_ending;
+    bool is_pausable;                  /* its maker */
     struct native_postponed postponed; /* its end; the GIL */
     PyObject *weak_references;
 };
@@ -24,27 +25,42 @@ static struct native_tenant *tenant_of(PyObject *self)
     return (struct native_tenant *)self;
 }
 
+static void py_tenant_uncount(struct native_tenant *tenant)
+{
+    NATIVE_LOCK(tenant);
+    tenant->user_count--;
+    NATIVE_UNLOCK();
+}
+
 /* The pool, to be used until py_tenant_leave(); NULL after an error. */
 static binade_pool *py_tenant_enter(struct native_tenant *tenant)
 {
-    if (!tenant->handle) {
+    bool is_open;
+    bool is_ending;
+    NATIVE_LOCK(tenant);
+    is_open = tenant->handle != 0;
+    is_ending = tenant->is_ending;
+    tenant->user_count += is_open && !is_ending;
+    NATIVE_UNLOCK();
+    if (!is_open) {
         PyErr_SetString(PyExc_ValueError, "the tenant is closed");
         return NULL;
     }
-    if (tenant->is_ending) {
+    if (is_ending) {
         (void)native_refuse_as(native_state_of((PyObject *)tenant),
                                BINADE_E_BUSY,
                                "another thread closes the tenant");
         return NULL;
     }
     binade_pool *pool = native_enter(tenant->space);
-    tenant->user_count += pool ? 1 : 0;
+    if (!pool)
+        py_tenant_uncount(tenant);
     return pool;
 }
 
 static void py_tenant_leave(struct native_tenant *tenant)
 {
-    tenant->user_count--;
+    py_tenant_uncount(tenant);
     native_leave(tenant->space);
 }
 
@@ -82,35 +98,41 @@ PyObject *native_tenant_new(struct native_space *space,
 
 /* The arena of one that can be paused is left to the pool, if it refuses to end:
  * the tenant is gone all the same. */
-static binade_status py_tenant_destroy(struct native_tenant *tenant)
+static binade_status py_tenant_destroy(struct native_tenant *tenant,
+                                       bool *out_is_gone)
 {
     binade_tenant_info info = {.struct_size = sizeof info};
     binade_status status;
-    if (!tenant->is_pausable)
-        return binade_tenant_destroy(tenant->handle);
-    tenant->is_ending = true;
+    if (!tenant->is_pausable) {
+        status = binade_tenant_destroy(tenant->handle);
+        *out_is_gone = status == BINADE_OK;
+        return status;
+    }
     Py_BEGIN_ALLOW_THREADS;
     status = binade_tenant_destroy(tenant->handle);
     Py_END_ALLOW_THREADS;
-    tenant->is_ending = false;
-    if (binade_tenant_stats(tenant->handle, &info) == BINADE_E_INVALID)
-        tenant->handle = 0;
+    *out_is_gone =
+        status == BINADE_OK ||
+        binade_tenant_stats(tenant->handle, &info) == BINADE_E_INVALID;
     return status;
 }
 
-/* 0, or -1 after an error. A pool that is closed has ended its tenants. */
+/* Of whoever has set is_ending, or has the last reference. 0, or -1 after an error. A pool that
+ * is closed has ended its tenants. */
 static int py_tenant_end(struct native_tenant *tenant)
 {
     binade_status status = BINADE_OK;
-    if (!tenant->handle)
-        return 0;
-    binade_pool *pool = native_enter_open(tenant->space);
+    bool is_gone = true;
+    binade_pool *pool =
+        tenant->handle ? native_enter_open(tenant->space) : NULL;
     if (pool)
-        status = py_tenant_destroy(tenant);
-    if (status == BINADE_OK)
-        tenant->handle = 0;
-    else
+        status = py_tenant_destroy(tenant, &is_gone);
+    if (status != BINADE_OK)
         native_raise(native_state_of((PyObject *)tenant), NULL, status);
+    NATIVE_LOCK(tenant);
+    tenant->is_ending = false;
+    tenant->handle = is_gone ? 0 : tenant->handle;
+    NATIVE_UNLOCK();
     if (pool)
         native_leave(tenant->space);
     return status == BINADE_OK ? 0 : -1;
@@ -149,12 +171,17 @@ static void tenant_dealloc(PyObject *self)
 static PyObject *tenant_close(PyObject *self, PyObject *none)
 {
     (void)none;
-    const struct native_state *state = native_state_of(self);
-    if (tenant_of(self)->user_count || tenant_of(self)->is_ending)
-        return native_refuse_as(state, BINADE_E_BUSY,
+    struct native_tenant *tenant = tenant_of(self);
+    bool is_used;
+    NATIVE_LOCK(tenant);
+    is_used = tenant->user_count || tenant->is_ending;
+    tenant->is_ending |= !is_used;
+    NATIVE_UNLOCK();
+    if (is_used)
+        return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
                                 "the tenant is in use by a call of another "
                                 "thread");
-    return py_tenant_end(tenant_of(self)) ? NULL : Py_NewRef(Py_None);
+    return py_tenant_end(tenant) ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *tenant_alloc(PyObject *self, PyObject *const *arguments,
@@ -346,11 +373,12 @@ static int set_budget(PyObject *self, PyObject *value, void *closure)
 static PyObject *py_tenant_get_is_open(PyObject *self, void *closure)
 {
     (void)closure;
-    bool is_open = tenant_of(self)->handle != 0 &&
-                   native_enter_open(tenant_of(self)->space) != NULL;
-    if (is_open)
-        native_leave(tenant_of(self)->space);
-    return PyBool_FromLong(is_open);
+    struct native_tenant *tenant = tenant_of(self);
+    bool is_open;
+    NATIVE_LOCK(tenant);
+    is_open = tenant->handle != 0;
+    NATIVE_UNLOCK();
+    return PyBool_FromLong(is_open && native_space_is_open(tenant->space));
 }
 
 static PyObject *get_pool(PyObject *self, void *closure)
@@ -384,6 +412,10 @@ static PyMethodDef methods[] = {
      "--\n\n"
      "binade_tenant_info: name, budget_bytes, live_bytes, peak_bytes, "
      "allocation_count, refusal_count."},
+    {"_repr_html_", native_repr_html, METH_NOARGS,
+     "_repr_html_($self)\n"
+     "--\n\n"
+     "A small table, for notebooks."},
     {"close", tenant_close, METH_NOARGS,
      "close($self)\n"
      "--\n\n"

@@ -12,11 +12,15 @@ int native_u64_from(PyObject *object, void *out)
     if (!number)
         return 0;
     unsigned long long value = PyLong_AsUnsignedLongLong(number);
+    bool is_fine = value != (unsigned long long)-1 || !PyErr_Occurred();
+    if (!is_fine && PyErr_ExceptionMatches(PyExc_OverflowError))
+        PyErr_Format(PyExc_OverflowError,
+                     "%R: accepted are whole numbers from 0 to 2**64 - 1",
+                     number);
     Py_DECREF(number);
-    if (value == (unsigned long long)-1 && PyErr_Occurred())
-        return 0;
-    *(uint64_t *)out = value;
-    return 1;
+    if (is_fine)
+        *(uint64_t *)out = value;
+    return is_fine;
 }
 
 int native_context_from(PyObject *object, void *out)
@@ -33,7 +37,9 @@ int native_u32_from(PyObject *object, void *out)
     if (!native_u64_from(object, &value))
         return 0;
     if (value > UINT32_MAX) {
-        PyErr_SetString(PyExc_OverflowError, "the number is above 2**32 - 1");
+        PyErr_Format(PyExc_OverflowError,
+                     "%R: accepted are whole numbers from 0 to 2**32 - 1",
+                     object);
         return 0;
     }
     *(uint32_t *)out = (uint32_t)value;
@@ -184,6 +190,16 @@ int native_put(PyObject *dictionary, const char *key, PyObject *value)
 int native_put_u64(PyObject *dictionary, const char *key, uint64_t value)
 {
     return native_put(dictionary, key, PyLong_FromUnsignedLongLong(value));
+}
+
+PyObject *native_repr_html(PyObject *self, PyObject *none)
+{
+    (void)none;
+    PyObject *module = PyImport_ImportModule("binade._observe.notebook");
+    PyObject *html =
+        module ? PyObject_CallMethod(module, "html_of", "O", self) : NULL;
+    Py_XDECREF(module);
+    return html;
 }
 
 PyObject *native_segment_of(const binade_segment_info *info)

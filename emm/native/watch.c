@@ -12,10 +12,9 @@
  */
 #include "emm/native/native.h"
 
-/* What it raises nobody can catch. */
+/* Steals the function. What it raises nobody can catch. */
 static void py_watch_call(PyObject *function, const binade_segment_info *info)
 {
-    Py_INCREF(function);
     PyObject *segment = native_segment_of(info);
     PyObject *result = segment ? PyObject_CallFunctionObjArgs(function, segment,
                                                               (PyObject *)NULL)
@@ -27,8 +26,18 @@ static void py_watch_call(PyObject *function, const binade_segment_info *info)
     Py_DECREF(function);
 }
 
-/* `function` may be set to NULL until the GIL is held. */
-static void py_watch_tell(PyObject *const *function,
+/* A new reference; NULL: it was dropped. */
+static PyObject *py_watch_function(struct native_watch *watch,
+                                   PyObject *const *function)
+{
+    struct native_state *state = native_state_of((PyObject *)watch);
+    native_mutex_lock(&state->lists);
+    PyObject *found = Py_XNewRef(*function);
+    native_mutex_unlock(&state->lists);
+    return found;
+}
+
+static void py_watch_tell(struct native_watch *watch, PyObject *const *function,
                           const binade_segment_info *info)
 {
     /* An interpreter that ends lets no thread have the GIL any more. */
@@ -36,20 +45,24 @@ static void py_watch_tell(PyObject *const *function,
         return;
     PyGILState_STATE gil = PyGILState_Ensure();
     native_told_begin();
-    if (*function && !native_is_over())
-        py_watch_call(*function, info);
+    PyObject *found =
+        native_is_over() ? NULL : py_watch_function(watch, function);
+    if (found)
+        py_watch_call(found, info);
     native_told_end();
     PyGILState_Release(gil);
 }
 
 static void watch_tell_added(void *user, const binade_segment_info *info)
 {
-    py_watch_tell(&((const struct native_watch *)user)->added, info);
+    struct native_watch *watch = user;
+    py_watch_tell(watch, &watch->added, info);
 }
 
 static void watch_tell_releasing(void *user, const binade_segment_info *info)
 {
-    py_watch_tell(&((const struct native_watch *)user)->releasing, info);
+    struct native_watch *watch = user;
+    py_watch_tell(watch, &watch->releasing, info);
 }
 
 binade_status native_watch_begin(struct native_watch *watch, binade_pool *pool)
@@ -71,43 +84,91 @@ binade_status native_watch_begin(struct native_watch *watch, binade_pool *pool)
 
 /* --- in the space's list --- */
 
+static struct native_mutex *py_watch_mutex_of(void *object)
+{
+    return &native_state_of(object)->lists;
+}
+
 void native_watch_drop_functions(struct native_watch *watch)
 {
-    Py_CLEAR(watch->added);
-    Py_CLEAR(watch->releasing);
+    native_mutex_lock(py_watch_mutex_of(watch));
+    PyObject *added = watch->added;
+    PyObject *releasing = watch->releasing;
+    watch->added = NULL;
+    watch->releasing = NULL;
+    native_mutex_unlock(py_watch_mutex_of(watch));
+    Py_XDECREF(added);
+    Py_XDECREF(releasing);
 }
 
 void native_watch_link(struct native_watch *watch, struct native_space *space)
 {
+    Py_INCREF((PyObject *)watch);
+    native_mutex_lock(py_watch_mutex_of(watch));
     watch->space = space;
     watch->next = space->watches;
-    space->watches = (struct native_watch *)Py_NewRef((PyObject *)watch);
+    space->watches = watch;
+    native_mutex_unlock(py_watch_mutex_of(watch));
 }
 
-void native_watch_unlink(struct native_watch *watch)
+/* Of a watch that is taken out of its list. */
+static void py_watch_finish(struct native_watch *watch)
 {
-    struct native_watch **at = watch->space ? &watch->space->watches : NULL;
-    while (at && *at && *at != watch)
-        at = &(*at)->next;
-    if (!at || !*at)
-        return;
-    *at = watch->next;
-    watch->space = NULL;
     native_watch_drop_functions(watch);
     Py_DECREF((PyObject *)watch);
 }
 
+void native_watch_unlink(struct native_watch *watch)
+{
+    native_mutex_lock(py_watch_mutex_of(watch));
+    struct native_watch **at = watch->space ? &watch->space->watches : NULL;
+    while (at && *at && *at != watch)
+        at = &(*at)->next;
+    bool is_found = at && *at;
+    if (is_found) {
+        *at = watch->next;
+        watch->space = NULL;
+    }
+    native_mutex_unlock(py_watch_mutex_of(watch));
+    if (is_found)
+        py_watch_finish(watch);
+}
+
+static struct native_watch *py_watch_take_first(struct native_space *space)
+{
+    native_mutex_lock(py_watch_mutex_of(space));
+    struct native_watch *first = space->watches;
+    if (first) {
+        space->watches = first->next;
+        first->space = NULL;
+    }
+    native_mutex_unlock(py_watch_mutex_of(space));
+    return first;
+}
+
 void native_watches_end(struct native_space *space)
 {
-    while (space->watches)
-        native_watch_unlink(space->watches);
+    struct native_watch *watch;
+    while ((watch = py_watch_take_first(space)) != NULL)
+        py_watch_finish(watch);
 }
 
 void native_watches_abandon(struct native_space *space)
 {
+    native_mutex_lock(py_watch_mutex_of(space));
     for (struct native_watch *at = space->watches; at; at = at->next)
         at->space = NULL;
     space->watches = NULL;
+    native_mutex_unlock(py_watch_mutex_of(space));
+}
+
+PyObject *native_watch_space(struct native_watch *watch, bool *out_is_open)
+{
+    native_mutex_lock(py_watch_mutex_of(watch));
+    *out_is_open = watch->space != NULL;
+    PyObject *found = watch->space ? native_space_keep(watch->space) : NULL;
+    native_mutex_unlock(py_watch_mutex_of(watch));
+    return found;
 }
 
 int native_watches_visit(const struct native_space *space, visitproc visit,

@@ -76,39 +76,41 @@ PyObject *native_watch_segments(PyObject *self, PyObject *arguments,
     return (PyObject *)watch;
 }
 
-/* Inside. Of two that close it at a time the second finds it gone, when no
- * function of it runs any more. */
-static int py_watch_type_end(struct native_watch *watch, binade_pool *pool)
+/* Of two that close it at a time the second finds it gone, when no function of it
+ * runs any more. `space` is NULL where it is in its end. */
+static PyObject *py_watch_type_end(struct native_watch *watch,
+                                   struct native_space *space)
 {
+    const struct native_state *state = native_state_of((PyObject *)watch);
     binade_status status;
+    binade_pool *pool = space ? native_enter_open(space) : NULL;
+    if (!pool)
+        return native_refuse_as(state, BINADE_E_BUSY,
+                                "the pool is being closed, which ends the "
+                                "watch");
     Py_BEGIN_ALLOW_THREADS;
     status = binade_segment_unwatch(pool, watch->id);
     Py_END_ALLOW_THREADS;
-    if (status == BINADE_OK || status == BINADE_E_INVALID) {
+    bool is_over = status == BINADE_OK || status == BINADE_E_INVALID;
+    if (is_over)
         native_watch_unlink(watch);
-        return 0;
-    }
-    native_raise(native_state_of((PyObject *)watch), NULL, status);
-    return -1;
+    else
+        native_raise(state, NULL, status);
+    native_leave(space);
+    return is_over ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *watch_close(PyObject *self, PyObject *none)
 {
     (void)none;
-    struct native_space *space = watch_of(self)->space;
-    if (!space || !watch_of(self)->id)
-        Py_RETURN_NONE;
-    /* Without a reference to the space: it may be in its end. */
-    binade_pool *pool = native_enter_open(space);
-    if (!pool)
-        return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
-                                "the pool is being closed, which ends the "
-                                "watch");
-    Py_INCREF((PyObject *)space);
-    int error = py_watch_type_end(watch_of(self), pool);
-    native_leave(space);
-    Py_DECREF((PyObject *)space);
-    return error ? NULL : Py_NewRef(Py_None);
+    bool is_open;
+    PyObject *space = native_watch_space(watch_of(self), &is_open);
+    PyObject *result =
+        is_open && watch_of(self)->id
+            ? py_watch_type_end(watch_of(self), (struct native_space *)space)
+            : Py_NewRef(Py_None);
+    Py_XDECREF(space);
+    return result;
 }
 
 static int watch_clear(PyObject *self)
@@ -152,7 +154,9 @@ static PyObject *py_watch_type_exit(PyObject *self, PyObject *arguments)
 static PyObject *py_watch_type_get_is_open(PyObject *self, void *closure)
 {
     (void)closure;
-    return PyBool_FromLong(watch_of(self)->space != NULL);
+    bool is_open;
+    Py_XDECREF(native_watch_space(watch_of(self), &is_open));
+    return PyBool_FromLong(is_open);
 }
 
 static PyMethodDef methods[] = {

@@ -7,7 +7,8 @@
  * memory is the handler's and by the contexts where it is set; each keeps the
  * arena open.
  *
- * All that is here runs with the GIL held, which guards the list.
+ * All that is here runs with the GIL held, which guards the list; where there is
+ * none, a mutex does.
  */
 #include "emm/nep49/handler.h"
 
@@ -26,6 +27,9 @@ struct handler {
 };
 
 static struct handler *handlers;
+#ifdef Py_GIL_DISABLED
+static PyMutex handlers_mutex;
+#endif
 
 static struct handler *nep49_handler_find(const binade_pool *pool,
                                           const char *name)
@@ -55,6 +59,21 @@ static struct handler *nep49_handler_make(binade_pool *pool, const char *name)
     };
     handler->next = handlers;
     handlers = handler;
+    return handler;
+}
+
+/* NULL when there is no memory. */
+static struct handler *nep49_handler_get(binade_pool *pool, const char *name)
+{
+#ifdef Py_GIL_DISABLED
+    PyMutex_Lock(&handlers_mutex);
+#endif
+    struct handler *handler = nep49_handler_find(pool, name);
+    if (!handler)
+        handler = nep49_handler_make(pool, name);
+#ifdef Py_GIL_DISABLED
+    PyMutex_Unlock(&handlers_mutex);
+#endif
     return handler;
 }
 
@@ -92,9 +111,7 @@ PyObject *binadei_handler_make(PyObject *module, PyObject *arguments)
     if (!host)
         return NULL;
     binade_pool *pool = binade_host_pool(host);
-    struct handler *handler = nep49_handler_find(pool, name);
-    if (!handler)
-        handler = nep49_handler_make(pool, name);
+    struct handler *handler = nep49_handler_get(pool, name);
     return handler ? nep49_handler_wrap(handler, arena) : PyErr_NoMemory();
 }
 

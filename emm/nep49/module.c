@@ -47,6 +47,10 @@ PyMODINIT_FUNC PyInit__nep49(void)
     if (binadei_numpy_import() < 0)
         return NULL;
     PyObject *module = PyModule_Create(&definition);
+#ifdef Py_GIL_DISABLED
+    if (module && PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED) < 0)
+        Py_CLEAR(module);
+#endif
     PyObject *functions = module ? binadei_handler_functions() : NULL;
     if (!functions ||
         PyModule_AddObjectRef(module, "FUNCTIONS", functions) < 0 ||

@@ -2,14 +2,18 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Python's and NumPy's headers as all files of the module must include them:
- * the stable ABI of CPython 3.10, and the interface of NumPy 1.22, the first
+ * the stable ABI of CPython 3.10, which a free-threaded one has not, and the
+ * interface of NumPy 1.22, the first
  * with handlers. Built with the headers of NumPy 2 it loads in both 1.x and 2.x.
  */
 #ifndef BINADE_EMM_NEP49_NUMPY_API_H_
 #define BINADE_EMM_NEP49_NUMPY_API_H_
 
 #define PY_SSIZE_T_CLEAN
+#include <pyconfig.h>
+#ifndef Py_GIL_DISABLED
 #define Py_LIMITED_API 0x030A0000
+#endif
 #include <Python.h>
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION

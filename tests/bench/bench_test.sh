@@ -91,7 +91,7 @@ expect 0 '"simulated_costs":true' env BINADE_STANDIN_COST=h200 "$bench" \
 expect 0 '"commit":"v1 \"x\\y\""' "$bench" "${one[@]}" --subject=null \
     '--commit=v1 "x\y"'
 expect 0 '"size_bytes":512,' "$bench" "${one[@]}" --subject=null \
-    --size=512,1024 --seed=7
+    --size=512,1KiB --seed=7
 expect 0 '"seed":7' "$bench" "${one[@]}" --subject=null --seed=7
 expect 0 '"repeats":5' "$bench" --workload=pair --threads=1 \
     --cell-us=2000 --subject=null
@@ -119,7 +119,10 @@ expect 2 "no workload is called \"pear\"; there are: ${workloads[*]}" \
 expect 2 "no subject is called \"jemalloc\"; there are: ${subjects[*]}" \
     "$bench" --subject=jemalloc
 expect 2 "--threads=0: accepted values are 1 to 256" "$bench" --threads=1,0
-expect 2 "--size=x: accepted values are 1 to 1048576" "$bench" --size=x
+for size in x GiB 1Gib 1GiBx 0KiB 2MiB 9999999999999TiB; do
+    expect 2 "--size=$size: accepted values are 1 to 1048576, or with a unit" \
+        "$bench" --size="$size"
+done
 expect 2 "--budget=1e9: accepted values" "$bench" --budget=1e9
 expect 2 "--budget=0: accepted values are 1 to 86400" "$bench" --budget=0
 expect 2 "--repeats=-1: accepted values" "$bench" --repeats=-1

@@ -94,7 +94,7 @@ KEEP = """
             del block
             unseen = arena.alloc(1 << 20)
             assert arena.close() == 1
-            assert not unseen.is_live and one.base.is_live
+            assert not unseen.is_live and one.base.obj.is_live
         return one, two
     one, two = views()
     assert one.sum() == two.sum() == 3 << 20
@@ -133,13 +133,13 @@ def is_mapped(address):
 def test_what_was_kept_goes_with_the_last_array():
     arena = binade.HostArena(first_segment_bytes=4 * MIB)
     arrays = [np.asarray(arena.alloc(1000)) for _ in range(3)]
-    address = arrays[0].base.address
+    address = arrays[0].base.obj.address
     assert arena.close() == 0 and not arena.is_open
     assert arena.close() == 0
     with pytest.raises(ValueError, match="closed"):
         arena.alloc(1)
     del arrays[1:]
-    assert is_mapped(address) and arrays[0].base.is_live
+    assert is_mapped(address) and arrays[0].base.obj.is_live
     del arrays[:]
     assert not is_mapped(address)
 

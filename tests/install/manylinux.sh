@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# manylinux.sh FOLDER [ARCHITECTURE...]
+# [FREE_THREADED=PATHS] manylinux.sh FOLDER [ARCHITECTURE...]
 #
 # Makes the wheels that are handed out, manylinux_2_28 for x86_64 and aarch64,
 # and the sdist, in FOLDER/dist. Zig's C compiler (the package ziglang) links to
@@ -10,6 +10,8 @@
 # PyTorch are put in (tests/torch/prebuilt.py). auditwheel judges the result.
 # Needs python3 with venv, make, pkg-config and a network.
 # HWLOC names a folder of hwloc's sources for those who have no Debian mirror.
+# FREE_THREADED names free-threaded interpreters, by their paths: a wheel is made
+# for each of them too, as these have no stable ABI.
 set -euo pipefail
 
 fail() {
@@ -75,23 +77,39 @@ cd "$work"
 "$python" -m build --no-isolation --sdist --outdir "$work/dist" \
     "$work/checkout/emm" >"$work/sdist.log" 2>&1 || fail "see $work/sdist.log"
 
-for architecture in "$@"; do
-    hwloc=$work/hwloc-$architecture
-    [ -e "$hwloc/lib/libhwloc.a" ] || {
-        rm -rf "$hwloc.build"
-        (build_hwloc "$architecture" "$hwloc") >"$hwloc.log" 2>&1 ||
-            fail "see $hwloc.log"
+# $1: an interpreter. Prints one that has what a build needs.
+furnish() {
+    local name tools
+    name=$("$1" -c 'import sys; print("%d.%dt" % sys.version_info[:2])')
+    tools=$work/tools-$name
+    [ -e "$tools/ready" ] || {
+        "$1" -m venv --clear "$tools"
+        # Of NumPy, which drops versions of Python, the newest that has a wheel.
+        "$tools/bin/pip" install --quiet --only-binary :all: wheel \
+            'setuptools>=77' 'numpy>=2.1'
+        touch "$tools/ready"
     }
-    rm -rf "$work/sdist" "$work/plain"
-    mkdir "$work/sdist"
-    tar -xf "$work"/dist/*.tar.gz -C "$work/sdist" --strip-components=1
-    target=$architecture-linux-gnu.2.28
+    printf '%s\n' "$tools/bin/python"
+}
+
+# $1: an interpreter; $2: an architecture, of which hwloc is there already.
+make_wheel() {
+    local architecture=$2 hwloc=$work/hwloc-$2 target=$2-linux-gnu.2.28 suffix
+    local log
+    log=$work/$architecture-$(basename "$(dirname "$(dirname "$1")")").log
+    # The modules' names are those of the machine where they are loaded.
+    suffix=$("$1" -c 'import sysconfig, sys
+print(sysconfig.get_config_var("EXT_SUFFIX").replace(
+    sysconfig.get_config_var("MULTIARCH"), sys.argv[1]))' \
+        "$architecture-linux-gnu")
+    rm -rf "$work/plain" "$work/repaired"
     CC="$zig cc -target $target" CXX="$zig c++ -target $target" \
         CFLAGS="-I$hwloc/include" LDFLAGS="-L$hwloc/lib -s" \
+        SETUPTOOLS_EXT_SUFFIX="$suffix" \
         _PYTHON_HOST_PLATFORM="linux-$architecture" \
-        "$python" -m pip wheel --no-deps --no-build-isolation \
-        --wheel-dir "$work/plain" "$work/sdist" \
-        >"$work/$architecture.log" 2>&1 || fail "see $work/$architecture.log"
+        "$1" -m pip wheel --no-deps --no-build-isolation \
+        --wheel-dir "$work/plain" "$work/sdist" >"$log" 2>&1 ||
+        fail "see $log"
     rm -rf "$work/unpacked"
     "$python" -m wheel unpack --dest "$work/unpacked" "$work"/plain/*.whl
     "$python" "$checkout/tests/torch/prebuilt.py" "$work/torch" \
@@ -99,7 +117,6 @@ for architecture in "$@"; do
     "$python" -m wheel pack --dest-dir "$work/plain" "$work"/unpacked/*
     # It knows the names of its own architecture only, but judges any. PyTorch's
     # libraries are in the process before what needs them is loaded.
-    rm -rf "$work/repaired"
     "$work/tools/bin/auditwheel" repair --only-plat --plat auto \
         --exclude libc10.so --exclude libc10_cuda.so \
         --wheel-dir "$work/repaired" "$work"/plain/*.whl
@@ -109,5 +126,24 @@ for architecture in "$@"; do
     "$python" -m wheel tags --remove \
         --platform-tag "manylinux_2_28_$architecture" "$work"/repaired/*.whl
     cp "$work"/repaired/*.whl "$work/dist"
+}
+
+pythons=("$python")
+for other in ${FREE_THREADED:-}; do
+    pythons+=("$(furnish "$other")")
+done
+for architecture in "$@"; do
+    hwloc=$work/hwloc-$architecture
+    [ -e "$hwloc/lib/libhwloc.a" ] || {
+        rm -rf "$hwloc.build"
+        (build_hwloc "$architecture" "$hwloc") >"$hwloc.log" 2>&1 ||
+            fail "see $hwloc.log"
+    }
+    rm -rf "$work/sdist"
+    mkdir "$work/sdist"
+    tar -xf "$work"/dist/*.tar.gz -C "$work/sdist" --strip-components=1
+    for builder in "${pythons[@]}"; do
+        make_wheel "$builder" "$architecture"
+    done
 done
 ls -l "$work/dist"

@@ -63,7 +63,9 @@ def test_what_is_no_trace(tmp_path):
     (("some.btrace", "--mode=serial,concurrent", "--threads=2,999",
       "--rows=rows"), "--threads=999 is not accepted: 1 to 256"),
     (("some.btrace", "--mode=concurrent", "--threads="), "--threads= is not"),
-    (("some.btrace", "--limit=1GiB"), "--limit=1GiB is not accepted"),
+    (("some.btrace", "--limit=1GiBx"),
+     "--limit=1GiBx is not accepted: 1 to 1152921504606846976, or with a unit, "
+     "as 8GiB"),
     (("some.btrace", "--lag=busy"), "--lag=busy is not accepted: idle, held"),
     (("some.btrace", "--lag="), "--lag= is not accepted"),
     (("some.btrace", "--lag=idle", "--lag=idle"), "--lag=idle is not accepted"),
