@@ -117,23 +117,6 @@ const char *binadei_buddy_check_merged(const struct binadei_buddy *buddy,
     return NULL;
 }
 
-uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy)
-{
-    uint64_t grains = 0;
-    uint32_t limit = binadei_page_limit(buddy);
-    for (binadei_page page = {0}; page.index < limit; page.index++) {
-        if (page_is_free(buddy, page))
-            grains += BINADEI_PAGE_GRAINS;
-        grains += (uint64_t)BINADEI_CHUNK_GRAINS *
-                  binadei_word_count(
-                      binadei_load_relaxed(&buddy->pages[page.index].word));
-        for (unsigned i = 0; i < BINADEI_PAGE_CHUNKS; i++)
-            grains += binadei_word_count(binadei_load_relaxed(
-                &buddy->chunk_words[binadei_chunk_in_page(page, i).index]));
-    }
-    return grains;
-}
-
 /* What one map's words say of a chunk, or the buddy's. */
 struct words {
     bool is_page_free;

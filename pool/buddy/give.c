@@ -227,16 +227,32 @@ void binadei_close_page(struct binadei_buddy *buddy, binadei_page page)
                                  binadei_page_bit(page));
 }
 
-static void trim_page(struct binadei_buddy *buddy, binadei_page page)
+/* Those that may be full. */
+static void trim_chunks(struct binadei_buddy *buddy, binadei_page page)
 {
-    for (unsigned i = 0; i < BINADEI_PAGE_CHUNKS; i++)
-        binadei_close_chunk(buddy, NULL, binadei_chunk_in_page(page, i));
-    binadei_close_page(buddy, page);
+    const struct binadei_page_state *state = &buddy->pages[page.index];
+    /* relaxed: see binadei_buddy_trim(). */
+    uint64_t chunks =
+        binadei_load_relaxed(&state->chunk_summary[BINADEI_PLANE_LONG]);
+    for (; chunks; chunks &= chunks - 1)
+        binadei_close_chunk(
+            buddy, NULL,
+            binadei_chunk_in_page(page, binadei_word_lowest(chunks)));
 }
 
+/* A full word is in the plane of the longest runs: the summaries lead to all that
+ * are open. relaxed: whoever must not miss one has seen its giver's end. */
 void binadei_buddy_trim(struct binadei_buddy *buddy)
 {
-    uint32_t limit = binadei_page_limit(buddy);
-    for (binadei_page page = {0}; page.index < limit; page.index++)
-        trim_page(buddy, page);
+    uint32_t groups = binadei_page_word_limit(buddy);
+    for (uint32_t i = 0; i < groups; i++) {
+        const struct binadei_group_state *group = &buddy->groups[i];
+        uint64_t pages =
+            binadei_load_relaxed(&group->grain_pages[BINADEI_PLANE_LONG]);
+        for (; pages; pages &= pages - 1)
+            trim_chunks(buddy, binadei_lowest_page(i, pages));
+        pages = binadei_load_relaxed(&group->chunk_pages[BINADEI_PLANE_LONG]);
+        for (; pages; pages &= pages - 1)
+            binadei_close_page(buddy, binadei_lowest_page(i, pages));
+    }
 }

@@ -18,6 +18,8 @@
 /* A summary plane says of each word whether it may hold a free run of at least
  * its threshold. Without planes a search among short holes visits them all. */
 #define BINADEI_PLANE_COUNT 3U
+#define BINADEI_PLANE_ANY 0U
+#define BINADEI_PLANE_LONG 2U
 static const unsigned binadei_plane_threshold[BINADEI_PLANE_COUNT] = {1, 8, 32};
 
 /* What belongs to one page, on a line of its own: a page is mostly one
@@ -104,6 +106,13 @@ static inline uint64_t binadei_page_bit(binadei_page page)
     return UINT64_C(1) << page.index % BINADEI_WORD_BITS;
 }
 
+/* Of the pages in a word of a group, the lowest. */
+static inline binadei_page binadei_lowest_page(uint32_t group, uint64_t pages)
+{
+    return (binadei_page){group * BINADEI_WORD_BITS +
+                          binadei_word_lowest(pages)};
+}
+
 /* One past the highest page; and the number of words that cover them. */
 static inline uint32_t binadei_page_limit(const struct binadei_buddy *buddy)
 {
@@ -122,7 +131,9 @@ binadei_page_word_limit(const struct binadei_buddy *buddy)
  * such a run reaches. */
 static inline unsigned binadei_plane_for(unsigned length)
 {
-    return length >= 32 ? 2U : length >= 8 ? 1U : 0U;
+    return length >= 32  ? BINADEI_PLANE_LONG
+           : length >= 8 ? 1U
+                         : BINADEI_PLANE_ANY;
 }
 
 /* The planes whose thresholds `word` reaches, a bit each. Without branches:

@@ -1,13 +1,57 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is free: from a grain on, or in front of one; the longest run of pages; and the largest
- * interval that a take finds, which crosses from one word to another among pages
- * alone. Exact while nobody takes or gives. Every operation of this file is
- * relaxed: who asks has seen others' work end by other means, or wants a
- * snapshot.
+ * What is free: in all; from a grain on, or in front of one; the longest run of
+ * pages; and the largest interval that a take finds, which crosses from one word
+ * to another among pages alone. Exact while nobody takes or gives. Every
+ * operation of this file is relaxed: who asks has seen others' work end by other
+ * means, or wants a snapshot.
  */
 #include "pool/buddy/map_state.h"
+
+static uint64_t free_in_chunks(const struct binadei_buddy *buddy,
+                               binadei_page page)
+{
+    uint64_t grains = 0;
+    uint64_t chunks = binadei_load_relaxed(
+        &buddy->pages[page.index].chunk_summary[BINADEI_PLANE_ANY]);
+    for (; chunks; chunks &= chunks - 1) {
+        binadei_chunk chunk =
+            binadei_chunk_in_page(page, binadei_word_lowest(chunks));
+        grains += binadei_word_count(
+            binadei_load_relaxed(&buddy->chunk_words[chunk.index]));
+    }
+    return grains;
+}
+
+static uint64_t free_in_group(const struct binadei_buddy *buddy, uint32_t index)
+{
+    const struct binadei_group_state *group = &buddy->groups[index];
+    uint64_t grains =
+        (uint64_t)BINADEI_PAGE_GRAINS *
+        binadei_word_count(binadei_load_relaxed(&group->free_pages));
+    uint64_t pages =
+        binadei_load_relaxed(&group->chunk_pages[BINADEI_PLANE_ANY]);
+    for (; pages; pages &= pages - 1)
+        grains +=
+            (uint64_t)BINADEI_CHUNK_GRAINS *
+            binadei_word_count(binadei_load_relaxed(
+                &buddy->pages[binadei_lowest_page(index, pages).index].word));
+    pages = binadei_load_relaxed(&group->grain_pages[BINADEI_PLANE_ANY]);
+    for (; pages; pages &= pages - 1)
+        grains += free_in_chunks(buddy, binadei_lowest_page(index, pages));
+    return grains;
+}
+
+/* The summaries lead to all words that are not 0. */
+uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy)
+{
+    uint64_t grains = 0;
+    uint32_t groups = binadei_page_word_limit(buddy);
+    for (uint32_t i = 0; i < groups; i++)
+        grains += free_in_group(buddy, i);
+    return grains;
+}
 
 /* Grains that are free from `start` on within its chunk. */
 static uint64_t free_in_chunk(const struct binadei_buddy *buddy,

@@ -7,20 +7,6 @@
  */
 #include "pool/segment/state.h"
 
-/* The link to the segment with the lowest address from `from` on. */
-static struct binadei_segment **lowest(struct binadei_segments *segments,
-                                       binade_devptr from)
-{
-    struct binadei_segment **found = NULL;
-    for (struct binadei_segment **at = &segments->listed; *at;
-         at = &(*at)->next) {
-        binade_devptr address = (*at)->info.address;
-        if (address >= from && (!found || address < (*found)->info.address))
-            found = at;
-    }
-    return found;
-}
-
 static bool try_withdraw(struct binadei_segments *segments,
                          const struct binadei_segment *segment,
                          uint64_t keep_bytes)
@@ -32,20 +18,19 @@ static bool try_withdraw(struct binadei_segments *segments,
            binadei_buddy_remove(segments->buddy, info->first, info->page_count);
 }
 
-/* The next segment that is wholly free, from `*cursor` on; NULL at the end. */
+/* The next segment that is wholly free, from page `*cursor` on; NULL at the end. */
 static struct binadei_segment *withdraw_next(struct binadei_segments *segments,
                                              uint64_t keep_bytes,
-                                             binade_devptr *cursor)
+                                             uint32_t *cursor)
 {
     struct binadei_segment *withdrawn = NULL;
     pthread_mutex_lock(&segments->lock);
-    while (!withdrawn) {
-        struct binadei_segment **at = lowest(segments, *cursor);
-        if (!at)
-            break;
-        *cursor = (*at)->info.address + 1;
-        if (!try_withdraw(segments, *at, keep_bytes))
-            continue;
+    struct binadei_segment **at = &segments->listed;
+    while (*at && ((*at)->info.first.index < *cursor ||
+                   !try_withdraw(segments, *at, keep_bytes)))
+        at = &(*at)->next;
+    if (*at) {
+        *cursor = (*at)->info.first.index + 1;
         withdrawn = binadei_segment_unlist(segments, at);
         segments->trim_count++;
     }
@@ -82,7 +67,7 @@ static binade_status trim_all(struct binadei_segments *segments,
 {
     binade_status first = binadei_source_release_refused(segments, out_bytes);
     struct binadei_segment *segment;
-    binade_devptr cursor = 0;
+    uint32_t cursor = 0;
     binadei_buddy_trim(segments->buddy);
     while ((segment = withdraw_next(segments, keep_bytes, &cursor))) {
         uint64_t bytes = segment->info.memory_bytes;
