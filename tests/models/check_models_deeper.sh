@@ -14,10 +14,12 @@ holds() {
     printf '        %s\n' "$(grep 'states' <<<"$expect_output")"
 }
 
+holds words.pml -DTHREADS=3 -DROUNDS=1
 holds words.pml -DTHREADS=3 -DROUNDS=2
 holds words.pml -DTHREADS=2 -DROUNDS=5
 holds words.pml -DTHREADS=2 -DROUNDS=2 -DPAGES=2
 holds summary.pml -DTHREADS=2 -DROUNDS=3
+holds summary.pml -DTHREADS=3 -DROUNDS=1
 holds runs.pml -DRUNNERS=2 -DSINGLES=2 -DROUNDS=2
 holds depot.pml -DROUNDS=4
 holds guards.pml -DRECORDERS=3 -DROUNDS=2
@@ -25,6 +27,7 @@ holds maps.pml -DTURNS=3
 holds maps.pml -DCLAIMERS=2 -DROUNDS=1 -DTURNS=2
 holds moves.pml -DTURNS=3
 holds moves.pml -DHANDLES=1 -DGRAINS=2 -DTURNS=3
+holds moves.pml -DHANDLES=1 -DGROWERS=2 -DMOVES=1
 holds moves.pml -DGROWERS=2 -DMOVES=1
 holds orphans.pml -DEXITS=4
 holds privates.pml -DUSERS=2 -DOTHERS=0 -DPOLLERS=2

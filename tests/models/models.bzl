@@ -67,7 +67,6 @@ MODELS = {
     "maps": [
         "holds",
         "holds:-DROUNDS=1,-DTURNS=3",
-        "holds:-DCLAIMERS=2,-DROUNDS=1,-DTURNS=1",
     ] + _broken([
         "DONE_FIRST",
         "AGEING_FIRST",
@@ -84,7 +83,6 @@ MODELS = {
     "moves": [
         "holds",
         "holds:-DHANDLES=1,-DGRAINS=2",
-        "holds:-DHANDLES=1,-DGROWERS=2,-DMOVES=1",
     ] + _broken([
         "GIVE_FIRST",
         "HANDLES=1,-DGRAINS=2,-DCLAIM_SOME",
@@ -189,7 +187,6 @@ MODELS = {
     ]),
     "summary": [
         "holds:-DTHREADS=2,-DROUNDS=2",
-        "holds:-DTHREADS=3,-DROUNDS=1",
     ] + _broken([
         "NO_RECHECK_LOWER",
         "NO_RECHECK_UPPER",
@@ -207,7 +204,6 @@ MODELS = {
     ], _TWICE),
     "words": [
         "holds:-DTHREADS=2,-DROUNDS=3",
-        "holds:-DTHREADS=3,-DROUNDS=1",
         "holds:-DPAGES=2,-DROUNDS=1",
     ] + _broken([
         "RETIRE_BY_STORE",

@@ -129,7 +129,7 @@ TEST_F(Pause, ContentsAreThereAgainAfterManyCycles)
     pool_test::Fill(small, 4096, 7);
     pool_test::Fill(large, kMiB, 9);
     uint64_t reserved = pool.Stats().reserved_bytes_current;
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 20; i++) {
         arena.Pause(kKeep);
         ASSERT_EQ(0u, pool.Stats().reserved_bytes_current);
         ASSERT_EQ(reserved, pool.Stats().mapped_paused_bytes);
@@ -453,7 +453,7 @@ TEST_F(Pause, ThreadsThatPauseAtOnceTakeTurnsWhileOthersAllocate)
     std::atomic<unsigned> paused{0};
     std::atomic<bool> is_over{false};
     auto cycle = [&] {
-        for (int i = 0; i < 100; i++) {
+        for (int i = 0; i < 40; i++) {
             binade_status status = binade_private_pause(arena, kKeep);
             EXPECT_TRUE(status == BINADE_OK || status == BINADE_E_BUSY)
                 << binade_last_error_message();
