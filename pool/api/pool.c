@@ -204,6 +204,8 @@ static binade_status make_segments(struct binadei_pool_body *body)
                             "bytes at most (vm.overcommit_memory, ulimit -v)",
                             (unsigned long long)body->first_limit_bytes);
     }
+    if (is_mapped(body))
+        binadei_buddy_join_runs(body->buddy);
     body->any_maps = binadei_maps_create(body->buddy);
     if (!body->any_maps)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");

@@ -77,6 +77,11 @@ binade_status binadei_buddy_create(uint32_t page_capacity,
     return BINADE_OK;
 }
 
+void binadei_buddy_join_runs(struct binadei_buddy *buddy)
+{
+    buddy->joins_runs = true;
+}
+
 void binadei_buddy_destroy(struct binadei_buddy *buddy)
 {
     if (!buddy)

@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Free memory of one kind, which is what is done or what one stream's maps have,
- * read as runs of grains. For the files of this folder only.
+ * Free memory of one kind, read as runs of grains: what is done; or what one
+ * stream's maps have, in a buddy that joins runs with what is done beside it. For
+ * the files of this folder only.
  */
 #ifndef BINADE_POOL_BUDDY_EXTENT_H_
 #define BINADE_POOL_BUDDY_EXTENT_H_
@@ -70,7 +71,8 @@ binadei_page_words_of(const struct binadei_maps *maps,
 static inline struct binadei_page_words
 binadei_page_words_of_kind(const struct binadei_kind *kind, binadei_page page)
 {
-    return binadei_page_words_of(kind->maps, kind->maps ? NULL : kind->buddy,
+    bool is_done_read = !kind->maps || kind->buddy->joins_runs;
+    return binadei_page_words_of(kind->maps, is_done_read ? kind->buddy : NULL,
                                  page);
 }
 

@@ -4,8 +4,8 @@
  * Fits among the free runs of a view: a good one by the index, or the best.
  *
  * A good fit: of the lowest bin in which a page has a run that is long enough, in
- * the stream's own maps or in what is done, the best of a few pages. A search
- * takes a page's bit off before it looks there, so that others go elsewhere, and
+ * the stream's own maps, or these joined with what is done, or in what is done,
+ * the best of a few pages. A search takes a page's bit off before it looks there, so that others go elsewhere, and
  * notes all runs that it sees and leaves.
  *
  * The best fit reads all maps as one: a run may be made of pages of one map,
@@ -161,9 +161,11 @@ static void note_best(const struct visit *visit)
  */
 static bool good_fit_claim(const struct visit *visit, binadei_grain *out)
 {
-    const struct binadei_view view = {.buddy = visit->kind->buddy,
-                                      .maps = visit->kind->maps,
-                                      .is_own_only = visit->kind->maps != NULL};
+    const struct binadei_kind *kind = visit->kind;
+    const struct binadei_view view = {.buddy = kind->buddy,
+                                      .maps = kind->maps,
+                                      .is_own_only = kind->maps &&
+                                                     !kind->buddy->joins_runs};
     *out = binadei_grain_at(binadei_run_begin(&visit->best, &visit->want));
     BINADEI_STEP("index.looked");
     return binadei_view_claim(&view, *out, visit->want.grains);
@@ -179,18 +181,26 @@ struct search {
     unsigned looks;
 };
 
+/* Whether the view has memory of the kind, and of no other beside it. */
+static bool is_in_view(const struct binadei_view *view, bool is_own)
+{
+    if (!is_own)
+        return !view->is_own_only;
+    return view->maps && !(view->is_own_only && view->buddy->joins_runs);
+}
+
 static void good_fit_start(struct search *search,
                            const struct binadei_view *view, uint64_t grains)
 {
     search->first_bin = binadei_index_bin(grains);
     for (unsigned i = 0; i < KINDS; i++) {
         bool is_own = i == 0;
-        bool is_wanted = is_own ? view->maps != NULL : !view->is_own_only;
         search->kinds[i] =
             (struct binadei_kind){view->buddy, is_own ? view->maps : NULL};
         search->at[i] = (struct binadei_index_at){search->first_bin, 0};
         search->is_there[i] =
-            is_wanted && binadei_index_find(&search->kinds[i], &search->at[i]);
+            is_in_view(view, is_own) &&
+            binadei_index_find(&search->kinds[i], &search->at[i]);
     }
 }
 

@@ -84,10 +84,12 @@ struct binadei_view {
 };
 
 /* Takes up to `what->count` intervals of at most 1 MiB out of single words of
- * the stream's maps, the first that serve. Returns how many; 0 does not mean that
- * there is no such interval. */
+ * the stream's maps, the first that serve; where `is_gathered`, of those pages
+ * alone that are somebody's affinity, which have small blocks already. Returns how
+ * many; 0 does not mean that there is no such interval. */
 uint32_t binadei_maps_take(struct binadei_maps *maps,
-                           const struct binadei_take *what, binadei_grain *out);
+                           const struct binadei_take *what, bool is_gathered,
+                           binadei_grain *out);
 
 /* Takes one interval of any length that starts at a multiple of `alignment`
  * grains (a power of two up to a page): best fit, lowest first, put together

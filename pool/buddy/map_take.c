@@ -18,8 +18,21 @@ struct search {
     struct binadei_maps *maps;
     enum binadei_map_age age;
     unsigned visits;
+    bool is_gathered;
     binadei_grain *out;
 };
+
+/* The pages of a word, one bit each, where the search may take. relaxed: hints. */
+static uint64_t pages_of(const struct search *search,
+                         const binadei_atomic_word *word, binadei_page first)
+{
+    uint64_t pages = binadei_load_relaxed(word);
+    return search->is_gathered
+               ? pages & binadei_load_relaxed(
+                             &binadei_group_of(search->maps->buddy, first)
+                                  ->affinities)
+               : pages;
+}
 
 /* Where an interval may start in a chunk. */
 static uint64_t allowed_starts(binadei_chunk chunk, uint32_t alignment)
@@ -102,8 +115,7 @@ static uint32_t take_grains(struct search *search,
                             struct binadei_maps_group *group,
                             binadei_page first)
 {
-    /* relaxed: a hint. */
-    uint64_t open = binadei_load_relaxed(&group->ages[search->age].open);
+    uint64_t open = pages_of(search, &group->ages[search->age].open, first);
     uint32_t taken = 0;
     for (; open && search->visits && !taken; open &= open - 1)
         taken = map_take_from_page(
@@ -210,8 +222,7 @@ static uint32_t take_chunks(struct search *search,
                             struct binadei_maps_group *group,
                             binadei_page first)
 {
-    /* relaxed: a hint. */
-    uint64_t open = binadei_load_relaxed(&group->ages[search->age].open);
+    uint64_t open = pages_of(search, &group->ages[search->age].open, first);
     uint32_t taken = 0;
     for (; open && !taken; open &= open - 1)
         taken = take_from_chunks(
@@ -227,8 +238,7 @@ static uint32_t map_take_page(struct search *search,
 {
     binadei_atomic_word *word = &group->ages[search->age].pages;
     uint64_t pages;
-    /* relaxed: a look. */
-    while ((pages = binadei_load_relaxed(word))) {
+    while ((pages = pages_of(search, word, first))) {
         unsigned bit = binadei_word_lowest(pages);
         uint64_t base = (uint64_t)(first.index + bit) * BINADEI_PAGE_GRAINS;
         if (!map_prepare(search, base, BINADEI_PAGE_GRAINS))
@@ -266,10 +276,12 @@ static uint32_t search_groups(struct search *search, take_fn *take)
 }
 
 uint32_t binadei_maps_take(struct binadei_maps *maps,
-                           const struct binadei_take *what, binadei_grain *out)
+                           const struct binadei_take *what, bool is_gathered,
+                           binadei_grain *out)
 {
     struct binadei_take some = *what;
-    struct search search = {.what = &some, .maps = maps, .out = out};
+    struct search search = {
+        .what = &some, .maps = maps, .is_gathered = is_gathered, .out = out};
     take_fn *const levels[] = {take_grains, take_chunks, map_take_page};
     uint32_t taken = 0;
     for (unsigned level = what->grains > BINADEI_CHUNK_GRAINS; level < 3;

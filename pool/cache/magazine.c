@@ -28,6 +28,10 @@
 #define HAND_STEPS 4U
 #define HAND_CACHES 32U
 #define TOLD_PARTS 16U
+/* The longest block that is kept is this part of what a thread's caches may hold.
+ * Where memory moves, a block that rests holds more of it fast. */
+#define BLOCK_PART 4U
+#define MOVING_BLOCK_PART 16U
 #define TOLD_BYTES_MOST (UINT64_C(1) << 20)
 
 static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
@@ -58,9 +62,12 @@ bool binadei_magazine_reserve(struct binadei_magazine *magazine,
 bool binadei_class_is_cached(const struct binadei_engine *engine,
                              uint32_t class_index)
 {
+    uint64_t part = binadei_segments_are_mapped(engine->segments)
+                        ? MOVING_BLOCK_PART
+                        : BLOCK_PART;
     return class_index < BINADEI_CLASSES &&
            binadei_class_bytes(class_index) <=
-               binadei_share(engine, engine->thread_cache_bytes / 2) / 2;
+               binadei_share(engine, engine->thread_cache_bytes / part * 2) / 2;
 }
 
 static uint64_t activity(const struct binadei_magazine *magazine)

@@ -14,7 +14,7 @@
 #include "pool/stream/stream_state.h"
 
 /* Up to so many threads look through all free memory of a pool for the best fit;
- * more would be in each other's way. */
+ * more would be in each other's way. None do where memory moves. */
 #define FEW_THREADS 4U
 /* And they do for more than this part of what is reserved, within these bounds: a
  * look takes time by what is reserved (docs/adr/0025-index-of-runs.md). */
@@ -215,6 +215,11 @@ static struct binadei_maps *maps_of(const struct binadei_call *call)
                : NULL;
 }
 
+static bool is_moving(const struct binadei_call *call)
+{
+    return binadei_segments_are_mapped(call->engine->segments);
+}
+
 static bool is_crowded(const struct binadei_call *call)
 {
     /* relaxed: advice. */
@@ -226,7 +231,7 @@ static uint64_t good_fit_grains(const struct binadei_call *call)
 {
     uint64_t part = binadei_segments_reserved_bytes(call->engine->segments) /
                     GOOD_FIT_PART / BINADEI_GRAIN_BYTES;
-    if (is_crowded(call))
+    if (is_crowded(call) || is_moving(call))
         return UINT64_MAX;
     if (part > GOOD_FIT_MOST_GRAINS)
         return GOOD_FIT_MOST_GRAINS;
@@ -247,7 +252,9 @@ struct binadei_view binadei_call_view(const struct binadei_call *call)
 }
 
 /* Small blocks: the stream's own first, which nobody else can use; then what is
- * done; then a run that is put together from both. */
+ * done; then a run that is put together from both. Where memory moves, one small
+ * block holds much of it fast, so they are gathered: the stream's own where small
+ * ones are already, then what is done, and the rest of its own only then. */
 static bool take_small_of_maps(struct binadei_call *call,
                                const struct binadei_request *request,
                                binade_devptr *out)
@@ -260,10 +267,13 @@ static bool take_small_of_maps(struct binadei_call *call,
     uint32_t taken = 0;
     if (maps && request->alignment_grains == 1)
         what.count = binadei_magazine_refill(call->pop, class_of(request));
+    bool is_gathered = maps && is_moving(call);
     if (maps)
-        taken = binadei_maps_take(maps, &what, starts);
+        taken = binadei_maps_take(maps, &what, is_gathered, starts);
     if (!taken && miss_take_small(call, request, out))
         return true;
+    if (!taken && is_gathered)
+        taken = binadei_maps_take(maps, &what, false, starts);
     if (!taken)
         taken = binadei_view_take(&view, what.grains, what.alignment, false,
                                   starts);

@@ -285,27 +285,83 @@ static void best_of_two_maps(struct game *game)
     expect("from within a page", start, page - PAGE / 2);
 }
 
+/* From here on in a buddy that joins runs: a stream's own go on in what is done. What
+ * is done later is noted with the stream's next free there. */
+static void joined(struct game *game)
+{
+    finish(game, 3 * PAGE + 1000, 1000);
+    give(game, 3 * PAGE, 1000);
+    expect("not of done memory alone", fit_done(game, 1500), NONE);
+    expect("from its own into what is done", fit(game, 2000), 3 * PAGE);
+    give(game, 9 * PAGE, 1000);
+    give(game, 9 * PAGE - 700, 200);
+    finish(game, 9 * PAGE - 500, 500);
+    expect("one more", fit(game, 1701), NONE);
+    give(game, 9 * PAGE + 1000, 1);
+    expect("from its own, over done, to its own", fit(game, 1701),
+           9 * PAGE - 700);
+}
+
+/* What is left of a run that was joined is noted with both. */
+static void joined_left_over(struct game *game)
+{
+    finish(game, 5 * PAGE, 2000);
+    give(game, 5 * PAGE + 2000, 2000);
+    take(game, 5 * PAGE + 1800, 400);
+    expect("in front", fit(game, 1800), 5 * PAGE);
+    expect("behind", fit(game, 1800), 5 * PAGE + 2200);
+}
+
+/* Nobody who must not take what is done gets a part of it. */
+static void joined_own_only(struct game *game)
+{
+    const struct map_probe_view own = {game->buddy, game->maps, true, true};
+    uint64_t start = NONE;
+    finish(game, 5 * PAGE, 2000);
+    give(game, 5 * PAGE + 2000, 500);
+    expect("by the index", good_fit(&own, 600, 1), NONE);
+    (void)map_probe_view_take(&own, 600, 1, false, &start);
+    expect("by all words", start, NONE);
+    (void)map_probe_view_take(&own, 500, 1, false, &start);
+    expect("its own", start, 5 * PAGE + 2000);
+}
+
+/* Long ones too: an index is enough for them. */
+static void joined_long(struct game *game)
+{
+    finish(game, 17 * PAGE, 5 * PAGE);
+    give(game, 10 * PAGE, 7 * PAGE);
+    give(game, 40 * PAGE, 11 * PAGE);
+    expect("the shorter one", fit(game, 11 * PAGE), 40 * PAGE);
+    expect("the other", fit(game, 12 * PAGE), 10 * PAGE);
+}
+
 struct kind {
     const char *name;
     void (*play)(struct game *game);
+    bool joins_runs;
 };
 
 static const struct kind kinds[] = {
-    {"EveryLength", every_length},
-    {"LengthsBeyond", lengths_beyond},
-    {"TheLowestBin", the_lowest_bin},
-    {"ItsOwnBeforeWhatIsDone", its_own_before_what_is_done},
-    {"SeveralInAPage", several_in_a_page},
-    {"WhatIsLeftOver", what_is_left_over},
-    {"Aligned", aligned},
-    {"BeyondAPage", beyond_a_page},
-    {"Merged", merged},
-    {"Moved", moved},
-    {"TooShortInTheFirstBin", too_short_in_the_first_bin},
-    {"Gone", gone},
-    {"GoneFromMany", gone_from_many},
-    {"BestOverABorder", best_over_a_border},
-    {"BestOfTwoMaps", best_of_two_maps},
+    {"EveryLength", every_length, false},
+    {"LengthsBeyond", lengths_beyond, false},
+    {"TheLowestBin", the_lowest_bin, false},
+    {"ItsOwnBeforeWhatIsDone", its_own_before_what_is_done, false},
+    {"SeveralInAPage", several_in_a_page, false},
+    {"WhatIsLeftOver", what_is_left_over, false},
+    {"Aligned", aligned, false},
+    {"BeyondAPage", beyond_a_page, false},
+    {"Merged", merged, false},
+    {"Moved", moved, false},
+    {"TooShortInTheFirstBin", too_short_in_the_first_bin, false},
+    {"Gone", gone, false},
+    {"GoneFromMany", gone_from_many, false},
+    {"BestOverABorder", best_over_a_border, false},
+    {"BestOfTwoMaps", best_of_two_maps, false},
+    {"Joined", joined, true},
+    {"JoinedLeftOver", joined_left_over, true},
+    {"JoinedOwnOnly", joined_own_only, true},
+    {"JoinedLong", joined_long, true},
 };
 
 size_t good_fits_count(void)
@@ -324,6 +380,8 @@ const char *good_fits_run(size_t index)
     failure[0] = 0;
     if (buddy_probe_create(PAGES, &game.buddy) != 0)
         return "no memory";
+    if (kinds[index].joins_runs)
+        buddy_probe_join_runs(game.buddy);
     buddy_probe_add(game.buddy, 0, PAGES);
     game.maps = map_probe_create(game.buddy);
     game.other = map_probe_create(game.buddy);

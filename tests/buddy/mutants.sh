@@ -198,6 +198,12 @@ mutant "a closed chunk is given to nobody" $give \
     '/^void binadei_close_chunk/,/^}/s/if \((close_word.*)\)$/if (\1 \&\& 0)/'
 mutant "a word is closed by a store" $give \
     's/if \(binadei_cas_acq_rel\(word, &full, 0\)\)/if (binadei_store_release(word, 0), true)/'
+mutant "a trim passes over words of grains" $give \
+    's/^            trim_chunks\(buddy, .*/            ;/'
+mutant "a trim passes over words of chunks" $give \
+    '/^void binadei_buddy_trim/,/^}/s/^            binadei_close_page\(buddy, .*/            ;/'
+mutant "a trim passes over the first word of grains of a page" $give \
+    '/^static void trim_chunks/,/^}/s/for \(; chunks;/for (chunks \&= chunks - 1; chunks;/'
 
 # What only a stream's maps and views do. That a search respects who has the run
 # lock is about progress: a mutant that does not would lose nothing.
@@ -333,6 +339,10 @@ mutant "the first fit of a bin is taken" $fit \
     's/#define FITS 4U/#define FITS 1U/'
 mutant "the worst fit of a page is taken" $fit \
     's/whole\.grains < visit->best\.grains/whole.grains > visit->best.grains/'
+mutant "who may have the stream's own alone gets what is done" $fit \
+    's/^    return view->maps && !\(.*/    return view->maps != NULL;/'
+mutant "what was found joined is claimed of the stream's own alone" $fit \
+    's/\.is_own_only = kind->maps && !kind->buddy->joins_runs/.is_own_only = kind->maps != NULL/'
 mutant "what is done goes before the stream's own" $fit \
     's/search->at\[1\]\.bin < search->at\[0\]\.bin/search->at[1].bin <= search->at[0].bin/'
 mutant "a run ends with its page" $extent \

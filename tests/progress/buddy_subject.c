@@ -99,8 +99,11 @@ static bool take_from_words(struct game *game, struct player *player)
 {
     uint32_t grains = 1 + choose(player, SMALL_GRAINS_MAX / 4);
     uint64_t starts[BATCH_MAX];
-    uint32_t taken = map_probe_take(game->maps, grains,
-                                    1 + choose(player, BATCH_MAX), 1, starts);
+    uint32_t count = 1 + choose(player, BATCH_MAX);
+    uint32_t taken =
+        choose(player, 2)
+            ? map_probe_take_gathered(game->maps, grains, count, starts)
+            : map_probe_take(game->maps, grains, count, 1, starts);
     for (uint32_t i = 0; i < taken; i++)
         hold(player, starts[i], grains);
     return taken != 0;

@@ -33,6 +33,11 @@ int buddy_probe_create(uint32_t page_capacity, struct binadei_buddy **out)
     return (int)binadei_buddy_create(page_capacity, out);
 }
 
+void buddy_probe_join_runs(struct binadei_buddy *buddy)
+{
+    binadei_buddy_join_runs(buddy);
+}
+
 void buddy_probe_destroy(struct binadei_buddy *buddy)
 {
     binadei_buddy_destroy(buddy);

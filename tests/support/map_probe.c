@@ -64,17 +64,29 @@ uint64_t map_probe_free_from(const struct binadei_maps *maps, uint64_t start,
                                   binadei_grain_at(end));
 }
 
-uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
-                        uint32_t count, uint32_t alignment,
-                        uint64_t *out_starts)
+static uint32_t take(struct binadei_maps *maps, uint32_t grains, uint32_t count,
+                     uint32_t alignment, bool is_gathered, uint64_t *out_starts)
 {
     const struct binadei_take what = {
         grains, count < TAKEN_MAX ? count : TAKEN_MAX, alignment};
     binadei_grain out[TAKEN_MAX];
-    uint32_t taken = binadei_maps_take(maps, &what, out);
+    uint32_t taken = binadei_maps_take(maps, &what, is_gathered, out);
     for (uint32_t i = 0; i < taken; i++)
         out_starts[i] = out[i].index;
     return taken;
+}
+
+uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
+                        uint32_t count, uint32_t alignment,
+                        uint64_t *out_starts)
+{
+    return take(maps, grains, count, alignment, false, out_starts);
+}
+
+uint32_t map_probe_take_gathered(struct binadei_maps *maps, uint32_t grains,
+                                 uint32_t count, uint64_t *out_starts)
+{
+    return take(maps, grains, count, 1, true, out_starts);
 }
 
 static struct binadei_view view_of_probe(const struct map_probe_view *view)

@@ -54,6 +54,9 @@ uint64_t map_probe_free_from(const struct binadei_maps *maps, uint64_t start,
 uint32_t map_probe_take(struct binadei_maps *maps, uint32_t grains,
                         uint32_t count, uint32_t alignment,
                         uint64_t *out_starts);
+/* Of pages alone that are somebody's affinity. */
+uint32_t map_probe_take_gathered(struct binadei_maps *maps, uint32_t grains,
+                                 uint32_t count, uint64_t *out_starts);
 bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
                          uint32_t alignment, bool is_thorough,
                          uint64_t *out_start);

@@ -345,9 +345,14 @@ static void step_take_small(struct model *model)
     uint64_t starts[BATCH_MAX];
     if (model->held_count + BATCH_MAX > HELD_MAX)
         return;
-    uint32_t taken =
-        map_probe_take(model->maps[stream], grains,
-                       1 + choose(model, BATCH_MAX), alignment, starts);
+    uint32_t count = 1 + choose(model, BATCH_MAX);
+    uint32_t taken = 0;
+    if (alignment == 1 && choose(model, 2))
+        taken =
+            map_probe_take_gathered(model->maps[stream], grains, count, starts);
+    if (!taken)
+        taken = map_probe_take(model->maps[stream], grains, count, alignment,
+                               starts);
     for (uint32_t i = 0; i < taken; i++)
         if (starts[i] % alignment)
             fail(model, "grain %llu is not aligned to %u",
@@ -585,6 +590,8 @@ static bool create(struct model *model)
     model->places = calloc(model->grains, 1);
     if (!model->places || buddy_probe_create(model->pages, &model->buddy) != 0)
         return false;
+    if (choose(model, 2))
+        buddy_probe_join_runs(model->buddy);
     for (unsigned i = 0; i < STREAMS; i++)
         model->maps[i] = map_probe_create(model->buddy);
     uint32_t first = (uint32_t)(model->first / PROBE_PAGE_GRAINS);

@@ -32,6 +32,37 @@ TEST(MapCreate, StartsEmpty)
     EXPECT_TRUE(TakeSmall(test, 1, 1).empty());
 }
 
+// Gathered: only where small blocks are already, in the page that a searcher of
+// what is done has for itself.
+TEST(MapTake, IsGatheredInPagesThatAreAffinities)
+{
+    MapsUnderTest test(3);
+    struct buddy_probe_affinity affinity = {};
+    std::array<uint64_t, 4> starts{};
+    EXPECT_EQ(test.Give(0, kPage), PROBE_GIVEN);
+    EXPECT_EQ(map_probe_take_gathered(test.maps(), 5, 2, starts.data()), 0U);
+    ASSERT_TRUE(test.Finish(kPage, kPage));
+    ASSERT_EQ(buddy_probe_take(test.buddy(), &affinity, 5, 1, 1, starts.data()),
+              1U);
+    ASSERT_EQ(starts[0], kPage);
+    EXPECT_EQ(map_probe_take_gathered(test.maps(), 5, 2, starts.data()), 0U);
+    EXPECT_EQ(test.Give(kPage, 5), PROBE_GIVEN);
+    EXPECT_EQ(map_probe_take_gathered(test.maps(), 5, 2, starts.data()), 1U);
+    EXPECT_EQ(starts[0], kPage);
+    // Chunks of it; then the page as a whole.
+    ASSERT_TRUE(MapsUnderTest::Claim(test.Done(), kPage + 5, kPage - 5));
+    EXPECT_EQ(test.Give(kPage + kChunk, kChunk), PROBE_GIVEN);
+    EXPECT_EQ(map_probe_take_gathered(test.maps(), 5, 1, starts.data()), 1U);
+    EXPECT_EQ(starts[0], kPage + kChunk);
+    EXPECT_EQ(test.Give(kPage, kChunk + 5), PROBE_GIVEN);
+    EXPECT_EQ(test.Give(kPage + 2 * kChunk, kPage - 2 * kChunk), PROBE_GIVEN);
+    ASSERT_EQ(test.Level(kPage), PROBE_PAGE);
+    EXPECT_EQ(map_probe_take_gathered(test.maps(), 5, 1, starts.data()), 1U);
+    EXPECT_EQ(starts[0], kPage);
+    buddy_probe_drop_affinity(test.buddy(), &affinity);
+    EXPECT_EQ(map_probe_take_gathered(test.maps(), 5, 1, starts.data()), 0U);
+}
+
 TEST(MapGive, SetsGrainsInTheFreshMap)
 {
     MapsUnderTest test(1);
