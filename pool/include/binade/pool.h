@@ -122,7 +122,8 @@ typedef struct binade_pool_options {
      *  64 MiB. Never more than a quarter of what is reserved, or 2 MiB if that
      *  is more; an eighth of that once the pool has grown, which doubles with
      *  each 2048 misses without growth. Blocks above half of it, or a quarter of
-     *  this option, are not cached. [thread_cache] */
+     *  this option (a sixteenth in a mapped pool), are not cached.
+     *  [thread_cache] */
     uint64_t thread_cache_bytes;
     /** The same for all threads together; 0: an eighth of what may be
      *  reserved, and 64 MiB at least. What the threads of one stream leave for
