@@ -32,11 +32,12 @@ static uint64_t free_in_group(const struct binadei_buddy *buddy, uint32_t index)
         binadei_word_count(binadei_load_relaxed(&group->free_pages));
     uint64_t pages =
         binadei_load_relaxed(&group->chunk_pages[BINADEI_PLANE_ANY]);
-    for (; pages; pages &= pages - 1)
-        grains +=
-            (uint64_t)BINADEI_CHUNK_GRAINS *
-            binadei_word_count(binadei_load_relaxed(
-                &buddy->pages[binadei_lowest_page(index, pages).index].word));
+    for (; pages; pages &= pages - 1) {
+        binadei_page page = binadei_lowest_page(index, pages);
+        grains += (uint64_t)BINADEI_CHUNK_GRAINS *
+                  binadei_word_count(
+                      binadei_load_relaxed(&buddy->pages[page.index].word));
+    }
     pages = binadei_load_relaxed(&group->grain_pages[BINADEI_PLANE_ANY]);
     for (; pages; pages &= pages - 1)
         grains += free_in_chunks(buddy, binadei_lowest_page(index, pages));

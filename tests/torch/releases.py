@@ -9,7 +9,8 @@ From the checkout; default: 2.9.1 2.10.0 2.11.0. LIBRARIES has libbinade.so and
 pool/standin/libcuda.so.1, as bazel-bin has. Of each release's wheel the headers
 and these two libraries alone are fetched, by ranges; and once the CUDA runtime's
 headers. Says what that took. Needs the network and compilers of C and C++, which
-CC and CXX name; a release that fails makes the exit status 1.
+CC and CXX name; a release that fails makes the exit status 1, a network that does
+not answer 3.
 """
 
 import concurrent.futures
@@ -116,4 +117,9 @@ def main(libraries, releases):
 if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2:] or wheels.RELEASES))
+    try:
+        sys.exit(main(Path(sys.argv[1]).resolve(),
+                      sys.argv[2:] or wheels.RELEASES))
+    except wheels.Unreachable as unreachable:
+        print(unreachable, file=sys.stderr)
+        sys.exit(3)

@@ -78,6 +78,10 @@ class Remote:
         self.fetched_bytes += len(self.data)
 
 
+class Unreachable(SystemExit):
+    """The network does not answer; the text says what was asked."""
+
+
 def ask(url, headers):
     try:
         with urllib.request.urlopen(
@@ -85,8 +89,8 @@ def ask(url, headers):
                 timeout=TIMEOUT_S) as answer:
             return answer.status, answer.read()
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        raise SystemExit(f"{url}: {getattr(error, 'reason', error)}: this "
-                         f"needs the network") from error
+        raise Unreachable(f"{url}: {getattr(error, 'reason', error)}: this "
+                          f"needs the network") from error
 
 
 def wheel_of(project, release, words):
