@@ -33,6 +33,14 @@ void binade_pluggable_set(uint32_t pool_flags, uint64_t limit_bytes)
     (void)pthread_mutex_unlock(&plugin.lock);
 }
 
+static uint64_t plugin_limit(void)
+{
+    (void)pthread_mutex_lock(&plugin.lock);
+    uint64_t limit_bytes = plugin.limit_bytes;
+    (void)pthread_mutex_unlock(&plugin.lock);
+    return limit_bytes;
+}
+
 /* By the function of libstdc++ that throws std::runtime_error: where the process
  * has no such library there is nobody to catch it either. Returns then. */
 static void throw_error(const char *text)
@@ -146,7 +154,7 @@ void binade_pluggable_memory_fraction(double fraction, int device)
     binade_caps caps = {.struct_size = sizeof(caps)};
     binade_status status;
     binade_pool *pool = plugin_pool(device, &status);
-    uint64_t limit_bytes = plugin.limit_bytes;
+    uint64_t limit_bytes = plugin_limit();
     if (pool && fraction < 1) {
         status = binade_probe(device, &caps);
         limit_bytes = (uint64_t)(fraction * (double)caps.total_memory_bytes);

@@ -194,9 +194,8 @@ class _Process:
             self._stack.close()
         finally:
             self._left = _Left(pools, self._options)
-            # The driver may not be asked while a graph is captured: then it
-            # goes with the pools.
-            # Or the program has closed them.
+            # While a graph is captured the driver may not be asked: it goes with
+            # the pools then. And the program may have closed them.
             with contextlib.suppress(Error, ValueError):
                 pools.free_all_blocks()
 
