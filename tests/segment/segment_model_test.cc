@@ -171,13 +171,13 @@ class Model
 
     void Trim(uint32_t keep_pages)
     {
-        auto by_address = segments_;
+        auto by_page = segments_;
         uint32_t left = Pages(), before = left;
-        std::sort(by_address.begin(), by_address.end(),
+        std::sort(by_page.begin(), by_page.end(),
                   [](const ModelSegment &a, const ModelSegment &b) {
-                      return a.address < b.address;
+                      return a.first < b.first;
                   });
-        for (const auto &one : by_address) {
+        for (const auto &one : by_page) {
             if (one.is_held || left < keep_pages + one.count)
                 continue;
             left -= one.count;

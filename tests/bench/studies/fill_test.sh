@@ -65,7 +65,7 @@ refuses() {
 refuses --subject=nope "names of subjects, each once"
 refuses --subject=binade,binade "names of subjects, each once"
 refuses --subject= "names of subjects, each once"
-refuses --limit=1GiB "2097152 to 1099511627776"
+refuses --limit=1GiBx "2097152 to 1099511627776"
 refuses --limit=2097151 "2097152 to"
 refuses --size=0 "1 to 1099511627776"
 refuses --size= "1 to 1099511627776"
