@@ -47,10 +47,10 @@ LIBRARIES = (
             "binade.rmm.enable()"),
     Library("ONNX Runtime", "onnxruntime", ("onnxruntime-gpu", "onnxruntime"),
             "binade.onnxruntime",
-            "import onnxruntime; found = ('its own arena' if "
+            "import onnxruntime; found = ('its own arena "
+            "(binade.onnxruntime.provider_options() changes it)' if "
             "'CUDAExecutionProvider' in onnxruntime.get_available_providers() "
-            "else 'the CPU alone')",
-            "binade.onnxruntime.provider_options()"),
+            "else 'no device, as it has no CUDA')", ""),
     Library("numba", "numba", ("numba-cuda", "numba"), "binade.numba",
             "import os; found = os.environ.get('NUMBA_CUDA_MEMORY_MANAGER') "
             "or 'the driver'",
