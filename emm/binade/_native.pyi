@@ -144,6 +144,9 @@ class Pool:
         """An address without an owner, for deallocate()."""
     def deallocate(self, address: int, stream: Any = ANY) -> None:
         """Ignored when the pool is closed, as its memory is gone."""
+    def _capsule(self) -> Any:
+        """The binade_pool* as a capsule "binade_pool": as long as it is there,
+        close() raises Error, E_BUSY."""
     def _deallocate_for_rmm(self, address: int, nbytes: int, stream: Any, /
                             ) -> None: ...
     def usable_size(self, address: int, /) -> int: ...
@@ -328,6 +331,8 @@ class Tenant:
         what was asked for), allocation_count, refusal_count."""
     def close(self) -> None:
         """Error, E_BUSY, while it has live blocks. Again: nothing happens."""
+    def _capsule(self) -> Any:
+        """The binade_tenant as a capsule "binade_tenant", in the same way."""
     def _repr_html_(self) -> str: ...
     def __enter__(self) -> "Tenant": ...
     def __exit__(self, kind: Any, error: Any, trace: Any, /) -> None: ...

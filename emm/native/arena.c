@@ -315,31 +315,13 @@ static PyObject *arena_stats(PyObject *self, PyObject *none)
     return made;
 }
 
-/* The arena cannot be closed as long as there is a capsule of it. */
-static void native_release_arena(PyObject *capsule)
-{
-    PyObject *arena = PyCapsule_GetContext(capsule);
-    if (!arena)
-        return;
-    native_leave((struct native_space *)arena);
-    Py_DECREF(arena);
-}
-
 static PyObject *arena_capsule(PyObject *self, PyObject *none)
 {
     (void)none;
     struct native_space *space = (struct native_space *)self;
     if (!native_enter(space))
         return NULL;
-    PyObject *capsule =
-        PyCapsule_New(space->host, "binade_host", native_release_arena);
-    if (capsule && PyCapsule_SetContext(capsule, self) == 0) {
-        Py_INCREF(self);
-        return capsule;
-    }
-    Py_XDECREF(capsule);
-    native_leave(space);
-    return NULL;
+    return native_space_capsule(space, space->host, "binade_host");
 }
 
 static PyMethodDef methods[] = {

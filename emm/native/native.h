@@ -254,6 +254,10 @@ binade_pool *native_enter(struct native_space *space);
 /* Then does what the thread has postponed, by which the library's message of this
  * call's failure may be lost: raise before. */
 void native_leave(struct native_space *space);
+/* Of a space that was entered, and is left with the capsule: it cannot be closed
+ * meanwhile. */
+PyObject *native_space_capsule(struct native_space *space, void *handle,
+                               const char *name);
 /* BINADE_OK: the address is in its memory, used or not; BINADE_E_FOREIGN: it is
  * not; or what the library said. */
 binade_status native_space_look(struct native_space *space, uint64_t address);

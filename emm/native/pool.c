@@ -503,6 +503,14 @@ static PyObject *pool_release_hold(PyObject *self, PyObject *arguments)
                                binade_segment_release);
 }
 
+static PyObject *pool_capsule(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_space *space = (struct native_space *)self;
+    binade_pool *pool = native_enter(space);
+    return pool ? native_space_capsule(space, pool, "binade_pool") : NULL;
+}
+
 static const char *py_pool_memory_name(PyObject *self)
 {
     /* relaxed: see the field. */
@@ -594,6 +602,10 @@ static PyMethodDef methods[] = {
      "add_peer($self, device, /)\n"
      "--\n\n"
      "Lets one more device access all memory of the pool, which is mapped."},
+    {"_capsule", pool_capsule, METH_NOARGS,
+     "_capsule($self)\n"
+     "--\n\n"
+     "Its binade_pool, as 'binade_pool'; keeps it open."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -60,6 +60,28 @@ void native_leave(struct native_space *space)
     native_do_postponed();
 }
 
+static void py_space_release_capsule(PyObject *capsule)
+{
+    PyObject *self = PyCapsule_GetContext(capsule);
+    if (!self)
+        return;
+    native_leave((struct native_space *)self);
+    Py_DECREF(self);
+}
+
+PyObject *native_space_capsule(struct native_space *space, void *handle,
+                               const char *name)
+{
+    PyObject *capsule = PyCapsule_New(handle, name, py_space_release_capsule);
+    if (capsule && PyCapsule_SetContext(capsule, space) == 0) {
+        Py_INCREF((PyObject *)space);
+        return capsule;
+    }
+    Py_XDECREF(capsule);
+    native_leave(space);
+    return NULL;
+}
+
 /* --- its list --- */
 
 int native_space_list(struct native_space *space)
@@ -198,10 +220,12 @@ PyObject *native_space_close(PyObject *self, PyObject *none)
     NATIVE_UNLOCK();
     if (shown_count)
         return py_space_count_left(pool, shown_count);
-    if (is_used)
+    if (is_used) {
         return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
                                 "it is in use: by a call that has not "
-                                "returned, or by a handler of NumPy's");
+                                "returned, by a handler of "
+                                "NumPy's, or by ONNX Runtime");
+    }
     binade_status status =
         pool ? py_space_destroy(space, pool, &leaks) : BINADE_OK;
     PyObject *answer = status == BINADE_OK

@@ -180,7 +180,7 @@ static PyObject *tenant_close(PyObject *self, PyObject *none)
     if (is_used)
         return native_refuse_as(native_state_of(self), BINADE_E_BUSY,
                                 "the tenant is in use by a call of another "
-                                "thread");
+                                "thread, or by ONNX Runtime");
     return py_tenant_end(tenant) ? NULL : Py_NewRef(Py_None);
 }
 
@@ -387,6 +387,33 @@ static PyObject *get_pool(PyObject *self, void *closure)
     return Py_NewRef((PyObject *)tenant_of(self)->space);
 }
 
+static void py_tenant_release_capsule(PyObject *capsule)
+{
+    PyObject *self = PyCapsule_GetContext(capsule);
+    if (!self)
+        return;
+    py_tenant_leave(tenant_of(self));
+    Py_DECREF(self);
+}
+
+static PyObject *tenant_capsule(PyObject *self, PyObject *none)
+{
+    (void)none;
+    struct native_tenant *tenant = tenant_of(self);
+    if (!py_tenant_enter(tenant))
+        return NULL;
+    PyObject *capsule =
+        PyCapsule_New((void *)(uintptr_t)tenant->handle, "binade_tenant",
+                      py_tenant_release_capsule);
+    if (capsule && PyCapsule_SetContext(capsule, self) == 0) {
+        Py_INCREF(self);
+        return capsule;
+    }
+    Py_XDECREF(capsule);
+    py_tenant_leave(tenant);
+    return NULL;
+}
+
 static PyMethodDef methods[] = {
     {"alloc", NATIVE_METHOD(tenant_alloc), METH_FASTCALL | METH_KEYWORDS,
      "alloc($self, nbytes, stream=binade.ANY)\n"
@@ -412,6 +439,10 @@ static PyMethodDef methods[] = {
      "--\n\n"
      "binade_tenant_info: name, budget_bytes, live_bytes, peak_bytes, "
      "allocation_count, refusal_count."},
+    {"_capsule", tenant_capsule, METH_NOARGS,
+     "_capsule($self)\n"
+     "--\n\n"
+     "Its binade_tenant, as 'binade_tenant'; keeps it open."},
     {"_repr_html_", native_repr_html, METH_NOARGS,
      "_repr_html_($self)\n"
      "--\n\n"

@@ -20,6 +20,7 @@ HEADERS = [
     "binade/scope.h",
     "binade/segment.h",
     "binade/source.h",
+    "binade/stacks/tensorrt.hpp",
     "binade/stats.h",
     "binade/status.h",
     "binade/stream.h",

@@ -52,7 +52,7 @@ case $prefix in
 esac
 [ "$prefix" = / ] || prefix=${prefix%/}
 
-headers=(pool/include/binade/*.{h,hpp})
+headers=(pool/include/binade/*.{h,hpp} pool/include/binade/stacks/*.hpp)
 for needed in libbinade.so libbinade.a LICENSE pool/standin/libcuda.so.1 \
     pool/standin/standin.h "${headers[@]}"; do
     [ -e "$needed" ] || fail "$needed was not built; $usage"
@@ -98,7 +98,7 @@ ln -sfn "libbinade.so.$version" "$library/libbinade.so.0"
 ln -sfn libbinade.so.0 "$library/libbinade.so"
 put lib/libbinade.a 644 <libbinade.a
 for header in "${headers[@]}"; do
-    put "include/binade/${header##*/}" 644 <"$header"
+    put "include/${header#pool/include/}" 644 <"$header"
 done
 put include/binade/standin.h 644 <pool/standin/standin.h
 put_filled lib/pkgconfig/binade.pc <pool/install/binade.pc.in

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CuPy and RMM as far as binade.cupy and binade.rmm use them, without the CUDA
-runtime that both need: modules of the same names, signatures and rules.
-tests/stacks has the real ones, on a GPU.
+"""CuPy, RMM and ONNX Runtime as far as binade.cupy, binade.rmm and
+binade.onnxruntime use them, without the CUDA runtime that they need: modules of
+the same names, signatures and rules. tests/stacks has the first two, on a GPU.
 
 Of CuPy, `cupy.cuda.where` has the device and the stream that are current."""
 
@@ -167,6 +167,58 @@ class CallbackMemoryResource:
 
     def deallocate(self, ptr, nbytes, stream=RmmStream()):
         self._deallocate_func(ptr, nbytes, RmmStream(stream._pointer))
+
+
+class OrtFail(RuntimeError):
+    """Of onnxruntime.capi.onnxruntime_pybind11_state."""
+
+
+class InferenceSession:
+    """Allocates as ONNX Runtime's CUDAExternalAllocator does: from the
+    functions whose addresses the provider's options have."""
+
+    _TYPES = {"gpu_external_alloc": ctypes.CFUNCTYPE(ctypes.c_void_p,
+                                                     ctypes.c_size_t),
+              "gpu_external_free": ctypes.CFUNCTYPE(None, ctypes.c_void_p),
+              "gpu_external_empty_cache": ctypes.CFUNCTYPE(None)}
+
+    def __init__(self, path, providers):
+        (name, options), *_ = providers
+        assert name == "CUDAExecutionProvider"
+        assert all(isinstance(text, str) for text in options.values())
+        if "user_compute_stream" in options:
+            raise OrtFail("!(info.has_user_compute_stream && "
+                          "info.external_allocator_info.UseExternalAllocator())")
+        assert options.keys() == {"device_id", *self._TYPES}
+        self._alloc, self._free, self._empty_cache = (
+            made(int(options[key])) for key, made in self._TYPES.items())
+        self._reserved = set()
+
+    def alloc(self, size):
+        if not size:
+            return None
+        block = self._alloc(size)
+        if not block:
+            raise OrtFail("p != nullptr was false.")
+        return block
+
+    def reserve(self, size):
+        block = self.alloc(size)
+        self._reserved.add(block)
+        return block
+
+    def free(self, block):
+        self._free(block)
+        if block in self._reserved:
+            self._reserved.remove(block)
+            self._empty_cache()
+
+
+def install_onnxruntime():
+    return _module(
+        "onnxruntime", __version__="1.32.0", InferenceSession=InferenceSession,
+        get_available_providers=lambda: ["CUDAExecutionProvider",
+                                         "CPUExecutionProvider"])
 
 
 def install_rmm():

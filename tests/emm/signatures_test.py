@@ -14,9 +14,10 @@ import binade
 
 fake_frameworks.install_cupy()
 fake_frameworks.install_rmm()
+fake_frameworks.install_onnxruntime()
 
 MODULES = ("_native", "_nep49", "_pools.pools", "cuda", "cupy", "dask", "ipc",
-           "numba", "numpy", "observe", "rmm", "trace")
+           "numba", "numpy", "observe", "onnxruntime", "rmm", "trace")
 # Of numba's: as their base classes have them.
 INHERITED = {("numba", "OutOfMemoryError")}
 # What Python 3.12 and later show of the buffer protocol.

@@ -94,6 +94,8 @@ test_libraries() {
 }
 
 test_headers() {
+    expect_ok "a header of a folder lies in its folder" \
+        test -e "$tree/include/binade/stacks/tensorrt.hpp"
     expect_ok "every header compiles alone" \
         tests/c_api/check_headers_alone.sh "$tree/include"
 }

@@ -45,6 +45,12 @@ LIBRARIES = (
     Library("RMM", "rmm", ("rmm-cu13", "rmm-cu12"), "binade.rmm",
             "import rmm.mr; found = rmm.mr.get_per_device_resource(0)",
             "binade.rmm.enable()"),
+    Library("ONNX Runtime", "onnxruntime", ("onnxruntime-gpu", "onnxruntime"),
+            "binade.onnxruntime",
+            "import onnxruntime; found = ('its own arena "
+            "(binade.onnxruntime.provider_options() changes it)' if "
+            "'CUDAExecutionProvider' in onnxruntime.get_available_providers() "
+            "else 'no device, as it has no CUDA')", ""),
     Library("numba", "numba", ("numba-cuda", "numba"), "binade.numba",
             "import os; found = os.environ.get('NUMBA_CUDA_MEMORY_MANAGER') "
             "or 'the driver'",
