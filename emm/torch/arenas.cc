@@ -86,20 +86,26 @@ Arenas::Arena &Arenas::find_unused(const ArenaKey &key)
     return found->second;
 }
 
+void Arenas::replace(Arena &arena, const Arena &made)
+{
+    unreleased_.push_back(arena);
+    arena = made;
+    release_unused();
+}
+
 void Arenas::set_fixed(const ArenaKey &key, uint64_t limit_bytes)
 {
     std::lock_guard<std::mutex> guard(lock_);
     Arena &arena = find_unused(key);
-    Arena before = arena;
+    Arena made = arena;
+    made.tenant = 0;
     binade_private_options options = {};
     options.struct_size = sizeof(options);
     options.flags = BINADE_PRIVATE_FIXED;
     options.limit_bytes = limit_bytes;
-    check(binade_private_create_with(arena.pool, &options, &arena.number),
+    check(binade_private_create_with(made.pool, &options, &made.number),
           "no fixed memory pool");
-    arena.tenant = 0;
-    unreleased_.push_back(before);
-    release_unused();
+    replace(arena, made);
 }
 
 void Arenas::set_tenant(const ArenaKey &key, const char *name,
@@ -107,18 +113,19 @@ void Arenas::set_tenant(const ArenaKey &key, const char *name,
 {
     std::lock_guard<std::mutex> guard(lock_);
     Arena &arena = find_unused(key);
-    Arena before = arena;
+    Arena made = arena;
     binade_tenant_options options = {};
     options.struct_size = sizeof(options);
     options.flags = BINADE_TENANT_PAUSABLE;
     options.name = name;
     options.budget_bytes = limit_bytes;
-    check(binade_tenant_create_with(arena.pool, &options, &arena.tenant),
+    check(binade_tenant_create_with(made.pool, &options, &made.tenant),
           "no tenant for the memory pool");
-    check(binade_tenant_private(arena.tenant, &arena.number),
-          "the tenant has no arena");
-    unreleased_.push_back(before);
-    release_unused();
+    binade_status status = binade_tenant_private(made.tenant, &made.number);
+    if (status != BINADE_OK && binade_tenant_destroy(made.tenant) != BINADE_OK)
+        TORCH_WARN("Binade: a tenant without blocks was not ended");
+    check(status, "the tenant has no arena");
+    replace(arena, made);
 }
 
 binade_tenant Arenas::tenant_of(const ArenaKey &key)

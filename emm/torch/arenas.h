@@ -111,6 +111,7 @@ class Arenas
     Arena &find_unused(const ArenaKey &key);
     static bool release(Arena &arena);
     void release_unused();
+    void replace(Arena &arena, const Arena &made);
 
     std::mutex lock_; /* of all below */
     std::map<ArenaKey, Arena> arenas_;
