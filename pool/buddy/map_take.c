@@ -22,16 +22,21 @@ struct search {
     binadei_grain *out;
 };
 
-/* The pages of a word, one bit each, where the search may take. relaxed: hints. */
+/* The pages of a group, a bit each, where the search may take. relaxed: a hint. */
+static uint64_t pages_allowed(const struct search *search, uint32_t group)
+{
+    return search->is_gathered
+               ? binadei_load_relaxed(
+                     &search->maps->buddy->groups[group].affinities)
+               : BINADEI_WORD_FULL;
+}
+
+/* Those of a word. relaxed: hints. */
 static uint64_t pages_of(const struct search *search,
                          const binadei_atomic_word *word, binadei_page first)
 {
-    uint64_t pages = binadei_load_relaxed(word);
-    return search->is_gathered
-               ? pages & binadei_load_relaxed(
-                             &binadei_group_of(search->maps->buddy, first)
-                                  ->affinities)
-               : pages;
+    return binadei_load_relaxed(word) &
+           pages_allowed(search, first.index / BINADEI_WORD_BITS);
 }
 
 /* Where an interval may start in a chunk. */
@@ -261,7 +266,9 @@ static uint32_t search_groups(struct search *search, take_fn *take)
         atomic_load_explicit(&maps->last_group, memory_order_relaxed);
     for (uint32_t i = 0; i < groups; i++) {
         uint32_t index = (first + i) % groups;
-        struct binadei_maps_group *group = binadei_maps_group_at(maps, index);
+        struct binadei_maps_group *group =
+            pages_allowed(search, index) ? binadei_maps_group_at(maps, index)
+                                         : NULL;
         uint32_t taken = group ? take(search, group,
                                       (binadei_page){index * BINADEI_WORD_BITS})
                                : 0;
