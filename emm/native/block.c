@@ -5,9 +5,9 @@
  * it, in C, whichever thread that is. They keep their pool, but not open: what
  * close() took away is dead, unless it is host memory that somebody may look at.
  *
- * Who has the address by an array interface or DLPack keeps the block, and a free
- * that the program asks for takes the memory all the same. The buffer protocol
- * tells when a view ends: there such a free waits for the last one.
+ * An array interface or DLPack keeps the block for whom it gave the address, and a
+ * free that the program asks for takes the memory all the same. The buffer
+ * protocol tells when a view ends: there such a free waits for the last one.
  */
 #include "emm/native/native.h"
 

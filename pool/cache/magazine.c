@@ -28,11 +28,11 @@
 #define HAND_STEPS 4U
 #define HAND_CACHES 32U
 #define TOLD_PARTS 16U
+#define TOLD_BYTES_MOST (UINT64_C(1) << 20)
 /* The longest block that is kept is this part of what a thread's caches may hold.
  * Where memory moves, a block that rests holds more of it fast. */
 #define BLOCK_PART 4U
 #define MOVING_BLOCK_PART 16U
-#define TOLD_BYTES_MOST (UINT64_C(1) << 20)
 
 static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
 {

@@ -229,10 +229,10 @@ static bool is_crowded(const struct binadei_call *call)
 
 static uint64_t good_fit_grains(const struct binadei_call *call)
 {
+    if (is_moving(call) || is_crowded(call))
+        return UINT64_MAX;
     uint64_t part = binadei_segments_reserved_bytes(call->engine->segments) /
                     GOOD_FIT_PART / BINADEI_GRAIN_BYTES;
-    if (is_crowded(call) || is_moving(call))
-        return UINT64_MAX;
     if (part > GOOD_FIT_MOST_GRAINS)
         return GOOD_FIT_MOST_GRAINS;
     return part > GOOD_FIT_LEAST_GRAINS ? part : GOOD_FIT_LEAST_GRAINS;

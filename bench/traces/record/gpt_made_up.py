@@ -39,13 +39,19 @@ def cast_weight(memory, casts, matrix, output):
     casts += [memory.take(2 * matrix), memory.take(2 * output)]
 
 
+def forward_norm(memory, rows):
+    """Its statistics, and its output in half precision."""
+    norm = memory.take(4 * rows * WIDTH)
+    statistics = [memory.take(4 * rows), memory.take(4 * rows)]
+    output = memory.take(2 * rows * WIDTH)
+    memory.free(norm)
+    return statistics, output
+
+
 def forward_layer(memory, casts, x, rows, length):
     """What the layer keeps for its backward pass, and its output."""
     kept = {"x": x}
-    norm = memory.take(4 * rows * WIDTH)
-    kept["norm1"] = [memory.take(4 * rows), memory.take(4 * rows)]
-    kept["in1"] = memory.take(2 * rows * WIDTH)
-    memory.free(norm)
+    kept["norm1"], kept["in1"] = forward_norm(memory, rows)
     cast_weight(memory, casts, MATRICES[0], OUTPUTS[0])
     kept["qkv"] = memory.take(2 * rows * 3 * WIDTH)
     kept["attention"] = [memory.take(2 * rows * WIDTH),
@@ -56,10 +62,7 @@ def forward_layer(memory, casts, x, rows, length):
     projected = memory.take(2 * rows * WIDTH)
     kept["y"] = memory.take(4 * rows * WIDTH)
     memory.free(projected)
-    norm = memory.take(4 * rows * WIDTH)
-    kept["norm2"] = [memory.take(4 * rows), memory.take(4 * rows)]
-    kept["in2"] = memory.take(2 * rows * WIDTH)
-    memory.free(norm)
+    kept["norm2"], kept["in2"] = forward_norm(memory, rows)
     cast_weight(memory, casts, MATRICES[2], OUTPUTS[2])
     kept["hidden"] = memory.take(2 * rows * 4 * WIDTH)
     kept["gelu"] = memory.take(2 * rows * 4 * WIDTH)

@@ -146,8 +146,8 @@ def _load_host_block(header, frames):
 
 
 class Late:
-    """A block that has come, and that there was no memory for. Who uses it has
-    it put there, or is told why that fails."""
+    """A block that has come, and that there was no memory for. Its first use puts
+    it there, or raises what that fails with."""
 
     def __init__(self, load, header, frames):
         self._load = load

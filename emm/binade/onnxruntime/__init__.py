@@ -26,6 +26,7 @@ except ImportError as error:
         f"onnxruntime-gpu): {error}") from error
 
 from binade import _native
+from binade._ipc.handle import refusal
 from binade._pools import pools as _pools
 
 __all__ = ["provider_options", "release"]
@@ -55,12 +56,6 @@ _lock = threading.Lock()
 _slots = {}  # the address of alloc() -> _Slot
 
 
-def _refusal(status, text):
-    error = _native.Error(text)
-    error.status = status
-    return error
-
-
 class _Slot:
     """A slot in C, and what keeps its pool and tenant open."""
 
@@ -75,8 +70,8 @@ class _Slot:
         functions = _Functions()
         self.index = _take(pool, tenant, stream, ctypes.byref(functions))
         if self.index < 0:
-            raise _refusal("E_BUSY", f"{len(_slots)} pools, tenants and streams "
-                           f"are ONNX Runtime's already: release() one")
+            raise refusal("E_BUSY", f"{len(_slots)} pools, tenants and streams "
+                          f"are ONNX Runtime's already: release() one")
         self.address = functions.alloc
         self.options = {
             "gpu_external_alloc": str(functions.alloc),
@@ -158,9 +153,9 @@ def release(options):
                              "release() has made them void")
         count = _give(slot.index)
         if count:
-            raise _refusal("E_BUSY", f"ONNX Runtime has memory of "
-                           f"{slot.source!r}, blocks: {count}; delete its "
-                           f"sessions and OrtValues first")
+            raise refusal("E_BUSY", f"ONNX Runtime has memory of "
+                          f"{slot.source!r}, blocks: {count}; delete its "
+                          f"sessions and OrtValues first")
         del _slots[slot.address]
         # Not with the object, which an exception may keep.
         slot.held.clear()
