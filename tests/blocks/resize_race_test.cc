@@ -157,7 +157,7 @@ void RunOn(binade_pool *pool, Memory memory, bool has_one_stream)
             pool_test::SetCurrent(pool_test::PrimaryContext());
             Worker worker(pool, memory, streams[has_one_stream ? 0 : i],
                           seed + i);
-            worker.Run(memory.is_host ? 6000 : 600);
+            worker.Run(memory.is_host ? 3000 : 300);
             grown += worker.grown();
             shrunk += worker.shrunk();
         });

@@ -110,6 +110,12 @@ mutant() {
     esac
 }
 
+# One that only threads that meet can notice.
+race_mutant() {
+    local plays=(races)
+    mutant "$@"
+}
+
 give=pool/buddy/give.c
 affinity=pool/buddy/affinity.c
 take=pool/buddy/take.c
@@ -133,7 +139,7 @@ mutant "a full word is never coalesced" $give \
     's/== BINADEI_WORD_FULL && coalesces/== 0/'
 mutant "the bit above is set, the word stays full" $give \
     's/filling\.after = .*/filling.after = filled;/'
-mutant "a word is coalesced by a second store" $give \
+race_mutant "a word is coalesced by a second store" $give \
     's/filling\.after = .*/filling.after = filled;/
      s/^    filling\.is_given = true;/    if (filling.is_coalesced) binadei_store_release(word, 0);\n&/'
 mutant "a word is coalesced without setting the bit above" $give \
@@ -143,7 +149,7 @@ mutant "a chunk that a part fills is not given with the whole ones" $give \
     's/whole \| coalesced/whole/'
 mutant "what is free may be given again" $give \
     's/if \(filling\.before & mask\)/if (0)/'
-mutant "a give is a load and a store" $give \
+race_mutant "a give is a load and a store" $give \
     's/while \(!binadei_cas_seq_cst\(word, &filling\.before, (.*)\)\);/while (binadei_store_release(word, \1), 0);/'
 mutant "the tail of an interval is not given" $give \
     's/while \(at < end && is_given\)/while (at + 63 < end \&\& is_given)/'
@@ -152,7 +158,7 @@ mutant "the tail of an interval is not given" $give \
 mutant "too little is taken out of a word" $take \
     's/seen & ~picked\)/seen \& ~start_bit_of(picked))/
      s/^static uint32_t take_from_chunk/static uint64_t start_bit_of(uint64_t b) { return b \& (0 - b); }\n&/'
-mutant "a take is a load and a store" $take \
+race_mutant "a take is a load and a store" $take \
     's/while \(!binadei_cas_acquire\(word, &seen, (.*)\)\);/while (binadei_store_release(word, \1), 0);/'
 mutant "an opened chunk still offers what was taken" $take \
     's/(chunk_words\[chunk.index\], )~picked/\1BINADEI_WORD_FULL/'
@@ -164,7 +170,7 @@ mutant "alignment within a chunk is ignored" $take \
     's/binadei_word_aligned\(what->alignment\)/BINADEI_WORD_FULL/'
 mutant "alignment of chunks is ignored" $take \
     's/binadei_word_aligned\(chunk_alignment.*\)/BINADEI_WORD_FULL/'
-mutant "the word that is left stays open" $affinity \
+race_mutant "the word that is left stays open" $affinity \
     's/if \(left_plus_one\)/if (0)/'
 mutant "runs of a batch may overlap" $word \
     's/start \+ length < 64U \?/start < 63U ?/; s/<< \(start \+ length\)/<< (start + 1)/'
@@ -172,7 +178,7 @@ mutant "a run is found one unit too short" $word \
     's/word >> \(length - covered\)/word >> (length - covered - 1)/'
 
 # Runs of pages.
-mutant "a run claimed in part is not undone" $runs \
+race_mutant "a run claimed in part is not undone" $runs \
     's/^        give_words\(.*i\);//'
 mutant "a run takes pages that are busy" $runs \
     's/if \(\(seen & mask\) != mask\)/if (0)/'
@@ -184,19 +190,19 @@ mutant "a run of chunks is not raised" $summary \
     '/^void binadei_summary_raise_page/,/^}/s/ raise_page\(.*/ ;/'
 mutant "a raise stops below the page" $summary \
     '/^static void raise_chunk/,/^}/s/raise_grain_page\(.*/;/'
-mutant "grains are lowered without another look" $summary \
+race_mutant "grains are lowered without another look" $summary \
     '/^void binadei_summary_lower_chunks/,/^}/s/ raise_chunk\(.*/ ;/'
 mutant "a bit that is clear is taken for set" $summary \
     's/if \(!\(binadei_load_seq_cst\(summary\) & bit\)\)/if (0)/'
-mutant "chunks are lowered without another look" $summary \
+race_mutant "chunks are lowered without another look" $summary \
     '/^void binadei_summary_lower_page/,/^}/s/^        raise_page\(.*/;/'
-mutant "a page is lowered without another look" $summary \
+race_mutant "a page is lowered without another look" $summary \
     '/^void binadei_summary_lower_grain_page/,/^}/s/^        raise_grain_page\(.*/;/'
 
 # Trim.
 mutant "a closed chunk is given to nobody" $give \
     '/^void binadei_close_chunk/,/^}/s/if \((close_word.*)\)$/if (\1 \&\& 0)/'
-mutant "a word is closed by a store" $give \
+race_mutant "a word is closed by a store" $give \
     's/if \(binadei_cas_acq_rel\(word, &full, 0\)\)/if (binadei_store_release(word, 0), true)/'
 mutant "a trim passes over words of grains" $give \
     's/^            trim_chunks\(buddy, .*/            ;/'

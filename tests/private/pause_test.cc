@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "tests/checked/captured_graph.h"
 #include "tests/pool/inventory.h"
 #include "tests/pool/pool_under_test.h"
+#include "tests/private/pausing_arena.h"
 
 namespace
 {
@@ -25,85 +25,10 @@ using checked_test::CapturedGraph;
 using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
+using private_test::Arena;
+using private_test::Mapped;
 
 constexpr uint32_t kKeep = BINADE_PAUSE_KEEP_CONTENTS;
-
-binade_pool_options Mapped(uint64_t limit_bytes = 0)
-{
-    binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
-    options.flags = BINADE_POOL_MAPPED;
-    options.thread_cache_bytes = 0;
-    options.limit_bytes = limit_bytes;
-    options.wait_ms = 60000; // machines of tests are slow
-    return options;
-}
-
-class Arena
-{
-  public:
-    explicit Arena(binade_pool *pool, uint32_t flags = BINADE_PRIVATE_PAUSABLE)
-    {
-        binade_private_options options = {};
-        options.struct_size = sizeof options;
-        options.flags = flags;
-        EXPECT_EQ(BINADE_OK, binade_private_create_with(pool, &options, &own_))
-            << binade_last_error_message();
-    }
-    ~Arena()
-    {
-        if (own_) {
-            EXPECT_EQ(BINADE_OK, Release()) << binade_last_error_message();
-        }
-    }
-    Arena(const Arena &) = delete;
-    Arena &operator=(const Arena &) = delete;
-    operator binade_private() const
-    {
-        return own_;
-    }
-
-    binade_status Release()
-    {
-        binade_status status = binade_private_release(own_);
-        if (status == BINADE_OK)
-            own_ = 0;
-        return status;
-    }
-    // To the pool's end.
-    void Forget()
-    {
-        own_ = 0;
-    }
-    binade_devptr Alloc(size_t size_bytes,
-                        binade_stream stream = BINADE_STREAM_DONE)
-    {
-        binade_devptr block = 0;
-        EXPECT_EQ(BINADE_OK,
-                  binade_private_alloc(own_, size_bytes, stream, &block))
-            << binade_last_error_message();
-        return block;
-    }
-    void Pause(uint32_t flags = 0)
-    {
-        EXPECT_EQ(BINADE_OK, binade_private_pause(own_, flags))
-            << binade_last_error_message();
-    }
-    void Resume()
-    {
-        EXPECT_EQ(BINADE_OK, binade_private_resume(own_))
-            << binade_last_error_message();
-    }
-    binade_private_info Info() const
-    {
-        binade_private_info info = {};
-        info.struct_size = sizeof info;
-        EXPECT_EQ(BINADE_OK, binade_private_stats(own_, &info));
-        return info;
-    }
-
-  private:
-    binade_private own_ = 0;
-};
 
 class Pause : public ::testing::Test
 {
@@ -488,112 +413,4 @@ TEST_F(Pause, ThreadsThatPauseAtOnceTakeTurnsWhileOthersAllocate)
 }
 
 // Each call of the driver fails once, at every place of a life.
-class PauseFault : public ::testing::TestWithParam<const char *>
-{
-  protected:
-    void SetUp() override
-    {
-        pool_test::UseStandin();
-    }
-};
-
-// Whatever was refused is asked again without faults, and nothing is lost.
-void PauseAndResume(Arena &arena, unsigned *failed_count)
-{
-    binade_status status = binade_private_pause(arena, kKeep);
-    *failed_count += status != BINADE_OK;
-    if (!arena.Info().is_paused)
-        return;
-    status = binade_private_resume(arena);
-    *failed_count += status != BINADE_OK;
-    if (status != BINADE_OK) {
-        EXPECT_EQ(1u, arena.Info().is_paused);
-    }
-}
-
-TEST_P(PauseFault, LosesNothing)
-{
-    pool_test::Inventory inventory;
-    int64_t live = pool_test::Live("vmm");
-    unsigned n = 0;
-    unsigned failed_in_all = 0;
-    uint64_t calls = 0;
-    do {
-        SCOPED_TRACE(std::string(GetParam()) + ", call " + std::to_string(++n));
-        Pool pool(Mapped());
-        Arena arena(pool);
-        unsigned failed_count = 0;
-        binade_devptr first = arena.Alloc(4 * kMiB);
-        binade_devptr second = arena.Alloc(2 * kMiB);
-        binade_devptr third = arena.Alloc(3 * kMiB);
-        pool_test::Fill(first, 4 * kMiB, 1);
-        pool_test::Fill(second, 2 * kMiB, 2);
-        pool_test::Fill(third, 3 * kMiB, 3);
-        uint64_t reserved = pool.Stats().reserved_bytes_current;
-        uint64_t before = pool_test::Calls(GetParam());
-        pool_test::SetFaults(std::string(GetParam()) + ":nth=" +
-                             std::to_string(n) + ":code=CUDA_ERROR_UNKNOWN");
-        PauseAndResume(arena, &failed_count);
-        pool_test::SetFaults("");
-        calls = pool_test::Calls(GetParam()) - before;
-        failed_in_all += failed_count;
-        if (arena.Info().is_paused)
-            arena.Resume();
-        pool.TrimAll(); // what the driver did not take back
-        EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
-        EXPECT_TRUE(pool_test::Holds(first, 4 * kMiB, 1));
-        EXPECT_TRUE(pool_test::Holds(second, 2 * kMiB, 2));
-        EXPECT_TRUE(pool_test::Holds(third, 3 * kMiB, 3));
-        arena.Pause(kKeep);
-        EXPECT_EQ(0u, pool.Stats().reserved_bytes_current);
-        arena.Resume();
-        EXPECT_TRUE(pool_test::Holds(third, 3 * kMiB, 3));
-        pool.Free(first);
-        pool.Free(second);
-        pool.Free(third);
-    } while (n <= calls && n < 1000 && !HasFailure());
-    EXPECT_GT(n, 1u) << "it was never called";
-    std::printf("%u calls, each failed once; %u were noticed\n", n - 1,
-                failed_in_all);
-    EXPECT_EQ(live, pool_test::Live("vmm"));
-    inventory.ExpectUnchanged();
-}
-
-// All calls of a kind fail from one on: the way back fails, too.
-TEST_P(PauseFault, LosesNothingWhereTheWayBackFailsToo)
-{
-    for (unsigned n = 1; n <= 12; n++) {
-        SCOPED_TRACE(std::string(GetParam()) + ", from call " +
-                     std::to_string(n));
-        Pool pool(Mapped());
-        Arena arena(pool);
-        unsigned failed_count = 0;
-        binade_devptr first = arena.Alloc(4 * kMiB);
-        binade_devptr second = arena.Alloc(2 * kMiB);
-        pool_test::Fill(first, 4 * kMiB, 1);
-        pool_test::Fill(second, 2 * kMiB, 2);
-        std::string plan;
-        for (unsigned i = n; i < n + 20; i++)
-            plan += std::string(i == n ? "" : ",") + GetParam() +
-                    ":nth=" + std::to_string(i) + ":code=CUDA_ERROR_UNKNOWN";
-        pool_test::SetFaults(plan);
-        PauseAndResume(arena, &failed_count);
-        pool_test::SetFaults("");
-        if (arena.Info().is_paused)
-            arena.Resume();
-        EXPECT_TRUE(pool_test::Holds(first, 4 * kMiB, 1));
-        EXPECT_TRUE(pool_test::Holds(second, 2 * kMiB, 2));
-        pool.Free(first);
-        pool.Free(second);
-    }
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Entries, PauseFault,
-    ::testing::Values("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap",
-                      "cuMemRelease", "cuMemHostAlloc", "cuStreamCreate",
-                      "cuMemcpyDtoHAsync_v2", "cuMemcpyHtoDAsync_v2",
-                      "cuStreamSynchronize", "cuCtxRecordEvent"),
-    [](const auto &given) { return std::string(given.param); });
-
 } // namespace

@@ -137,7 +137,7 @@ void Work(Pool &pool, binade_tenant tenant, Ledger &ledger, unsigned seed)
     };
     std::vector<Block> held;
     unsigned state = seed;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; i < 2000; i++) {
         state = state * 1103515245 + 12345;
         unsigned random = state >> 16;
         if (random % 2 || held.empty()) {

@@ -331,7 +331,7 @@ TEST_P(WatchedPool, MayBeLeftWhileItGrows)
             (void)pool.Trim();
         }
     });
-    for (int i = 0; i < 300 || turns < 300; i++) {
+    for (int i = 0; i < 100 || turns < 100; i++) {
         auto watcher = std::make_unique<Watcher>(pool);
         watcher->Begin();
         if (i % 2)
@@ -377,6 +377,7 @@ void Churn(const Pool &pool, Watcher &watcher, uint64_t seed,
     }
     for (const Block &block : blocks)
         EXPECT_EQ(BINADE_OK, binade_free(pool, block.address, stream));
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
 }
 
 TEST_P(WatchedPool, IsToldOfInBalanceBesideEightThreads)
