@@ -254,6 +254,8 @@ binade_pool *native_enter(struct native_space *space);
 /* Then does what the thread has postponed, by which the library's message of this
  * call's failure may be lost: raise before. */
 void native_leave(struct native_space *space);
+/* Ends a call of a space's that gives nothing: None, or NULL and an exception. */
+PyObject *native_leave_with(PyObject *self, binade_status status);
 /* Of a space that was entered, and is left with the capsule: it cannot be closed
  * meanwhile. */
 PyObject *native_space_capsule(struct native_space *space, void *handle,

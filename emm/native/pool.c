@@ -378,10 +378,7 @@ static PyObject *pool_send(PyObject *self, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS;
     status = binade_ipc_send(pool, address, socket);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    native_leave(space);
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    return native_leave_with(self, status);
 }
 
 static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
@@ -397,10 +394,7 @@ static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
     Py_BEGIN_ALLOW_THREADS;
     status = binade_ipc_release_exports(pool, address);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    native_leave(space);
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    return native_leave_with(self, status);
 }
 
 static PyObject *pool_add_peer(PyObject *self, PyObject *argument)
@@ -417,10 +411,7 @@ static PyObject *pool_add_peer(PyObject *self, PyObject *argument)
     status = binade_pool_add_peer(pool, device > INT32_MAX ? INT32_MAX
                                                            : (int32_t)device);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    native_leave(space);
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    return native_leave_with(self, status);
 }
 
 static int py_pool_append(PyObject *list, const binade_segment_info *info)
@@ -485,10 +476,7 @@ static PyObject *py_pool_change_hold(PyObject *self, PyObject *arguments,
     if (!pool)
         return NULL;
     binade_status status = change(pool, address, nbytes);
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    native_leave(space);
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    return native_leave_with(self, status);
 }
 
 static PyObject *pool_hold(PyObject *self, PyObject *arguments)

@@ -11,16 +11,6 @@ static struct native_space *settings_space_of(PyObject *self)
     return (struct native_space *)self;
 }
 
-/* Ends a call: None, or NULL and an exception. */
-static PyObject *settings_end(PyObject *self, binade_status status)
-{
-    PyObject *result = status == BINADE_OK
-                           ? Py_NewRef(Py_None)
-                           : native_refuse(native_state_of(self), NULL, status);
-    native_leave(settings_space_of(self));
-    return result;
-}
-
 PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keys[] = {"limit_bytes", NULL};
@@ -35,7 +25,7 @@ PyObject *native_set_limit(PyObject *self, PyObject *arguments, PyObject *names)
     Py_BEGIN_ALLOW_THREADS;
     status = binade_pool_set_limit(pool, limit_bytes);
     Py_END_ALLOW_THREADS;
-    return settings_end(self, status);
+    return native_leave_with(self, status);
 }
 
 PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
@@ -52,7 +42,7 @@ PyObject *native_reserve(PyObject *self, PyObject *arguments, PyObject *names)
     Py_BEGIN_ALLOW_THREADS;
     status = binade_pool_reserve(pool, total_bytes);
     Py_END_ALLOW_THREADS;
-    return settings_end(self, status);
+    return native_leave_with(self, status);
 }
 
 PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
@@ -65,7 +55,7 @@ PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
     Py_BEGIN_ALLOW_THREADS;
     status = binade_pool_trim(pool, 0, NULL);
     Py_END_ALLOW_THREADS;
-    return settings_end(self, status);
+    return native_leave_with(self, status);
 }
 
 PyObject *native_reset_peaks(PyObject *self, PyObject *none)
@@ -78,7 +68,7 @@ PyObject *native_reset_peaks(PyObject *self, PyObject *none)
     Py_BEGIN_ALLOW_THREADS;
     status = binade_pool_reset_peaks(pool);
     Py_END_ALLOW_THREADS;
-    return settings_end(self, status);
+    return native_leave_with(self, status);
 }
 
 /* One number of binade_pool_stats(), at this offset. */

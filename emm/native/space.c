@@ -60,6 +60,15 @@ void native_leave(struct native_space *space)
     native_do_postponed();
 }
 
+PyObject *native_leave_with(PyObject *self, binade_status status)
+{
+    PyObject *result = status == BINADE_OK
+                           ? Py_NewRef(Py_None)
+                           : native_refuse(native_state_of(self), NULL, status);
+    native_leave((struct native_space *)self);
+    return result;
+}
+
 static void py_space_release_capsule(PyObject *capsule)
 {
     PyObject *self = PyCapsule_GetContext(capsule);

@@ -176,10 +176,7 @@ static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
     Py_BEGIN_ALLOW_THREADS;
     status = binade_record_use(pool, address, stream);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    native_leave(py_space_type_space_of(self));
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    return native_leave_with(self, status);
 }
 
 static PyObject *space_trim(PyObject *self, PyObject *arguments,
@@ -240,10 +237,7 @@ static PyObject *space_context_lost(PyObject *self, PyObject *none)
     Py_BEGIN_ALLOW_THREADS;
     status = binade_pool_context_lost(pool);
     Py_END_ALLOW_THREADS;
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    native_leave(py_space_type_space_of(self));
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    return native_leave_with(self, status);
 }
 
 static PyObject *space_enter(PyObject *self, PyObject *none)

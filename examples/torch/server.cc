@@ -15,6 +15,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
 
 #include <atomic>
 #include <chrono>
@@ -69,10 +70,49 @@ void serve(const Model &model, int seed, Clock::time_point until, Tally *tally)
     }
 }
 
+/* Requests for so long, with as many threads. Returns how long that took. */
+double serve_for(double seconds, int threads, const Model &model, Tally *tally)
+{
+    auto begin = Clock::now();
+    auto until = begin + std::chrono::duration_cast<Clock::duration>(
+                             std::chrono::duration<double>(seconds));
+    std::vector<std::thread> workers;
+    for (int i = 0; i < threads; i++)
+        workers.emplace_back(serve, std::cref(model), i, until, tally);
+    for (auto &worker : workers)
+        worker.join();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/* False: an answer was wrong. */
+bool measure(const char *subject, int threads, double seconds)
+{
+    c10::InferenceMode inference;
+    const Model model;
+    Tally warm_up, tally;
+    serve_for(1.0, threads, model, &warm_up);
+    double took = serve_for(seconds, threads, model, &tally);
+    auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(0);
+    printf("{\"kind\":\"torch-server\",\"subject\":\"%s\",\"threads\":%d,"
+           "\"requests_per_s\":%.0f,\"wrong\":%llu,"
+           "\"reserved_peak_bytes\":%lld,\"torch\":\"%s\"}\n",
+           subject, threads, static_cast<double>(tally.requests.load()) / took,
+           static_cast<unsigned long long>(tally.wrong.load()),
+           static_cast<long long>(stats.reserved_bytes[0].peak),
+           binade_torch_release());
+    return tally.wrong.load() == 0;
+}
+
 int usage()
 {
     (void)fprintf(stderr, "usage: server THREADS SECONDS native|binade\n");
     return 2;
+}
+
+int failed(const char *why)
+{
+    (void)fprintf(stderr, "server: %s\n", why);
+    return 1;
 }
 
 } // namespace
@@ -91,36 +131,12 @@ int main(int argc, char **argv)
         binade_torch_options options = {};
         options.struct_size = sizeof(options);
         char error[1024];
-        if (binade_torch_enable(&options, error, sizeof(error))) {
-            (void)fprintf(stderr, "server: %s\n", error);
-            return 1;
-        }
+        if (binade_torch_enable(&options, error, sizeof(error)))
+            return failed(error);
     }
-    c10::InferenceMode inference;
-    const Model model;
-    for (double time : {1.0, seconds}) { /* the first is to warm up */
-        Tally tally;
-        auto begin = Clock::now();
-        auto until = begin + std::chrono::duration_cast<Clock::duration>(
-                                 std::chrono::duration<double>(time));
-        std::vector<std::thread> workers;
-        for (int i = 0; i < threads; i++)
-            workers.emplace_back(serve, std::cref(model), i, until, &tally);
-        for (auto &worker : workers)
-            worker.join();
-        std::chrono::duration<double> took = Clock::now() - begin;
-        if (time != seconds)
-            continue;
-        auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(0);
-        printf("{\"kind\":\"torch-server\",\"subject\":\"%s\",\"threads\":%d,"
-               "\"requests_per_s\":%.0f,\"wrong\":%llu,"
-               "\"reserved_peak_bytes\":%lld,\"torch\":\"%s\"}\n",
-               argv[3], threads,
-               static_cast<double>(tally.requests.load()) / took.count(),
-               static_cast<unsigned long long>(tally.wrong.load()),
-               static_cast<long long>(stats.reserved_bytes[0].peak),
-               binade_torch_release());
-        return tally.wrong.load() != 0;
+    try {
+        return measure(argv[3], threads, seconds) ? 0 : 1;
+    } catch (const c10::Error &error) {
+        return failed(error.what_without_backtrace());
     }
-    return 0;
 }
