@@ -199,7 +199,9 @@ TEST_F(IdleThreads, AreAskedWhileTheyWork)
                 UseSome(pool);
         });
     }
-    for (int i = 0; i < 10000 && pool.Stats().ladder_idle_threads < 20; i++) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (pool.Stats().ladder_idle_threads < 20 &&
+           std::chrono::steady_clock::now() < end) {
         binade_devptr block = 0;
         if (binade_alloc(pool, kLimitBytes - 4 * kMiB, BINADE_STREAM_LEGACY,
                          &block) == BINADE_OK)
