@@ -163,6 +163,8 @@ void RunOn(binade_pool *pool, Memory memory, bool has_one_stream)
         });
     for (std::thread &thread : threads)
         thread.join();
+    for (const pool_test::Stream &stream : streams)
+        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
     EXPECT_GT(grown.load(), 30u);
     EXPECT_GT(shrunk.load(), 30u);
 }

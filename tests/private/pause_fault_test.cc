@@ -17,10 +17,10 @@ namespace
 using pool_test::kMiB;
 using pool_test::Pool;
 using private_test::Arena;
+using private_test::kKeep;
 using private_test::Mapped;
 
-constexpr uint32_t kKeep = BINADE_PAUSE_KEEP_CONTENTS;
-
+// Each call of the driver fails once, at every place of a life.
 class PauseFault : public ::testing::TestWithParam<const char *>
 {
   protected:

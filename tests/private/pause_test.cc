@@ -26,9 +26,8 @@ using pool_test::kMiB;
 using pool_test::Pool;
 using pool_test::Stream;
 using private_test::Arena;
+using private_test::kKeep;
 using private_test::Mapped;
-
-constexpr uint32_t kKeep = BINADE_PAUSE_KEEP_CONTENTS;
 
 class Pause : public ::testing::Test
 {
@@ -412,5 +411,4 @@ TEST_F(Pause, ThreadsThatPauseAtOnceTakeTurnsWhileOthersAllocate)
     pool.Free(block);
 }
 
-// Each call of the driver fails once, at every place of a life.
 } // namespace

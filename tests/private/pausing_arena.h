@@ -18,6 +18,8 @@
 namespace private_test
 {
 
+constexpr uint32_t kKeep = BINADE_PAUSE_KEEP_CONTENTS;
+
 inline binade_pool_options Mapped(uint64_t limit_bytes = 0)
 {
     binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
