@@ -225,10 +225,9 @@ static PyObject *tenant_allocate(PyObject *self, PyObject *const *arguments,
 /* None, or NULL after an error. */
 static PyObject *py_tenant_answer(PyObject *self, binade_status status)
 {
-    if (status != BINADE_OK)
-        native_raise(native_state_of(self), NULL, status);
-    py_tenant_leave(tenant_of(self));
-    return status == BINADE_OK ? Py_NewRef(Py_None) : NULL;
+    struct native_tenant *tenant = tenant_of(self);
+    py_tenant_uncount(tenant);
+    return native_leave_with((PyObject *)tenant->space, status);
 }
 
 static PyObject *tenant_pause(PyObject *self, PyObject *arguments,
