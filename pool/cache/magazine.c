@@ -348,6 +348,12 @@ void binadei_magazine_missed(struct binadei_magazine *magazine,
     magazine->has_overflowed = false;
 }
 
+uint32_t binadei_magazine_room(const struct binadei_magazine *magazine)
+{
+    uint32_t count = binadei_magazine_count(magazine);
+    return magazine->capacity > count ? magazine->capacity - count : 1;
+}
+
 uint32_t binadei_magazine_refill(struct binadei_cache *cache,
                                  uint32_t class_index)
 {
@@ -362,7 +368,7 @@ uint32_t binadei_magazine_refill(struct binadei_cache *cache,
     uint32_t count = binadei_magazine_count(magazine);
     if (count + blocks > magazine->capacity &&
         !magazine_grant(cache, class_index, count + blocks))
-        blocks = magazine->capacity > count ? magazine->capacity - count : 1;
+        blocks = binadei_magazine_room(magazine);
     if (!binadei_magazine_reserve(magazine, count + blocks))
         return 1;
     magazine->refill = blocks;

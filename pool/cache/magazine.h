@@ -104,7 +104,10 @@ bool binadei_magazine_make_room(struct binadei_cache *cache,
 /* The magazine had no block of this size to pop. */
 void binadei_magazine_missed(struct binadei_magazine *magazine,
                              const struct binadei_size *size);
-/* A miss: how many blocks to refill with; the magazine has room for them. */
+/* How many blocks may be taken now, of which the first goes to the caller. */
+uint32_t binadei_magazine_room(const struct binadei_magazine *magazine);
+/* A miss: how many blocks to refill with. The magazine has room for them until
+ * another is refilled, which may take it. */
 uint32_t binadei_magazine_refill(struct binadei_cache *cache,
                                  uint32_t class_index);
 /* Puts the blocks of a bundle into the magazine, and recycles the bundle.

@@ -272,8 +272,14 @@ static bool take_small_of_maps(struct binadei_call *call,
         taken = binadei_maps_take(maps, &what, is_gathered, starts);
     if (!taken && miss_take_small(call, request, out))
         return true;
-    if (!taken && is_gathered)
+    if (!taken && is_gathered) {
+        const struct binadei_magazine *magazine =
+            &call->pop->magazines[class_of(request)];
+        /* The look at what is done may have taken room from this magazine. */
+        if (what.count > binadei_magazine_room(magazine))
+            what.count = binadei_magazine_room(magazine);
         taken = binadei_maps_take(maps, &what, false, starts);
+    }
     if (!taken)
         taken = binadei_view_take(&view, what.grains, what.alignment, false,
                                   starts);

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small blocks of a mapped pool are looked for three times, and each look wants
+// room in a magazine. With caches that are nearly full one look's room is taken
+// from another's magazine; no block may be put where nobody looks any more.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <random>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::kKiB;
+using pool_test::kMiB;
+
+constexpr int kRounds = 50;
+constexpr size_t kBlocks = 300;
+constexpr size_t kMostBytes = 32 * kKiB;
+
+// All memory is the stream's own, and none of it done: each miss looks first for
+// pages that have small blocks, then in what is done, and then in the rest. Blocks
+// are freed as done, so that the stream's magazines are left as misses filled them.
+TEST(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
+{
+    pool_test::UseStandin();
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_MAPPED;
+    options.limit_bytes = 64 * kMiB;
+    options.thread_cache_bytes = 256 * kKiB;
+    pool_test::Pool pool(options);
+    std::mt19937_64 random(pool_test::Seed(1));
+    for (int round = 0; round < kRounds; round++) {
+        pool_test::Stream stream;
+        std::vector<binade_devptr> blocks;
+        stream.Hold();
+        pool.Free(pool.Alloc(32 * kMiB, stream), stream);
+        for (size_t i = 0; i < kBlocks; i++)
+            blocks.push_back(pool.Alloc(1 + random() % kMostBytes, stream));
+        stream.Release();
+        pool_test::Synchronize();
+        for (binade_devptr block : blocks)
+            pool.Free(block, BINADE_STREAM_DONE);
+        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    }
+    EXPECT_EQ(0u, pool.End().block_count);
+}
+
+} // namespace
