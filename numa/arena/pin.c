@@ -2,19 +2,21 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * The caller's own memory. Two lists: the ranges that callers pinned, as they
- * named them; and the stretches that the driver has registered, whole pages,
+ * named them; and the stretches that the driver has registered, to the byte,
  * which never overlap. A stretch is in use as long as it meets a range. Nothing
  * is counted twice, so nothing can be counted wrong.
  *
+ * A copy that begins in a stretch must end in it (docs/numa.md): so no stretch has
+ * bytes that nobody named, and a range that meets no other is one stretch.
+ *
  * The lock guards both lists and is never held while the driver works: a
  * stretch that is being registered, asked after or unregistered is busy, and
- * a thread that needs its pages waits.
+ * a thread that needs its bytes waits.
  */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "binade/host.h"
 #include "pool/base/cancel.h"
@@ -32,14 +34,15 @@ struct range {
     struct range *next;
     struct span bytes; /* as the caller named them */
     uint64_t count;    /* pins less unpins */
+    bool is_covered;   /* a pin of it has succeeded */
 };
 
 struct stretch {
     struct stretch *next;
-    struct span pages;
+    struct span bytes;
     struct binadei_context own_context;
     uint64_t idle_since; /* a stamp: the later, the larger */
-    uint64_t seen_by;    /* the last call that found its context alive */
+    uint64_t seen_at;    /* the stamp when its context was found alive last */
     bool is_busy;        /* some thread calls the driver for it */
 };
 
@@ -58,21 +61,23 @@ static bool meet(const struct span *a, const struct span *b)
     return a->first < b->end && b->first < a->end;
 }
 
-static struct span pin_whole_pages(const struct span *bytes)
+/* By any range but that one, which may be NULL. */
+static bool is_used_locked(const struct stretch *stretch,
+                           const struct range *but)
 {
-    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
-    return (struct span){bytes->first & ~(page_bytes - 1),
-                         (bytes->end + page_bytes - 1) & ~(page_bytes - 1)};
+    for (const struct range *range = ranges; range; range = range->next)
+        if (range != but && meet(&range->bytes, &stretch->bytes))
+            return true;
+    return false;
 }
 
-static bool is_used_locked(const struct stretch *stretch)
+/* It was kept, and would cut the range in two. */
+static bool is_in_the_way_locked(const struct stretch *stretch,
+                                 const struct range *range)
 {
-    for (const struct range *range = ranges; range; range = range->next) {
-        struct span pages = pin_whole_pages(&range->bytes);
-        if (meet(&pages, &stretch->pages))
-            return true;
-    }
-    return false;
+    bool holds_it = stretch->bytes.first <= range->bytes.first &&
+                    range->bytes.end <= stretch->bytes.end;
+    return !range->is_covered && !holds_it && !is_used_locked(stretch, range);
 }
 
 static struct range **find_range_locked(const struct span *bytes)
@@ -102,13 +107,13 @@ static void settle_locked(struct stretch *stretch, bool is_gone)
     (void)pthread_cond_broadcast(&changed);
 }
 
-/* The stretch with the lowest pages of those that meet `pages`. */
-static struct stretch *lowest_locked(const struct span *pages)
+/* The lowest stretch of those that meet `bytes`. */
+static struct stretch *lowest_locked(const struct span *bytes)
 {
     struct stretch *lowest = NULL;
     for (struct stretch *at = stretches; at; at = at->next)
-        if (meet(&at->pages, pages) &&
-            (!lowest || at->pages.first < lowest->pages.first))
+        if (meet(&at->bytes, bytes) &&
+            (!lowest || at->bytes.first < lowest->bytes.first))
             lowest = at;
     return lowest;
 }
@@ -116,32 +121,32 @@ static struct stretch *lowest_locked(const struct span *pages)
 static binade_status
 in_section(struct binadei_context *own_context,
            binade_status (*call)(const struct binadei_driver *driver,
-                                 const struct span *pages),
-           const struct span *pages)
+                                 const struct span *bytes),
+           const struct span *bytes)
 {
     struct binadei_section section;
     binade_status status = binadei_context_enter(own_context, &section);
     if (status != BINADE_OK)
         return status;
-    status = call(own_context->driver, pages);
+    status = call(own_context->driver, bytes);
     /* What the driver did is done, whatever becomes of the context. */
     (void)binadei_section_leave(&section);
     return status;
 }
 
 static binade_status call_register(const struct binadei_driver *driver,
-                                   const struct span *pages)
+                                   const struct span *bytes)
 {
     return BINADEI_CALL(
         driver, cuMemHostRegister,
-        ((void *)pages->first, pages->end - pages->first,
+        ((void *)bytes->first, bytes->end - bytes->first,
          CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
 }
 
 static binade_status call_unregister(const struct binadei_driver *driver,
-                                     const struct span *pages)
+                                     const struct span *bytes)
 {
-    return BINADEI_CALL(driver, cuMemHostUnregister, ((void *)pages->first));
+    return BINADEI_CALL(driver, cuMemHostUnregister, ((void *)bytes->first));
 }
 
 /* One that is not lost. */
@@ -156,23 +161,24 @@ static void copy_own_context(struct binadei_context *to,
     atomic_init(&to->why, BINADE_OK);
 }
 
-/* Lock held, but not while the driver works. Registers pages that no stretch
+/* Lock held, but not while the driver works. Registers bytes that no stretch
  * has. */
 static binade_status add_locked(const struct binadei_context *own_context,
-                                struct span pages)
+                                struct span bytes)
 {
     struct stretch *fresh = calloc(1, sizeof(*fresh));
     if (!fresh)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
-                            "no memory for the record of pinned pages");
+                            "no memory for the record of pinned memory");
     copy_own_context(&fresh->own_context, own_context);
-    fresh->pages = pages;
+    fresh->bytes = bytes;
+    fresh->seen_at = ++stamp;
     fresh->is_busy = true;
     fresh->next = stretches;
     stretches = fresh;
     pthread_mutex_unlock(&lock);
     binade_status status =
-        in_section(&fresh->own_context, call_register, &pages);
+        in_section(&fresh->own_context, call_register, &bytes);
     pthread_mutex_lock(&lock);
     settle_locked(fresh, status != BINADE_OK);
     return status;
@@ -180,7 +186,7 @@ static binade_status add_locked(const struct binadei_context *own_context,
 
 /* Likewise. A stretch whose context is gone is none any more; of one that the
  * driver does not tell of, nobody knows. */
-static binade_status look_locked(struct stretch *stretch, uint64_t call)
+static binade_status look_locked(struct stretch *stretch, uint64_t since)
 {
     struct binadei_section section;
     stretch->is_busy = true;
@@ -191,36 +197,61 @@ static binade_status look_locked(struct stretch *stretch, uint64_t call)
         (void)binadei_section_leave(&section);
     bool is_gone = binadei_context_is_lost(&stretch->own_context);
     pthread_mutex_lock(&lock);
-    if (status == BINADE_OK && stretch->seen_by < call)
-        stretch->seen_by = call;
+    if (status == BINADE_OK && stretch->seen_at < since)
+        stretch->seen_at = since;
     settle_locked(stretch, is_gone);
     return is_gone ? BINADE_OK : status;
 }
 
-/* Likewise. Goes over the pages from below; begins again whenever the lock was
+static binade_status unregister(struct stretch *stretch)
+{
+    binade_status status =
+        in_section(&stretch->own_context, call_unregister, &stretch->bytes);
+    /* Gone with its context, or by somebody else's hand. */
+    return status == BINADE_E_CONTEXT_DESTROYED || status == BINADE_E_FOREIGN
+               ? BINADE_OK
+               : status;
+}
+
+/* Likewise. */
+static binade_status drop_stretch_locked(struct stretch *stretch)
+{
+    stretch->is_busy = true;
+    pthread_mutex_unlock(&lock);
+    binade_status status = unregister(stretch);
+    pthread_mutex_lock(&lock);
+    settle_locked(stretch, status == BINADE_OK);
+    return status;
+}
+
+/* Likewise. Goes over the range from below; begins again whenever the lock was
  * not held. */
 static binade_status cover_locked(const struct binadei_context *own_context,
-                                  const struct span *pages)
+                                  struct range *range)
 {
-    uint64_t call = ++stamp;
+    uint64_t since = ++stamp;
     binade_status status = BINADE_OK;
-    struct span rest = *pages;
+    struct span rest = range->bytes;
     while (status == BINADE_OK && rest.first < rest.end) {
         struct stretch *next = lowest_locked(&rest);
+        if (next && next->bytes.first <= rest.first && !next->is_busy &&
+            next->seen_at >= since) {
+            rest.first = next->bytes.end;
+            continue;
+        }
         if (next && next->is_busy) {
             (void)pthread_cond_wait(&changed, &lock);
-            rest = *pages;
-        } else if (next && next->seen_by < call) {
-            status = look_locked(next, call);
-            rest = *pages;
-        } else if (next && next->pages.first <= rest.first) {
-            rest.first = next->pages.end;
+        } else if (next && next->seen_at < since) {
+            status = is_in_the_way_locked(next, range)
+                         ? drop_stretch_locked(next)
+                         : look_locked(next, since);
         } else {
-            struct span gap = {rest.first, next ? next->pages.first : rest.end};
+            struct span gap = {rest.first, next ? next->bytes.first : rest.end};
             status = add_locked(own_context, gap);
-            rest = *pages;
         }
+        rest = range->bytes;
     }
+    range->is_covered |= status == BINADE_OK;
     return status;
 }
 
@@ -231,23 +262,13 @@ static struct stretch *oldest_idle_locked(uint64_t *out_bytes)
     struct stretch *oldest = NULL;
     *out_bytes = 0;
     for (struct stretch *at = stretches; at; at = at->next) {
-        if (at->is_busy || is_used_locked(at))
+        if (at->is_busy || is_used_locked(at, NULL))
             continue;
-        *out_bytes += at->pages.end - at->pages.first;
+        *out_bytes += at->bytes.end - at->bytes.first;
         if (!oldest || at->idle_since < oldest->idle_since)
             oldest = at;
     }
     return oldest;
-}
-
-static binade_status unregister(struct stretch *stretch)
-{
-    binade_status status =
-        in_section(&stretch->own_context, call_unregister, &stretch->pages);
-    /* Gone with its context, or by somebody else's hand. */
-    return status == BINADE_E_CONTEXT_DESTROYED || status == BINADE_E_FOREIGN
-               ? BINADE_OK
-               : status;
 }
 
 /* Lock held, but not while the driver works. Unpins the oldest of what nobody
@@ -259,21 +280,16 @@ static binade_status sweep_locked(void)
     struct stretch *oldest;
     while (status == BINADE_OK &&
            (oldest = oldest_idle_locked(&idle_bytes)) != NULL &&
-           idle_bytes > keep_bytes) {
-        oldest->is_busy = true;
-        pthread_mutex_unlock(&lock);
-        status = unregister(oldest);
-        pthread_mutex_lock(&lock);
-        settle_locked(oldest, status == BINADE_OK);
-    }
+           idle_bytes > keep_bytes)
+        status = drop_stretch_locked(oldest);
     return status;
 }
 
-static void stamp_locked(const struct span *pages)
+static void stamp_locked(const struct span *bytes)
 {
     stamp++;
     for (struct stretch *at = stretches; at; at = at->next)
-        if (meet(&at->pages, pages))
+        if (meet(&at->bytes, bytes))
             at->idle_since = stamp;
 }
 
@@ -285,16 +301,15 @@ static bool drop_locked(const struct span *bytes)
     if (!range)
         return false;
     if (--range->count == 0) {
-        struct span pages = pin_whole_pages(bytes);
         *at = range->next;
         free(range);
-        stamp_locked(&pages);
+        stamp_locked(bytes);
     }
     return true;
 }
 
 /* `fresh` is used, or freed. */
-static void hold_locked(const struct span *bytes, struct range *fresh)
+static struct range *hold_locked(const struct span *bytes, struct range *fresh)
 {
     struct range **at = find_range_locked(bytes);
     if (*at) {
@@ -304,18 +319,17 @@ static void hold_locked(const struct span *bytes, struct range *fresh)
         *at = fresh;
     }
     (*at)->count++;
+    return *at;
 }
 
 static binade_status pin_check(const char *function, const void *address,
                                size_t size_bytes, struct span *out)
 {
     uintptr_t first = (uintptr_t)address;
-    uintptr_t page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     if (!address || !size_bytes)
         return binadei_fail(BINADE_E_INVALID, "%s: %s", function,
                             address ? "size_bytes is 0" : "address is NULL");
-    if (size_bytes > UINTPTR_MAX - page_bytes ||
-        first > UINTPTR_MAX - page_bytes - size_bytes) {
+    if (first > UINTPTR_MAX - size_bytes) {
         return binadei_fail(BINADE_E_INVALID,
                             "%s: %zu bytes at %p go past the end of the "
                             "address space",
@@ -368,11 +382,9 @@ binade_status binade_host_pin(void *address, size_t size_bytes)
     if (!fresh)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for the record of a pinned range");
-    const struct span pages = pin_whole_pages(&bytes);
     int cancel_state = pin_enter();
     /* First, so that nobody unpins meanwhile what is pinned already. */
-    hold_locked(&bytes, fresh);
-    status = cover_locked(&own_context, &pages);
+    status = cover_locked(&own_context, hold_locked(&bytes, fresh));
     if (status != BINADE_OK) {
         char message[BINADEI_MESSAGE_BYTES];
         (void)snprintf(message, sizeof(message), "%s",

@@ -55,12 +55,16 @@ class Pages
     {
         return binade_host_unpin(At(first), Bytes(count));
     }
-    // As the driver sees it.
     bool IsPinned(size_t index) const
+    {
+        return IsPinnedAt(At(index));
+    }
+    // As the driver sees it.
+    static bool IsPinnedAt(char *byte)
     {
         unsigned flags = 0;
         return pool_test::Get<CUresult(unsigned *, void *)>(
-                   "cuMemHostGetFlags")(&flags, At(index)) == CUDA_SUCCESS;
+                   "cuMemHostGetFlags")(&flags, byte) == CUDA_SUCCESS;
     }
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The caller's own memory: pinned by whole pages as long as a range has them.
+// The caller's own memory: each byte is pinned as long as a range has it.
 #include <sys/wait.h>
 
 #include <string>
@@ -56,14 +56,20 @@ TEST_F(HostPin, PinsAndUnpins)
     EXPECT_FALSE(pages_.IsPinned(1));
 }
 
-TEST_F(HostPin, PinsWholePages)
+// What shares a page with it is somebody else's, who may copy it, or pin it.
+TEST_F(HostPin, PinsNothingBesideTheRange)
 {
     char *inside = pages_.At(3) - 1;
     EXPECT_EQ(BINADE_OK, binade_host_pin(inside, 2));
-    EXPECT_TRUE(pages_.IsPinned(2));
-    EXPECT_TRUE(pages_.IsPinned(3));
-    EXPECT_FALSE(pages_.IsPinned(4));
+    EXPECT_FALSE(Pages::IsPinnedAt(inside - 1));
+    EXPECT_TRUE(Pages::IsPinnedAt(inside));
+    EXPECT_TRUE(Pages::IsPinnedAt(inside + 1));
+    EXPECT_FALSE(Pages::IsPinnedAt(inside + 2));
+    EXPECT_EQ(BINADE_OK, binade_host_pin(inside + 2, 100));
     EXPECT_EQ(BINADE_OK, binade_host_unpin(inside, 2));
+    EXPECT_FALSE(Pages::IsPinnedAt(inside));
+    EXPECT_TRUE(Pages::IsPinnedAt(inside + 2));
+    EXPECT_EQ(BINADE_OK, binade_host_unpin(inside + 2, 100));
 }
 
 TEST_F(HostPin, CountsTheSameRange)
@@ -172,13 +178,15 @@ TEST_F(HostPin, UnpinsWhatItHadPinnedUntilItFailed)
     EXPECT_EQ(BINADE_OK, pages_.Unpin(4, 2));
 }
 
-// Whichever call fails, what the driver has registered is still known.
+// Whichever call fails, what the driver has registered is still known: also what
+// is asked after because a part of the range was pinned before.
 TEST_F(HostPin, ForgetsNothingWhenACallFails)
 {
     uint64_t calls = 0;
     unsigned n = 0;
     do {
         SCOPED_TRACE("call " + std::to_string(++n));
+        EXPECT_EQ(BINADE_OK, pages_.Pin(0, 1));
         uint64_t before = pool_test::Calls();
         pool_test::SetFaults("*:nth=" + std::to_string(n) +
                              ":code=CUDA_ERROR_UNKNOWN");
@@ -188,6 +196,7 @@ TEST_F(HostPin, ForgetsNothingWhenACallFails)
         if (status == BINADE_OK) {
             EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 2));
         }
+        EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 1));
         EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
         EXPECT_EQ(0, Count());
     } while (calls >= n);
@@ -223,6 +232,39 @@ TEST_F(HostPin, KeepsWhatItMayAndLetsTheOldestGo)
     EXPECT_EQ(BINADE_OK, pages_.Unpin(8, 1));
     EXPECT_EQ(BINADE_OK, binade_host_pin_keep(0));
     EXPECT_EQ(0, Count());
+}
+
+// A copy of what is pinned may not cross from one registration to another.
+TEST_F(HostPin, LetsGoWhatItKeptWhereARangeWouldBeCutInTwo)
+{
+    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(pages_.Bytes(16)));
+    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 2));
+    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 2));
+    EXPECT_EQ(BINADE_OK, pages_.Pin(1, 4));
+    EXPECT_EQ(1, Count()) << "one range, one registration";
+    EXPECT_FALSE(pages_.IsPinned(0));
+    EXPECT_EQ(BINADE_OK, pages_.Unpin(1, 4));
+    EXPECT_EQ(BINADE_OK, pages_.Pin(2, 2));
+    EXPECT_TRUE(pages_.IsPinned(1)) << "kept, and not in the way";
+    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 4));
+    EXPECT_EQ(2, Count()) << "in the way, but somebody has it";
+    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 4));
+    EXPECT_EQ(BINADE_OK, pages_.Unpin(2, 2));
+}
+
+TEST_F(HostPin, SaysWhatTheDriverSaidOfWhatIsInTheWay)
+{
+    EXPECT_EQ(BINADE_OK, binade_host_pin_keep(pages_.Bytes(16)));
+    EXPECT_EQ(BINADE_OK, pages_.Pin(0, 2));
+    EXPECT_EQ(BINADE_OK, pages_.Unpin(0, 2));
+    pool_test::SetFaults(
+        "cuMemHostUnregister:nth=1:code=CUDA_ERROR_LAUNCH_FAILED");
+    EXPECT_EQ(BINADE_E_DRIVER, pages_.Pin(1, 4));
+    EXPECT_NE(std::string::npos, Message().find("cuMemHostUnregister"));
+    EXPECT_EQ(1, Count());
+    EXPECT_EQ(BINADE_OK, pages_.Pin(1, 4));
+    EXPECT_EQ(1, Count());
+    EXPECT_EQ(BINADE_OK, pages_.Unpin(1, 4));
 }
 
 TEST_F(HostPin, PinsAgainWhatWentWithItsContext)

@@ -437,12 +437,13 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_topology(
 
 /**
  * Pins memory of the caller's own, so that the device can copy from and to it
- * at full speed. Ranges may overlap: each page is pinned as long as a range is
- * that it is a part of. The driver pins whole pages, so what else is on the
- * first and the last comes along.
+ * at full speed. The driver takes it to the byte: what shares a page with it may
+ * be copied, and pinned, as if it did not. Ranges may overlap: each byte is pinned
+ * as long as a range is that it is a part of.
  *
- * Ranges that are pinned by different calls are registered apart: the driver may
- * refuse a copy that crosses from one to another.
+ * A range that overlaps another one is registered where that one is not: the
+ * driver refuses a copy that begins in one registration and ends outside of it
+ * (CUDA 13.0, an H100).
  *
  * @param address     Any address that the process may write to.
  * @param size_bytes  Bytes, not 0. The same range may be pinned several times.
@@ -459,7 +460,7 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_topology(
  * Ownership: the memory stays the caller's, who must not unmap it before it is
  *            unpinned.
  * Threads:   any. Blocks in the driver, with no lock held, and waits for calls
- *            of other threads for the same pages.
+ *            of other threads for the same bytes.
  * Streams:   none.
  * Context:   the current one. All contexts can use what is pinned, as long as
  *            that one exists.
@@ -468,18 +469,18 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_pin(void *address,
                                                          size_t size_bytes);
 
 /**
- * Takes back one binade_host_pin(). Pages that no other range has are unpinned,
- * at once or later: binade_host_pin_keep().
+ * Takes back one binade_host_pin(). What no other range has is unpinned, at once
+ * or later: binade_host_pin_keep().
  *
  * @param address, size_bytes  Exactly as they were pinned.
  *
  * @return BINADE_OK
  * @return BINADE_E_FOREIGN  This range is not pinned: nothing has changed.
  * @return BINADE_E_FORKED
- * @return what the driver said: the range is taken back, but its pages stay
+ * @return what the driver said: the range is taken back, but its bytes stay
  *         pinned and are tried again by the next call.
  *
- * Ownership: the caller may unmap the memory, unless pages are kept.
+ * Ownership: the caller may unmap the memory, unless it is kept.
  * Threads:   any. The driver waits for all work that is queued, and the
  *            launches of all threads wait with it.
  * Streams:   work that is queued may use the memory until it is over.
@@ -489,8 +490,8 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_unpin(void *address,
                                                            size_t size_bytes);
 
 /**
- * Lets pages stay pinned that no range has any more, the last unpinned longest,
- * so that pinning them again costs nothing. With it the caller promises that
+ * Lets memory stay pinned that no range has any more, the last unpinned longest,
+ * so that pinning it again, or a part of it, costs nothing. With it the caller promises that
  * what it unpins stays mapped: memory that comes to the same address later
  * would be taken for pinned and is not.
  *

@@ -170,6 +170,36 @@ TEST_F(HostMemory, RegistrationIsExclusive)
     MUST(cu.MemHostUnregister(pages.bytes + 8 * kPage));
 }
 
+// To the byte, and a copy belongs to the range where it begins.
+TEST_F(HostMemory, RegistrationsShareAPage)
+{
+    Pages pages(4 * kPage);
+    DeviceBlock device(4 * kPage);
+    MUST(cu.MemHostRegister(pages.bytes + 100, 2000, 0));
+    unsigned flags = 0;
+    EXPECT_CU("host-memory.register.byte-before",
+              cu.MemHostGetFlags(&flags, pages.bytes + 99),
+              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_CU("host-memory.register.last-byte",
+              cu.MemHostGetFlags(&flags, pages.bytes + 2099), CUDA_SUCCESS);
+    EXPECT_CU("host-memory.register.byte-behind",
+              cu.MemHostGetFlags(&flags, pages.bytes + 2100),
+              CUDA_ERROR_INVALID_VALUE);
+    EXPECT_CU("host-memory.register.same-page",
+              cu.MemHostRegister(pages.bytes + 3000, kPage, 0), CUDA_SUCCESS);
+    EXPECT_CU("copy.h-to-d.begins-beside-a-registration",
+              cu.MemcpyHtoD(device.address, pages.bytes + 2100, 800),
+              CUDA_SUCCESS);
+    EXPECT_CU("copy.h-to-d.begins-before-a-registration",
+              cu.MemcpyHtoD(device.address, pages.bytes, 2 * kPage),
+              CUDA_SUCCESS);
+    EXPECT_CU("copy.h-to-d.begins-in-a-registration",
+              cu.MemcpyHtoD(device.address, pages.bytes + 1000, 1200),
+              CUDA_ERROR_INVALID_VALUE);
+    MUST(cu.MemHostUnregister(pages.bytes + 100));
+    MUST(cu.MemHostUnregister(pages.bytes + 3000));
+}
+
 TEST_F(HostMemory, BadRegistrations)
 {
     Pages pages(kPage);

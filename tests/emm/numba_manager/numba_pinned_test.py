@@ -111,6 +111,17 @@ def test_array_may_be_pinned_several_times():
     assert registered() == before
 
 
+def test_neighbours_on_a_page_are_copied_and_pinned():
+    memory = np.arange(10_000, dtype=np.int32)
+    array, neighbour = memory[10:2010], memory[2010:9000]
+    with cuda.pinned(array):
+        assert np.array_equal(cuda.to_device(neighbour).copy_to_host(),
+                              neighbour)
+        with cuda.pinned(neighbour):
+            for each in (array, neighbour):
+                assert np.array_equal(cuda.to_device(each).copy_to_host(), each)
+
+
 def test_unpinning_waits_for_the_end_of_deferred_cleanup():
     before, array = registered(), np.zeros(MIB)
     with cuda.defer_cleanup():
