@@ -35,7 +35,7 @@ void History::record(bool is_on, caching::CreateContextFn recorder, size_t most,
     if (!is_on || clears) {
         entries_.clear();
         annotations_.clear();
-        contexts_.clear();
+        allocations_.clear();
     }
     is_on_.store(is_on, std::memory_order_relaxed);
 }
@@ -69,10 +69,10 @@ void History::note(Entry::Action action, int device, size_t address,
     std::lock_guard<std::mutex> guard(lock_);
     if (!is_on())
         return;
-    if (action == Entry::ALLOC && context)
-        contexts_[address] = context;
+    if (action == Entry::ALLOC)
+        allocations_[address] = {context, bytes};
     else if (action == Entry::FREE_REQUESTED)
-        contexts_.erase(address);
+        allocations_.erase(address);
     if (std::find(skipped_.begin(), skipped_.end(), action) != skipped_.end())
         return;
     if (when_ < caching::RecordContext::ALLOC)
@@ -87,11 +87,11 @@ void History::note(Entry::Action action, int device, size_t address,
         entries_.pop_front();
 }
 
-History::Context History::context_of(size_t address)
+History::Allocation History::allocation_of(size_t address)
 {
     std::lock_guard<std::mutex> guard(lock_);
-    auto found = contexts_.find(address);
-    return found == contexts_.end() ? nullptr : found->second;
+    auto found = allocations_.find(address);
+    return found == allocations_.end() ? Allocation{} : found->second;
 }
 
 std::vector<std::vector<History::Entry>> History::entries(int devices)

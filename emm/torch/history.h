@@ -47,8 +47,14 @@ class History
     void note(Entry::Action action, int device, size_t address, size_t bytes,
               void *stream, c10::MempoolId_t pool, caching::RecordContext when);
 
-    /** The stack that a block in use was allocated at; null: not known. */
-    Context context_of(size_t address);
+    /** Of a block in use: the stack that it was allocated at, null where it was not
+     *  recorded, and what was asked for. */
+    struct Allocation {
+        Context context;
+        size_t bytes;
+    };
+    /** 0 bytes: it is from before the history began. */
+    Allocation allocation_of(size_t address);
 
     std::vector<std::vector<Entry>> entries(int devices);
     std::vector<Annotation> annotations();
@@ -85,7 +91,7 @@ class History
     std::vector<Entry::Action> skipped_;
     std::deque<Entry> entries_;
     std::deque<Annotation> annotations_;
-    std::unordered_map<size_t, Context> contexts_; /* of blocks in use */
+    std::unordered_map<size_t, Allocation> allocations_; /* in use */
     std::vector<caching::OutOfMemoryObserver> observers_;
     std::mutex tracker_lock_;
     std::vector<caching::AllocatorTraceTracker> trackers_;

@@ -14,6 +14,8 @@ namespace binade_torch
 namespace
 {
 
+constexpr uint64_t kLeastLimitBytes = UINT64_C(2) << 20; /* of a pool */
+
 /* Sizes share one pool here, so that all is told as of the large one. */
 void tell(decltype(caching::DeviceStats::active) &out, int64_t current,
           int64_t peak, int64_t allocated, int64_t freed)
@@ -44,13 +46,15 @@ double Allocator::getMemoryFraction(Device device)
 
 void Allocator::setMemoryFraction(double fraction, Device device)
 {
-    TORCH_CHECK(fraction > 0 && fraction <= 1, "invalid fraction:", fraction,
-                ". Please set within (0, 1].");
+    TORCH_CHECK(fraction >= 0 && fraction <= 1, "invalid fraction:", fraction,
+                ". Please set within [0, 1].");
     double total_bytes = static_cast<double>(memory_of(device).total_bytes);
-    check(binade_pool_set_limit(
-              pools_.get(device),
-              fraction == 1 ? settings_.limit_bytes
-                            : static_cast<uint64_t>(fraction * total_bytes)),
+    uint64_t limit_bytes = static_cast<uint64_t>(fraction * total_bytes);
+    check(binade_pool_set_limit(pools_.get(device),
+                                fraction == 1 ? settings_.limit_bytes
+                                : limit_bytes < kLeastLimitBytes
+                                    ? kLeastLimitBytes
+                                    : limit_bytes),
           "the limit is not accepted");
     /* Relaxed: a number. */
     fractions_[static_cast<size_t>(device)].store(fraction,

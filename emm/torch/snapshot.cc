@@ -40,10 +40,12 @@ void add_block(Segment &segment, const binade_heap_interval &interval,
     caching::BlockInfo block;
     block.size = interval.size_bytes;
     block.allocated = interval.kind == BINADE_HEAP_USED;
-    block.requested_size = block.allocated ? block.size : 0;
     block.active = block.allocated || interval.kind == BINADE_HEAP_RETIRING;
-    if (block.allocated)
-        block.context_when_allocated = history.context_of(interval.address);
+    if (block.allocated) {
+        auto known = history.allocation_of(interval.address);
+        block.requested_size = known.bytes ? known.bytes : block.size;
+        block.context_when_allocated = std::move(known.context);
+    }
     segment.total_size += block.size;
     segment.requested_size += block.requested_size;
     segment.allocated_size += block.allocated ? block.size : 0;

@@ -256,7 +256,7 @@ def test_snapshots_and_history():
     torch.cuda.memory._record_memory_history(max_entries=1000)
     tensor = torch.empty(3 * MIB, dtype=torch.uint8, device="cuda")
     del tensor
-    kept = torch.empty(5 * MIB, dtype=torch.uint8, device="cuda")
+    kept = torch.empty(5 * MIB - 100, dtype=torch.uint8, device="cuda")
     snapshot = torch.cuda.memory._snapshot()
     torch.cuda.memory._record_memory_history(enabled=None)
     pickle.dumps(snapshot)
@@ -271,6 +271,7 @@ def test_snapshots_and_history():
               for block in segment["blocks"]
               if block["address"] == kept.data_ptr()]
     assert len(blocks) == 1 and blocks[0]["state"] == "active_allocated"
+    assert blocks[0]["requested_size"] == 5 * MIB - 100
     for segment in snapshot["segments"]:
         assert segment["total_size"] == \
             sum(block["size"] for block in segment["blocks"])
@@ -306,6 +307,9 @@ def test_fractions_limit():
             torch.empty(total // 3, dtype=torch.uint8, device="cuda")
         fits = torch.empty(total // 5, dtype=torch.uint8, device="cuda")
         del fits
+        torch.cuda.set_per_process_memory_fraction(0.0)
+        with pytest.raises(torch.cuda.OutOfMemoryError):
+            torch.empty(total // 5, dtype=torch.uint8, device="cuda")
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     fits = torch.empty(total // 3, dtype=torch.uint8, device="cuda")

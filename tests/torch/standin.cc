@@ -170,6 +170,9 @@ void try_limits()
     EXPECT(largest > 0 && largest <= 256 * kMiB);
     EXPECT(has(thrown_by([] { device().raw_alloc(300 * kMiB); }),
                "of a limit of 256.00 MiB"));
+    device().setMemoryFraction(0, 0);
+    EXPECT(device().getMemoryFraction(0) == 0);
+    EXPECT(!thrown_by([] { device().raw_alloc(3 * kMiB); }).empty());
     device().setMemoryFraction(1, 0);
     device().raw_delete(device().raw_alloc(300 * kMiB));
 }
