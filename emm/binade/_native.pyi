@@ -88,8 +88,10 @@ class Pool:
     `memory`: "driver" is cuMemAlloc(); "mapped" is mapped piece by piece, or
     Error, E_UNSUPPORTED, where there is none (docs/mapped.md); "auto" is mapped
     where there is such memory and the pool is not exportable. `peers`: devices
-    that may access mapped memory beside the pool's own. `context`: the address
-    of a CUcontext of the device; 0 or None is its primary one."""
+    that may access mapped memory beside the pool's own. `auto_scope`: graphs may
+    be captured that allocate; the pool keeps their memory until
+    release_scopes(). `context`: the address of a CUcontext of the device; 0 or
+    None is its primary one."""
     device: Final[int]
     is_open: Final[bool]
     limit_bytes: Final[int]  # what set_limit() changes
@@ -101,7 +103,7 @@ class Pool:
                  history_entries: int = ..., watermark_bytes: int = ...,
                  quarantine_bytes: int = ..., wait_ms: int = ...,
                  exportable: bool = False, checked: bool = False,
-                 pass_through: bool = False,
+                 pass_through: bool = False, auto_scope: bool = False,
                  memory: str = "driver",
                  peers: Iterable[int] = ()) -> None: ...
     def segments(self) -> list[dict[str, Any]]:
@@ -192,6 +194,10 @@ class Pool:
     def send(self, address: int, socket: int, /) -> None:
         """Sends a live block through a socket, for binade_ipc_receive():
         binade_ipc_send(). binade.ipc.send() sends an array."""
+    def release_scopes(self) -> None:
+        """All graphs that were captured with auto_scope=True are gone: their
+        memory serves others once all work that is queued now is over. Error,
+        E_BUSY, while another thread does the same."""
     def release_exports(self, address: int, /) -> None:
         """No process has what was exported of that segment open any more; 0: of
         all segments. Then the handles go stale. Error, E_BUSY, while this

@@ -205,6 +205,9 @@ static const struct {
     {"BINADE_POOL_EXPORTABLE", "exportable=True"},
     {"BINADE_POOL_MAPPED", "memory='mapped'"},
     {"BINADE_POOL_CHECKED", "checked=True"},
+    {"call binade_scope_begin() before the capture, or make the pool with "
+     "BINADE_POOL_AUTO_SCOPE",
+     "make the pool with auto_scope=True"},
     {"WRITE_COMBINED", "write_combined"},
     {"READ_ONLY", "read_only"},
     {"HUGE_2MIB", "huge='2M'"},

@@ -14,6 +14,7 @@ struct wishes {
     int is_exportable;
     int is_checked;
     int is_passed_through;
+    int has_auto_scopes;
 };
 
 static int py_pool_memory_from(PyObject *object, void *out)
@@ -89,6 +90,7 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
                            "exportable",
                            "checked",
                            "pass_through",
+                           "auto_scope",
                            "memory",
                            "peers",
                            NULL};
@@ -100,7 +102,7 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
     binade_pool_options *options = &wishes->options;
     uint64_t context = 0;
     if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&pppO&O&:Pool", keys,
+            arguments, names, "|i$O&O&O&O&O&O&O&O&O&O&ppppO&O&:Pool", keys,
             &options->device, native_context_from, &context, native_u64_from,
             &options->limit_bytes, native_u64_from,
             &options->first_segment_bytes, native_u64_from,
@@ -110,14 +112,16 @@ static int py_pool_parse(PyObject *arguments, PyObject *names,
             native_u64_from, &options->watermark_bytes, native_u64_from,
             &options->quarantine_bytes, native_u32_from, &options->wait_ms,
             &wishes->is_exportable, &wishes->is_checked,
-            &wishes->is_passed_through, py_pool_memory_from, &wishes->memory,
-            py_pool_peers_from, &options->peer_devices))
+            &wishes->is_passed_through, &wishes->has_auto_scopes,
+            py_pool_memory_from, &wishes->memory, py_pool_peers_from,
+            &options->peer_devices))
         return -1;
     options->context = (binade_context)(uintptr_t)context;
     options->flags |= flags[wishes->memory];
     options->flags |= wishes->is_exportable ? BINADE_POOL_EXPORTABLE : 0;
     options->flags |= wishes->is_checked ? BINADE_POOL_CHECKED : 0;
     options->flags |= wishes->is_passed_through ? BINADE_POOL_PASS_THROUGH : 0;
+    options->flags |= wishes->has_auto_scopes ? BINADE_POOL_AUTO_SCOPE : 0;
     return 0;
 }
 
@@ -397,6 +401,19 @@ static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
     return native_leave_with(self, status);
 }
 
+static PyObject *pool_release_scopes(PyObject *self, PyObject *none)
+{
+    (void)none;
+    binade_status status;
+    binade_pool *pool = native_enter((struct native_space *)self);
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_scope_release_all(pool);
+    Py_END_ALLOW_THREADS;
+    return native_leave_with(self, status);
+}
+
 static PyObject *pool_add_peer(PyObject *self, PyObject *argument)
 {
     struct native_space *space = (struct native_space *)self;
@@ -563,6 +580,11 @@ static PyMethodDef methods[] = {
      "release_exports($self, address, /)\n"
      "--\n\n"
      "No process has what was exported open any more; 0: of all blocks."},
+    {"release_scopes", pool_release_scopes, METH_NOARGS,
+     "release_scopes($self)\n"
+     "--\n\n"
+     "The graphs that were captured are gone: what auto_scope=True kept for "
+     "them serves others."},
     {"reserve", NATIVE_METHOD(native_reserve), METH_VARARGS | METH_KEYWORDS,
      "reserve($self, nbytes)\n"
      "--\n\n"
@@ -607,8 +629,8 @@ static PyType_Slot slots[] = {
                 "thread_cache_bytes=..., cache_bytes=..., "
                 "history_entries=..., watermark_bytes=..., "
                 "quarantine_bytes=..., wait_ms=..., exportable=False, "
-                "checked=False, pass_through=False, memory='driver', "
-                "peers=())\n--\n\nA pool of device "
+                "checked=False, pass_through=False, auto_scope=False, "
+                "memory='driver', peers=())\n--\n\nA pool of device "
                 "memory. Options are those of binade_pool_options, and memory: "
                 "'driver' (default), 'mapped' or 'auto'; BINADE_CONF goes over "
                 "them."},

@@ -3,6 +3,8 @@
 is, on the stand-in driver, and PyTorch and CuPy as modules of the same layout.
 tests/numba/gpu_capture.py has the real ones."""
 
+import contextlib
+import ctypes
 import gc
 import sys
 import textwrap
@@ -70,6 +72,7 @@ CUPY = {
 }
 
 
+MIB = 1 << 20
 LARGE = 32 << 20  # more than half of the pool, once freed
 
 
@@ -477,3 +480,39 @@ def test_numbas_plugin_brings_the_hook():
         print(hasattr(GraphBuilder.begin_building, "__wrapped__"))
         """)
     assert done.stdout.split() == ["True", "False"], done.stderr
+
+
+@contextlib.contextmanager
+def capturing(driver, stream):
+    graph = ctypes.c_void_p()
+    _native.capture_guard_begin()
+    driver.call("cuStreamBeginCapture_v2", stream, 2)
+    yield
+    driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+    _native.capture_guard_end()
+
+
+def test_a_capture_gets_no_memory_from_a_pool_without_scopes(pool, driver):
+    stream = driver.stream()
+    with capturing(driver, stream):
+        with pytest.raises(binade.Error, match="auto_scope=True") as raised:
+            pool.alloc(1000, stream=stream.value)
+    assert raised.value.status == "E_CAPTURING"
+
+
+def test_a_pool_keeps_a_captures_memory_until_its_scopes_are_released(driver):
+    stream = driver.stream()
+    with binade.Pool(auto_scope=True) as pool:
+        with capturing(driver, stream):
+            block = pool.alloc(MIB, stream=stream.value)
+            kept = block.address
+            block.free(stream=stream.value)
+        others = [pool.alloc(MIB, stream=stream.value) for _ in range(8)]
+        assert kept not in [other.address for other in others]
+        del others
+        pool.release_scopes()
+        driver.call("cuCtxSynchronize")
+        pool.free_all_blocks()
+        assert not pool.used_bytes() and not pool.total_bytes()
+    with pytest.raises(ValueError, match="closed"):
+        pool.release_scopes()

@@ -110,7 +110,7 @@ def test_values_survive_reuse_on_several_streams(allocator):
     for stream in streams:
         stream.synchronize()
     assert all(int(value) == 100_000 * index for index, value in kept)
-    del kept, value
+    kept.clear()
 
 
 def test_threads_with_streams_of_their_own(pool):

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs numba-cuda's own tests, NumPy's or CuPy's with their own memory and with
-ours, and says what differs (comparison.py). For a machine with a GPU, without
-Bazel.
+"""Runs numba-cuda's own tests, NumPy's, CuPy's or PyTorch's with their own
+memory and with ours, and says what differs (comparison.py). For a machine with
+a GPU, without Bazel.
 
-usage: suites.py numba|numpy|cupy --out=FOLDER [--workers=N] [--limit-s=S]
-                 [--target=TARGET...]
+usage: suites.py numba|numpy|cupy|torch|torch-ipc --out=FOLDER [--workers=N]
+                 [--limit-s=S] [--target=TARGET...]
 
 It needs pytest, pytest-xdist and pytest-timeout, and the package binade on
 PYTHONPATH; for CuPy CUPY_TESTS, the folder "tests" of its repository at the tag
-of the version that is installed. Into FOLDER go SUITE.md, SUITE.json, and what pytest said. The whole
-ends after S seconds: what is still running then is killed, and counted as not
-run. TARGETs, arguments of pytest, replace the suite's.
+of the version that is installed; for PyTorch TORCH_TESTS, the folder "test" of
+its repository, and expecttest. Into FOLDER go SUITE.md, SUITE.json, and what
+pytest said. The whole ends after S seconds: what is still running then is
+killed, and counted as not run. TARGETs, arguments of pytest, replace the
+suite's.
 """
 
 import argparse
@@ -107,7 +109,26 @@ def cupy_suite():
         ("cupy-cuda13x", "cupy-cuda12x", "numpy"), frozenset())
 
 
-SUITES = {"numba": numba_suite, "numpy": numpy_suite, "cupy": cupy_suite}
+def torch_suite(targets, ours):
+    root = pathlib.Path(os.environ["TORCH_TESTS"]).resolve()
+    return Suite(
+        "torch", str(root), tuple(str(root / one) for one in targets),
+        HERE / "torch_memory.py", (HERE / "torch_host",),
+        ("--dist", "load"),
+        ({"BINADE_TORCH_MEMORY": "theirs"},
+         {"BINADE_TORCH_MEMORY": "ours", **ours}),
+        ("torch", "numpy"), frozenset())
+
+
+SUITES = {
+    "numba": numba_suite, "numpy": numpy_suite, "cupy": cupy_suite,
+    "torch": lambda: torch_suite(
+        ("test_cuda.py", "test_cuda_trace.py", "test_cuda_multigpu.py",
+         "inductor/test_cudagraph_trees.py"), {}),
+    "torch-ipc": lambda: torch_suite(
+        ("test_multiprocessing.py", "test_dataloader.py"),
+        {"BINADE_TORCH_IPC": "1"}),
+}
 
 
 def run_bounded(command, environment, log, deadline):

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plugin of pytest for PyTorch's own tests: how many blocks our memory served.
+torch_host/sitecustomize.py has put it behind PyTorch, in this process and those
+that tests start."""
+
+import os
+
+
+def pytest_configure():
+    import torch
+
+    wanted = {"ours": "binade"}.get(os.environ["BINADE_TORCH_MEMORY"], "native")
+    assert torch.cuda.memory.get_allocator_backend() == wanted
+
+
+def pytest_served():
+    import torch
+
+    if torch.cuda.memory.get_allocator_backend() != "binade":
+        return 0
+    return torch.cuda.memory_stats().get("allocation.all.allocated", 0)
