@@ -491,9 +491,10 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_unpin(void *address,
 
 /**
  * Lets memory stay pinned that no range has any more, the last unpinned longest,
- * so that pinning it again, or a part of it, costs nothing. With it the caller promises that
- * what it unpins stays mapped: memory that comes to the same address later
- * would be taken for pinned and is not.
+ * so that pinning it again, or a part of it, costs nothing; what would cut a range
+ * in two goes when that is pinned, as by binade_host_unpin(). With it the caller
+ * promises that what it unpins stays mapped: memory that comes to the same address
+ * later would be taken for pinned and is not.
  *
  * @param keep_bytes  Most bytes that stay so; 0, as at the beginning: none, and
  *                    what was kept is unpinned now.
