@@ -256,6 +256,10 @@ binade_pool *native_enter(struct native_space *space);
 void native_leave(struct native_space *space);
 /* Ends a call of a space's that gives nothing: None, or NULL and an exception. */
 PyObject *native_leave_with(PyObject *self, binade_status status);
+/* Calls the library without the GIL on a pool that was entered (NULL: after an
+ * error), and ends so. */
+PyObject *native_call(PyObject *self, binade_pool *pool,
+                      binade_status (*call)(binade_pool *pool));
 /* Of a space that was entered, and is left with the capsule: it cannot be closed
  * meanwhile. */
 PyObject *native_space_capsule(struct native_space *space, void *handle,

@@ -404,14 +404,8 @@ static PyObject *pool_release_exports(PyObject *self, PyObject *argument)
 static PyObject *pool_release_scopes(PyObject *self, PyObject *none)
 {
     (void)none;
-    binade_status status;
-    binade_pool *pool = native_enter((struct native_space *)self);
-    if (!pool)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_scope_release_all(pool);
-    Py_END_ALLOW_THREADS;
-    return native_leave_with(self, status);
+    return native_call(self, native_enter((struct native_space *)self),
+                       binade_scope_release_all);
 }
 
 static PyObject *pool_add_peer(PyObject *self, PyObject *argument)

@@ -61,14 +61,8 @@ PyObject *native_free_all_blocks(PyObject *self, PyObject *none)
 PyObject *native_reset_peaks(PyObject *self, PyObject *none)
 {
     (void)none;
-    binade_status status;
-    binade_pool *pool = native_enter(settings_space_of(self));
-    if (!pool)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_reset_peaks(pool);
-    Py_END_ALLOW_THREADS;
-    return native_leave_with(self, status);
+    return native_call(self, native_enter(settings_space_of(self)),
+                       binade_pool_reset_peaks);
 }
 
 /* One number of binade_pool_stats(), at this offset. */

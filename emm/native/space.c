@@ -69,6 +69,18 @@ PyObject *native_leave_with(PyObject *self, binade_status status)
     return result;
 }
 
+PyObject *native_call(PyObject *self, binade_pool *pool,
+                      binade_status (*call)(binade_pool *pool))
+{
+    binade_status status;
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = call(pool);
+    Py_END_ALLOW_THREADS;
+    return native_leave_with(self, status);
+}
+
 static void py_space_release_capsule(PyObject *capsule)
 {
     PyObject *self = PyCapsule_GetContext(capsule);

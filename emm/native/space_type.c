@@ -230,14 +230,10 @@ static PyObject *space_last_oom(PyObject *self, PyObject *none)
 static PyObject *space_context_lost(PyObject *self, PyObject *none)
 {
     (void)none;
-    binade_status status = BINADE_OK;
     binade_pool *pool = native_enter_open(py_space_type_space_of(self));
     if (!pool)
         Py_RETURN_NONE;
-    Py_BEGIN_ALLOW_THREADS;
-    status = binade_pool_context_lost(pool);
-    Py_END_ALLOW_THREADS;
-    return native_leave_with(self, status);
+    return native_call(self, pool, binade_pool_context_lost);
 }
 
 static PyObject *space_enter(PyObject *self, PyObject *none)

@@ -8,6 +8,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include <algorithm>
+
 namespace binade_torch
 {
 
@@ -51,10 +53,9 @@ void Allocator::setMemoryFraction(double fraction, Device device)
     double total_bytes = static_cast<double>(memory_of(device).total_bytes);
     uint64_t limit_bytes = static_cast<uint64_t>(fraction * total_bytes);
     check(binade_pool_set_limit(pools_.get(device),
-                                fraction == 1 ? settings_.limit_bytes
-                                : limit_bytes < kLeastLimitBytes
-                                    ? kLeastLimitBytes
-                                    : limit_bytes),
+                                fraction == 1
+                                    ? settings_.limit_bytes
+                                    : std::max(limit_bytes, kLeastLimitBytes)),
           "the limit is not accepted");
     /* Relaxed: a number. */
     fractions_[static_cast<size_t>(device)].store(fraction,

@@ -73,7 +73,7 @@ CUPY = {
 
 
 MIB = 1 << 20
-LARGE = 32 << 20  # more than half of the pool, once freed
+LARGE = 32 * MIB  # more than half of the pool, once freed
 
 
 def guards():

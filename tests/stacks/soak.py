@@ -54,7 +54,6 @@ import binade.cuda  # noqa: E402
 import binade.cupy  # noqa: E402
 import binade.numba  # noqa: E402
 
-torch.empty(1, device="cuda")  # PyTorch's pool is there from now on
 POOL = binade.pool_of(torch.empty(1, device="cuda").data_ptr())
 binade.cupy.enable(POOL)
 binade.numba.enable(POOL)
@@ -66,9 +65,9 @@ if "rmm" not in arguments.without:
     binade.rmm.enable(POOL)
 
 
-def view(address, words, owner):
-    """As a CuPy array, without a copy."""
-    memory = cupy.cuda.UnownedMemory(address, words * WORD, owner)
+def view(address, words):
+    """As a CuPy array, without a copy; it keeps no block alive."""
+    memory = cupy.cuda.UnownedMemory(address, words * WORD, None)
     return cupy.ndarray(words, cupy.uint32, cupy.cuda.MemoryPointer(memory, 0))
 
 
@@ -148,7 +147,7 @@ class OverCuPy:
         with self.stream:
             cupy.bitwise_xor(cupy.arange(words, dtype=cupy.uint32),
                              cupy.uint32(seed),
-                             out=view(self.address(block), words, block))
+                             out=view(self.address(block), words))
         return block
 
 
@@ -271,7 +270,7 @@ class Worker(threading.Thread):
 
     def check_one(self, library, checks, kept):
         block, words, seed = kept.pop(self.random.randrange(len(kept)))
-        array = view(library.address(block), words, None)
+        array = view(library.address(block), words)
         while True:
             try:
                 getattr(checks, self.random.choice(WAYS))(

@@ -30,8 +30,7 @@ def _put_ours():
         """CuPy's where a test gives it memory to work on."""
         if allocator is not None:
             return theirs(allocator)
-        made.append(binade.cupy.MemoryPool(
-            binade.Pools(auto_scope=True)))
+        made.append(binade.cupy.MemoryPool(binade.Pools(auto_scope=True)))
         return made[-1]
 
     default = make()

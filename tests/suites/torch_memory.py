@@ -9,8 +9,9 @@ import os
 def pytest_configure():
     import torch
 
-    wanted = {"ours": "binade"}.get(os.environ["BINADE_TORCH_MEMORY"], "native")
-    assert torch.cuda.memory.get_allocator_backend() == wanted
+    is_ours = os.environ["BINADE_TORCH_MEMORY"] == "ours"
+    assert torch.cuda.memory.get_allocator_backend() == (
+        "binade" if is_ours else "native")
 
 
 def pytest_served():

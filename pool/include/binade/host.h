@@ -441,9 +441,9 @@ BINADE_API BINADE_MUST_USE binade_status binade_host_topology(
  * be copied, and pinned, as if it did not. Ranges may overlap: each byte is pinned
  * as long as a range is that it is a part of.
  *
- * A range that overlaps another one is registered where that one is not: the
- * driver refuses a copy that begins in one registration and ends outside of it
- * (CUDA 13.0, an H100).
+ * A range that overlaps one that is pinned is registered where that one is not,
+ * and so in pieces unless it lies within it: the driver refuses a copy that begins
+ * in one registration and ends outside of it (CUDA 13.0, an H100).
  *
  * @param address     Any address that the process may write to.
  * @param size_bytes  Bytes, not 0. The same range may be pinned several times.

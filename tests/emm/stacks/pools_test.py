@@ -51,7 +51,8 @@ def test_devices_that_are_none(devices, kind):
 
 
 @pytest.mark.parametrize("device, kind", [
-    (DEVICES, IndexError), (-1, IndexError), ("0", TypeError), (None, TypeError)])
+    (DEVICES, IndexError), (-1, IndexError), ("0", TypeError),
+    (None, TypeError)])
 def test_a_device_without_a_pool(device, kind):
     with binade.Pools() as pools, pytest.raises(kind):
         pools[device]
