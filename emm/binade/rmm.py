@@ -17,6 +17,7 @@ docs/stacks/rmm.md says what that costs.
 Threads: any.
 """
 
+import functools
 import operator
 
 try:
@@ -30,6 +31,13 @@ except (ImportError, AttributeError) as error:
 from binade._pools import pools as _pools
 
 __all__ = ["MemoryResource", "enable"]
+
+
+@functools.cache
+def _functions_of(source):
+    """What RMM calls for it, in C. The same for good: RMM has bare pointers to
+    them in copies of a resource, which adaptors and buffers keep after it."""
+    return source.allocate, _pools.pool_of(source)._deallocate_for_rmm
 
 
 class MemoryResource(_CallbackMemoryResource):
@@ -50,8 +58,7 @@ class MemoryResource(_CallbackMemoryResource):
                       else _pools.pool_of(pool).device)
         source = _pools.pool_for(pool, operator.index(device))
         self.pool = _pools.pool_of(source)
-        # Functions in C, as RMM calls them.
-        super().__init__(source.allocate, self.pool._deallocate_for_rmm)
+        super().__init__(*_functions_of(source))
 
 
 def enable(pool=None, *, limit=None, devices=0):

@@ -2,8 +2,10 @@
 """binade.rmm, with modules of RMM's interface (fake_frameworks.py)."""
 
 import ctypes
+import gc
 import subprocess
 import sys
+import weakref
 
 import fake_frameworks
 import pytest
@@ -52,6 +54,16 @@ def test_memory_that_goes_while_its_stream_captures(driver, pool, resource):
     resource.deallocate(address, 1000, one)
     driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
     assert not pool.used_bytes()
+
+
+def test_what_rmm_calls_is_there_after_the_resource(pool):
+    """Its C++ has bare pointers to it, in copies of the resource."""
+    made = [binade.rmm.MemoryResource(pool=pool) for _ in range(2)]
+    called = [weakref.ref(function) for resource in made for function in
+              (resource._allocate_func, resource._deallocate_func)]
+    made.clear()
+    gc.collect()
+    assert all(one() is not None for one in called)
 
 
 def test_nothing_of_it_is_python(resource, pool):
