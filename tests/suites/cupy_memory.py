@@ -4,9 +4,9 @@ CuPy's pools, and leaves out what asks for how those work inside."""
 
 import os
 
-import pytest
+import memory_plugins
 
-# By the end of its name: why a test is left out of both runs.
+# By name: why a test is left out of both runs.
 LEFT_OUT = {
     "TestAllocator::test_reuse_between_thread":
         "memory that a thread has freed is in that thread's cache",
@@ -50,16 +50,10 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    for item in items:
-        name = "::".join(item.nodeid.split("::")[-2:])
-        # unittest classes that are parametrised have a number behind the name.
-        case, _, test = name.partition("::")
-        reason = LEFT_OUT.get(f"{case.partition('_')[0]}::{test}")
-        if reason:
-            item.add_marker(pytest.mark.skip(reason=reason))
+    memory_plugins.leave_out(items, LEFT_OUT)
 
 
 def pytest_served():
     """How many allocations the pools have served."""
-    return sum(stats["allocation.all.allocated"] for pool in made
-               for stats in pool._source.stats().values())
+    return memory_plugins.count_served(
+        stats for pool in made for stats in pool._source.stats().values())

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs numba-cuda's own tests, NumPy's, CuPy's or PyTorch's with their own
-memory and with ours, and says what differs (comparison.py). For a machine with
-a GPU, without Bazel.
+"""Runs the tests of numba-cuda, NumPy, CuPy, PyTorch, RMM or cuda.core with
+their own memory and with ours, and says what differs (comparison.py). For a
+machine with a GPU, without Bazel.
 
-usage: suites.py numba|numpy|cupy|torch|torch-ipc --out=FOLDER [--workers=N]
-                 [--limit-s=S] [--target=TARGET...]
+usage: suites.py numba|numpy|cupy|torch|torch-ipc|rmm|cuda-core --out=FOLDER
+                 [--workers=N] [--limit-s=S] [--target=TARGET...]
 
 It needs pytest, pytest-xdist and pytest-timeout, and the package binade on
-PYTHONPATH; for CuPy CUPY_TESTS, the folder "tests" of its repository at the tag
-of the version that is installed; for PyTorch TORCH_TESTS, the folder "test" of
-its repository, and expecttest. Into FOLDER go SUITE.md, SUITE.json, and what
-pytest said. The whole ends after S seconds: what is still running then is
-killed, and counted as not run. TARGETs, arguments of pytest, replace the
-suite's.
+PYTHONPATH. Tests that are in no package are in the package's repository, at the
+tag of the version that is installed; a variable names their folder:
+
+    CUPY_TESTS       tests
+    TORCH_TESTS      test (they need expecttest)
+    RMM_TESTS        python/rmm/rmm/tests (they need numba-cuda)
+    CUDA_CORE_TESTS  cuda_core/tests
+
+Into FOLDER go SUITE.md, SUITE.json, and what pytest said. The whole ends after
+S seconds: what is still running then is killed, and counted as not run.
+TARGETs, arguments of pytest, replace the suite's.
 """
 
 import argparse
@@ -120,6 +125,31 @@ def torch_suite(targets, ours):
         ("torch", "numpy"), frozenset())
 
 
+def rmm_suite():
+    root = pathlib.Path(os.environ["RMM_TESTS"]).resolve()
+    return Suite(
+        "rmm", str(root), (str(root),), HERE / "rmm_memory.py", (),
+        ("--dist", "load"),
+        ({"BINADE_RMM_MEMORY": "theirs"}, {"BINADE_RMM_MEMORY": "ours"}),
+        ("rmm-cu13", "rmm-cu12", "numba-cuda", "cuda-bindings", "numpy"),
+        frozenset())
+
+
+def cuda_core_suite():
+    root = pathlib.Path(os.environ["CUDA_CORE_TESTS"]).resolve()
+    return Suite(
+        "cuda.core", str(root), tuple(str(root / one) for one in (
+            "test_memory.py", "memory", "test_device.py", "test_utils.py",
+            "test_utils_dlpack.py", "test_stream.py", "test_event.py",
+            "test_launcher.py", "test_module.py", "test_tensor_map.py",
+            "test_texture_surface.py", "test_green_context.py",
+            "test_object_protocols.py", "graph")),
+        HERE / "cuda_core_memory.py", (), ("--dist", "load"),
+        ({"BINADE_CUDA_CORE_MEMORY": "theirs"},
+         {"BINADE_CUDA_CORE_MEMORY": "ours"}),
+        ("cuda-core", "cuda-bindings", "numpy"), frozenset())
+
+
 SUITES = {
     "numba": numba_suite, "numpy": numpy_suite, "cupy": cupy_suite,
     "torch": lambda: torch_suite(
@@ -128,6 +158,7 @@ SUITES = {
     "torch-ipc": lambda: torch_suite(
         ("test_multiprocessing.py", "test_dataloader.py"),
         {"BINADE_TORCH_IPC": "1"}),
+    "rmm": rmm_suite, "cuda-core": cuda_core_suite,
 }
 
 
