@@ -7,6 +7,7 @@
 
 #include "pool/api/alloc.h"
 #include "pool/base/failure.h"
+#include "pool/cache/gate.h"
 #include "pool/cache/hit.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
@@ -107,12 +108,30 @@ static __attribute__((noinline)) binade_status alloc_other(binade_pool *pool,
                                                            binade_stream stream,
                                                            binade_devptr *out)
 {
-    const struct binadei_alloc_args args = {size_bytes, 1, true, false, NULL};
+    const struct binadei_alloc_args args = {
+        .size_bytes = size_bytes, .alignment_bytes = 1, .may_wait = true};
     binade_devptr address = out ? take_cached(pool, size_bytes, stream) : 0;
     if (!address)
         return alloc_slow(pool, &args, stream, out);
     *out = address;
     return BINADE_OK;
+}
+
+/* What is free beside the thread's caches. */
+static binade_status take_free(binade_pool *pool, size_t size_bytes,
+                               binade_stream stream, binade_devptr *out)
+{
+    const struct binadei_alloc_args args = {
+        .size_bytes = size_bytes, .alignment_bytes = 1, .is_quick = true};
+    struct binadei_call call;
+    binade_status status = BINADE_E_BUSY;
+    if (!size_bytes || !binadei_call_begin_plain(pool, stream, &call))
+        return BINADE_E_BUSY;
+    if (binadei_gate_is_open(call.engine) &&
+        size_bytes <= binadei_limit_of(pool->body))
+        status = pool->body->ops->alloc(&call, &args, out);
+    binadei_call_end(&call);
+    return status;
 }
 
 binade_status binade_alloc_cached(binade_pool *pool, size_t size_bytes,
@@ -123,7 +142,7 @@ binade_status binade_alloc_cached(binade_pool *pool, size_t size_bytes,
                             pool ? "out" : "pool");
     binade_devptr address = take_cached(pool, size_bytes, stream);
     if (!address)
-        return BINADE_E_BUSY;
+        return take_free(pool, size_bytes, stream, out);
     *out = address;
     return BINADE_OK;
 }
@@ -150,14 +169,16 @@ binade_status binade_alloc_aligned(binade_pool *pool, size_t size_bytes,
                                    size_t alignment_bytes, binade_stream stream,
                                    binade_devptr *out)
 {
-    const struct binadei_alloc_args args = {size_bytes, alignment_bytes, true,
-                                            false, NULL};
+    const struct binadei_alloc_args args = {.size_bytes = size_bytes,
+                                            .alignment_bytes = alignment_bytes,
+                                            .may_wait = true};
     return alloc_slow(pool, &args, stream, out);
 }
 
 binade_status binade_try_alloc(binade_pool *pool, size_t size_bytes,
                                binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_alloc_args args = {size_bytes, 1, false, false, NULL};
+    const struct binadei_alloc_args args = {.size_bytes = size_bytes,
+                                            .alignment_bytes = 1};
     return alloc_slow(pool, &args, stream, out);
 }

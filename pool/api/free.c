@@ -8,6 +8,7 @@
 #include "binade/pool.h"
 
 #include "pool/base/failure.h"
+#include "pool/base/fork_mark.h"
 #include "pool/cache/hit.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
@@ -124,13 +125,39 @@ free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
                : free_slow(pool, address, 0, stream);
 }
 
+/* Or none. */
+static inline bool is_dead(const binade_pool *pool)
+{
+    return !pool || (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
+}
+
+/* A block that the thread's caches have no room for, if nothing is noted of it
+ * that would have to be looked up. */
+static binade_status give_free(binade_pool *pool, binade_devptr address,
+                               binade_stream stream)
+{
+    struct binadei_call call;
+    binadei_grain start = {0};
+    uint64_t found_bytes;
+    uint8_t byte = is_dead(pool) ? 0 : binadei_hit_byte(pool, address, &start);
+    if (!byte || byte & BINADEI_BYTE_SPECIAL ||
+        !binadei_call_begin_plain(pool, stream, &call))
+        return BINADE_E_BUSY;
+    binade_status status =
+        pool->body->ops->free(&call, address, 0, &found_bytes);
+    binadei_call_end(&call);
+    return status;
+}
+
 binade_status binade_free_cached(binade_pool *pool, binade_devptr address,
                                  binade_stream stream)
 {
     if (!pool)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_free_cached: pool is NULL");
-    return give_cached(pool, address, stream) ? BINADE_OK : BINADE_E_BUSY;
+    return give_cached(pool, address, stream)
+               ? BINADE_OK
+               : give_free(pool, address, stream);
 }
 
 binade_status binade_free(binade_pool *pool, binade_devptr address,
@@ -250,7 +277,7 @@ static bool give_own(const binade_pool *pool, binade_devptr address)
     if (!byte || byte > BINADEI_SMALL_CLASSES || !pool->engine->notes ||
         !binadei_hit_begin(thread))
         return false;
-    uint32_t note = binadei_note_at(pool->engine->notes, start);
+    uint32_t note = binadei_note_at(pool->engine->notes, start, byte);
     struct binadei_cache *cache =
         note > BINADEI_NOTE_ANY ? free_own_cache(thread, pool, note) : NULL;
     bool is_given =
@@ -288,23 +315,43 @@ free_own_slow(binade_pool *pool, binade_devptr address)
 
 binade_status binade_free_own(binade_pool *pool, binade_devptr address)
 {
-    bool is_dead =
-        !pool || (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
-    return !is_dead && give_own(pool, address) ? BINADE_OK
-                                               : free_own_slow(pool, address);
+    return !is_dead(pool) && give_own(pool, address)
+               ? BINADE_OK
+               : free_own_slow(pool, address);
 }
 
-binade_status binade_usable_size(binade_pool *pool, binade_devptr address,
-                                 size_t *out)
+static __attribute__((noinline)) binade_status
+usable_size_slow(binade_pool *pool, binade_devptr address, size_t *out)
 {
     struct binadei_call call;
-    if (!out)
-        return binadei_fail(BINADE_E_INVALID,
-                            "binade_usable_size: out is NULL");
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
     status = pool->body->ops->usable_size(&call, address, out);
     binadei_call_leave(&call);
     return status;
+}
+
+/* A byte tells what the block has; where there is none, the call finds out why. */
+binade_status binade_usable_size(binade_pool *pool, binade_devptr address,
+                                 size_t *out)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    binadei_grain start = {0};
+    uint64_t grains = 0;
+    if (!out)
+        return binadei_fail(BINADE_E_INVALID,
+                            "binade_usable_size: out is NULL");
+    if (!is_dead(pool) && !binadei_is_forked() && binadei_hit_begin(thread)) {
+        uint8_t byte = binadei_thread_serves(thread, pool)
+                           ? 0
+                           : binadei_hit_byte(pool, address, &start);
+        if (byte)
+            grains = binadei_block_grains(pool->engine, start, byte);
+        binadei_thread_leave(thread);
+    }
+    if (!grains)
+        return usable_size_slow(pool, address, out);
+    *out = grains * BINADEI_GRAIN_BYTES;
+    return BINADE_OK;
 }

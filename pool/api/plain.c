@@ -34,6 +34,18 @@ static uint32_t alignment_grains(const struct binadei_call *call,
                : 1;
 }
 
+/* A miss in vain is the next call's. */
+static binade_status take_free(struct binadei_call *call,
+                               const struct binadei_request *request,
+                               binade_devptr *out)
+{
+    if (binadei_take(call, request, out))
+        return BINADE_OK;
+    if (call->has_missed)
+        binadei_count(call->thread_state, BINADEI_COUNT_MISSES, UINT64_MAX);
+    return BINADE_E_BUSY;
+}
+
 static binade_status plain_alloc(struct binadei_call *call,
                                  const struct binadei_alloc_args *args,
                                  binade_devptr *out)
@@ -42,10 +54,13 @@ static binade_status plain_alloc(struct binadei_call *call,
         args->is_exact ? binadei_full_size_of_bytes(args->size_bytes)
                        : binadei_size_of_bytes(args->size_bytes),
         args->size_bytes, alignment_grains(call, args), args->is_exact};
-    binade_status status =
-        call->capture.kind >= BINADEI_CAPTURE_BROKEN
-            ? binadei_scopes_alloc(call, &request, args->may_wait, out)
-            : binadei_alloc_escalating(call, &request, args->may_wait, out);
+    binade_status status;
+    if (args->is_quick)
+        status = take_free(call, &request, out);
+    else if (call->capture.kind >= BINADEI_CAPTURE_BROKEN)
+        status = binadei_scopes_alloc(call, &request, args->may_wait, out);
+    else
+        status = binadei_alloc_escalating(call, &request, args->may_wait, out);
     if (status == BINADE_OK)
         binadei_note_stream(call, *out);
     return status;
@@ -193,7 +208,7 @@ static binade_status turn(struct binadei_call *call, binade_devptr address)
     if (binadei_block_at(call->engine, address, &block) != BINADE_OK)
         return BINADE_OK;
     binade_status status = binadei_call_turn(
-        call, binadei_note_at(call->engine->notes, block.start));
+        call, binadei_note_at(call->engine->notes, block.start, block.byte));
     return status == BINADE_OK ? binadei_call_look(call) : status;
 }
 

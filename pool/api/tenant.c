@@ -282,7 +282,10 @@ static binade_status alloc_for(binade_tenant handle,
 binade_status binade_tenant_alloc(binade_tenant tenant, size_t size_bytes,
                                   binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_alloc_args args = {size_bytes, 1, true, true, NULL};
+    const struct binadei_alloc_args args = {.size_bytes = size_bytes,
+                                            .alignment_bytes = 1,
+                                            .may_wait = true,
+                                            .is_exact = true};
     return alloc_for(tenant, &args, stream, out);
 }
 
@@ -292,15 +295,18 @@ binade_status binade_tenant_alloc_aligned(binade_tenant tenant,
                                           binade_stream stream,
                                           binade_devptr *out)
 {
-    const struct binadei_alloc_args args = {size_bytes, alignment_bytes, true,
-                                            true, NULL};
+    const struct binadei_alloc_args args = {.size_bytes = size_bytes,
+                                            .alignment_bytes = alignment_bytes,
+                                            .may_wait = true,
+                                            .is_exact = true};
     return alloc_for(tenant, &args, stream, out);
 }
 
 binade_status binade_tenant_try_alloc(binade_tenant tenant, size_t size_bytes,
                                       binade_stream stream, binade_devptr *out)
 {
-    const struct binadei_alloc_args args = {size_bytes, 1, false, true, NULL};
+    const struct binadei_alloc_args args = {
+        .size_bytes = size_bytes, .alignment_bytes = 1, .is_exact = true};
     return alloc_for(tenant, &args, stream, out);
 }
 

@@ -90,6 +90,11 @@ binadei_look_for_capture(const struct binadei_call *call, binade_stream stream,
 BINADE_MUST_USE binade_status binadei_call_begin(struct binade_pool *pool,
                                                  binade_stream stream,
                                                  struct binadei_call *out);
+/* Begins one that calls nobody and waits for no thread's work: for a stream that
+ * the thread has caches for, while nothing has to be looked at first. False: it
+ * is for binadei_call_begin(). */
+bool binadei_call_begin_plain(struct binade_pool *pool, binade_stream stream,
+                              struct binadei_call *out);
 /* A call for DONE goes on as one for the stream that a note stands for, which
  * is not retired before the call's end, or for ANY: where that stream was
  * retired, or is another thread's own. BINADE_OK, or BINADE_E_NO_HOST_MEMORY.

@@ -9,6 +9,7 @@
 #include "pool/base/failure.h"
 #include "pool/cache/cache.h"
 #include "pool/cache/gate.h"
+#include "pool/cache/hit.h"
 #include "pool/cache/live.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
@@ -262,6 +263,21 @@ static bool is_wanted(struct binadei_thread_state *thread_state)
     return true;
 }
 
+static void follow(struct binadei_call *call, const struct binadei_route *route)
+{
+    call->engine = call->pool->engine;
+    call->pop = route->pop;
+    call->push = route->push;
+    call->thread_state = route->push->thread_state;
+}
+
+/* Once more, now that the thread that destroys the pool can see the slow path. */
+static uint64_t attention_inside(const struct binade_pool *pool)
+{
+    /* IN.seq_cst: after the slow path has begun. */
+    return atomic_load_explicit(&pool->attention, memory_order_seq_cst);
+}
+
 static binade_status begin_on(struct binadei_call *call, binade_stream stream)
 {
     binade_status status;
@@ -269,15 +285,9 @@ static binade_status begin_on(struct binadei_call *call, binade_stream stream)
         find_route(call->thread, call->pool, stream, &status);
     if (!route)
         return status;
-    call->engine = call->pool->engine;
-    call->pop = route->pop;
-    call->push = route->push;
-    call->thread_state = route->push->thread_state;
+    follow(call, route);
     binadei_slow_path_begin(call->thread_state);
-    /* IN.seq_cst: once more, now that the thread that destroys the pool can see
-     * the slow path. */
-    if (atomic_load_explicit(&call->pool->attention, memory_order_seq_cst) &
-        BINADEI_ATTENTION_DEAD) {
+    if (attention_inside(call->pool) & BINADEI_ATTENTION_DEAD) {
         binadei_slow_path_end(call->thread_state);
         return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
     }
@@ -334,6 +344,38 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
     if (status != BINADE_OK)
         call_end(out);
     return status;
+}
+
+/* Inside, by a right route. */
+static bool go_on_plain(struct binadei_call *call,
+                        const struct binadei_route *route)
+{
+    follow(call, route);
+    if (!binadei_slow_path_count(call->thread_state) ||
+        attention_inside(call->pool) != route->attention) {
+        binadei_slow_path_end(call->thread_state);
+        return false;
+    }
+    if (is_wanted(call->thread_state))
+        binadei_thread_state_empty(call->thread_state);
+    call->cancel_state = binadei_cancel_hold();
+    return true;
+}
+
+bool binadei_call_begin_plain(struct binade_pool *pool, binade_stream stream,
+                              struct binadei_call *out)
+{
+    struct binadei_thread *thread = binadei_thread_self;
+    if (!binadei_hit_begin(thread))
+        return false;
+    const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
+    *out =
+        (struct binadei_call){.pool = pool, .stream = stream, .thread = thread};
+    if (route && !binadei_thread_serves(thread, pool) &&
+        go_on_plain(out, route))
+        return true;
+    binadei_thread_leave(thread);
+    return false;
 }
 
 void binadei_call_leave(struct binadei_call *call)

@@ -30,22 +30,30 @@
  * pool/observe/heap/stop_world.h. */
 void binadei_slow_path_wait(struct binadei_thread_state *thread_state);
 
-static inline void
-binadei_slow_path_begin(struct binadei_thread_state *thread_state)
+/* Counts it in. False: the pool is stopped, and who is in has to step out. */
+static inline bool
+binadei_slow_path_count(struct binadei_thread_state *thread_state)
 {
     /* relaxed: only the owner writes. */
     uint64_t before =
         atomic_load_explicit(&thread_state->slow_path, memory_order_relaxed);
     if (before % 2)
-        return;
+        return true;
     /* IN.seq_cst, and so is the look at the gate that follows in who takes: one
      * of the two sees the other. */
     (void)atomic_exchange_explicit(&thread_state->slow_path, before + 1,
                                    memory_order_seq_cst);
     /* IN.seq_cst: as for the gate. */
-    if (atomic_load_explicit(&thread_state->engine->stop,
-                             memory_order_seq_cst) %
-        2)
+    return atomic_load_explicit(&thread_state->engine->stop,
+                                memory_order_seq_cst) %
+               2 ==
+           0;
+}
+
+static inline void
+binadei_slow_path_begin(struct binadei_thread_state *thread_state)
+{
+    if (!binadei_slow_path_count(thread_state))
         binadei_slow_path_wait(thread_state);
 }
 

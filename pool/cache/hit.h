@@ -184,7 +184,7 @@ static inline bool binadei_hit_free_noted(const struct binadei_route *route,
     if (!binadei_hit_free_block(route, address, byte, start))
         return false;
     if (route->note)
-        binadei_note_put(route->pool->engine->notes, start, route->note);
+        binadei_note_put(route->pool->engine->notes, start, byte, route->note);
     return true;
 }
 

@@ -42,7 +42,7 @@ static void put_push(struct binadei_cache *cache,
     binadei_magazine_set(magazine, count + 1);
     binadei_count_add(&cache->uneven_cached_bytes, put_uneven_bytes(block));
     if (engine->notes)
-        binadei_note_put(engine->notes, block->start,
+        binadei_note_put(engine->notes, block->start, block->byte,
                          cache->stream_state->note);
 }
 

@@ -92,10 +92,16 @@ static bool are_free(const struct binadei_call *call, uint64_t at, uint64_t end)
 void binadei_block_mark(const struct binadei_call *call,
                         const struct binadei_block *block, uint64_t grains)
 {
-    struct binadei_buddy *buddy = call->engine->streams.buddy;
+    const struct binadei_engine *engine = call->engine;
+    struct binadei_buddy *buddy = engine->streams.buddy;
     uint8_t byte = binadei_byte_of(binadei_class_of_grains(grains), grains);
     if (byte == BINADEI_BYTE_RUN)
         binadei_buddy_set_run_grains(buddy, block->start, grains);
+    /* The byte says where the note is. */
+    if (engine->notes)
+        binadei_note_put(
+            engine->notes, block->start, byte,
+            binadei_note_at(engine->notes, block->start, block->byte));
     binadei_buddy_set_class(
         buddy, block->start,
         (uint8_t)(byte | (block->byte & BINADEI_BYTE_SPECIAL)));

@@ -109,9 +109,10 @@ void binadei_mark_block(struct binadei_engine *engine, binadei_grain start,
 void binadei_note_stream(const struct binadei_call *call, binade_devptr address)
 {
     binadei_grain start;
-    if (call->engine->notes &&
-        binadei_grain_of(call->engine->lookup, address, &start))
-        binadei_note_put(call->engine->notes, start,
+    const struct binadei_engine *engine = call->engine;
+    if (engine->notes && binadei_grain_of(engine->lookup, address, &start))
+        binadei_note_put(engine->notes, start,
+                         binadei_buddy_class(engine->streams.buddy, start),
                          call->push->stream_state->note);
 }
 
@@ -139,8 +140,10 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     for (uint32_t i = taken; i-- > 1;) {
         binadei_mark_block(engine, starts[i], request);
         if (engine->notes)
-            binadei_note_put(engine->notes, starts[i],
-                             cache->stream_state->note);
+            binadei_note_put(
+                engine->notes, starts[i],
+                binadei_byte_of(class_of(request), request->size.grains),
+                cache->stream_state->note);
         magazine->entries[count++] =
             binadei_entry_of(class_of(request), request->size.grains,
                              binadei_address_of(engine->lookup, starts[i]));

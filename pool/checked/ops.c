@@ -29,7 +29,10 @@ static binade_status checked_ops_alloc_private(
     struct binadei_call *call, const struct binadei_private_ref *arena_ref,
     binade_scope number, size_t size_bytes, binade_devptr *out)
 {
-    const struct binadei_alloc_args args = {size_bytes, 1, true, true, NULL};
+    const struct binadei_alloc_args args = {.size_bytes = size_bytes,
+                                            .alignment_bytes = 1,
+                                            .may_wait = true,
+                                            .is_exact = true};
     binade_status status = binadei_checked_stranger(call);
     (void)number;
     if (status != BINADE_OK)

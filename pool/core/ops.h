@@ -30,6 +30,7 @@ struct binadei_alloc_args {
     /* The tenant that was charged for it, in pools that know their blocks by
      * records; in others a block bears a tag. NULL: none. */
     struct binadei_tenant *tenant;
+    bool is_quick; /* of what is free, and BINADE_E_BUSY where there is none */
 };
 
 /* What a tenant's block of so many bytes counts, whatever holds it. */

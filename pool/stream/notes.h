@@ -2,9 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Which stream a block was allocated for, in pools that note it: a word for each
- * grain of the offset space, right at the start of a block that is in use. What
- * is in the magazine of a stream has that stream's note already, so a hit writes
- * none; a free writes one where the block was another stream's.
+ * grain of the offset space, right at the start of a block that is in use. A
+ * block whose metadata byte is BINADEI_BYTE_RUN has the word of its chunk
+ * instead, as one of them starts in a chunk at most: such blocks start anywhere,
+ * and words of grains would be memory, and lines, of their own for each place.
+ * What is in the magazine of a stream has that stream's note already, so a hit
+ * writes none; a free writes one where the block was another stream's.
  *
  * A word is its block's holder's, like the metadata byte.
  */
@@ -14,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "pool/buddy/classes.h"
 #include "pool/buddy/units.h"
 
 /* Edge: none; relaxed: the holder of a block owns its word. */
@@ -24,25 +28,38 @@ typedef _Atomic uint32_t binadei_note_word;
 #define BINADEI_NOTE_DONE UINT32_C(1)
 #define BINADEI_NOTE_ANY UINT32_C(2)
 
-/* For so many pages; memory is used where blocks start. NULL: there is none. */
+/* For so many pages: the words of grains, and before them, backwards, those of
+ * chunks. Memory is used where blocks start. NULL: there is none. */
 binadei_note_word *binadei_notes_create(uint32_t page_capacity);
 /* NULL is fine. */
 void binadei_notes_destroy(binadei_note_word *notes, uint32_t page_capacity);
 
-static inline uint32_t binadei_note_at(const binadei_note_word *notes,
-                                       binadei_grain start)
+/* Of the block that starts there with this metadata byte. */
+static inline binadei_note_word *
+binadei_note_of(binadei_note_word *notes, binadei_grain start, uint8_t byte)
+{
+    return (byte & (uint8_t)~BINADEI_BYTE_SPECIAL) == BINADEI_BYTE_RUN
+               ? notes - 1 - start.index / BINADEI_CHUNK_GRAINS
+               : notes + start.index;
+}
+
+static inline uint32_t binadei_note_at(binadei_note_word *notes,
+                                       binadei_grain start, uint8_t byte)
 {
     /* relaxed: see binadei_note_word. */
-    return atomic_load_explicit(&notes[start.index], memory_order_relaxed);
+    return atomic_load_explicit(binadei_note_of(notes, start, byte),
+                                memory_order_relaxed);
 }
 
 /* Written only where it changes: most blocks stay with their stream. */
 static inline void binadei_note_put(binadei_note_word *notes,
-                                    binadei_grain start, uint32_t note)
+                                    binadei_grain start, uint8_t byte,
+                                    uint32_t note)
 {
+    binadei_note_word *word = binadei_note_of(notes, start, byte);
     /* relaxed: see binadei_note_word. */
-    if (binadei_note_at(notes, start) != note)
-        atomic_store_explicit(&notes[start.index], note, memory_order_relaxed);
+    if (atomic_load_explicit(word, memory_order_relaxed) != note)
+        atomic_store_explicit(word, note, memory_order_relaxed);
 }
 
 #endif

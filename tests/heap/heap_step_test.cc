@@ -4,6 +4,7 @@
 // hands, one that is in a hit, and one that has stopped the pool.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -99,6 +100,46 @@ TEST_F(Frozen, WithABundleInItsHands)
 TEST_F(Frozen, InAHit)
 {
     ExpectBusyWhileOneIsAt("history.half", 1);
+}
+
+// A thread that waits for another holds a lock that the other may want.
+TEST(Stopping, RefusesWhoMustNotWait)
+{
+    const size_t kBytes = size_t{8} << 20;
+    ASSERT_TRUE(stage_open());
+    binade_pool *pool = nullptr;
+    binade_devptr block = 0;
+    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, kBytes, nullptr, &block));
+    std::thread stands([pool] {
+        (void)stage_enter();
+        freeze_wish wish = {"range.given", 1};
+        freeze_follow(&wish);
+        binade_devptr other = 0;
+        EXPECT_EQ(BINADE_OK, binade_alloc(pool, kBytes, nullptr, &other));
+        EXPECT_EQ(BINADE_OK, binade_free(pool, other, nullptr));
+        freeze_follow(nullptr);
+    });
+    while (!freeze_is_on())
+        std::this_thread::yield();
+    std::atomic<bool> has_looked{false};
+    std::thread looks([pool, &has_looked] {
+        binade_heap_snapshot *snapshot = nullptr;
+        EXPECT_EQ(BINADE_E_BUSY, binade_heap_snapshot_create(pool, &snapshot));
+        has_looked = true;
+    });
+    binade_status status = BINADE_OK;
+    while (status == BINADE_OK && !has_looked) {
+        status = binade_free_cached(pool, block, nullptr);
+        if (status == BINADE_OK)
+            status = binade_alloc_cached(pool, kBytes, nullptr, &block);
+    }
+    EXPECT_EQ(BINADE_E_BUSY, status);
+    EXPECT_FALSE(has_looked);
+    looks.join();
+    freeze_release();
+    stands.join();
+    EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
 }
 
 } // namespace

@@ -66,7 +66,7 @@ MUTANTS = {
     ),
     "allocations_note_nothing": (
         "pool/cache/take.c",
-        "s/if \\(call->engine->notes \\&\\&/if (0 \\&\\&/",
+        "/^void binadei_note_stream/,/^}/s/if \\(engine->notes \\&\\&/if (0 \\&\\&/",
         "Blocks/FreedOwn.ServesTheStreamOfTheAllocationAtOnce/Few",
     ),
     "retired_streams_are_noted": (

@@ -328,18 +328,21 @@ BINADE_API BINADE_MUST_USE binade_status binade_try_alloc(binade_pool *pool,
                                                           binade_devptr *out);
 
 /**
- * Takes a block if the calling thread's cache has one, and does nothing else:
- * for callers who hold a lock under which they must not call the driver, like
- * Python's. After BINADE_E_BUSY they release it and call binade_alloc().
+ * Takes a block of the calling thread's cache, or of what is free in the pool,
+ * and calls nobody: for callers who hold a lock under which they must not call
+ * the driver, like Python's. After BINADE_E_BUSY they release it and call
+ * binade_alloc().
  *
  * @return BINADE_OK
  * @return BINADE_E_INVALID  `pool` or `out` is NULL.
- * @return BINADE_E_BUSY     The cache has none, or this call is one of those
- *         that binade_alloc() has to look into: binade_last_error_message() is
- *         as it was.
+ * @return BINADE_E_BUSY     Nothing is free, or this call is one of those that
+ *         binade_alloc() has to look into, as the first of a thread for a stream
+ *         is: binade_last_error_message() is as it was.
  *
  * Ownership: as binade_alloc()
- * Threads:   any, concurrently. Wait-free: no lock, no driver call.
+ * Threads:   any, concurrently. Wait-free where the thread's cache has a block;
+ *            else lock-free, but that searches for runs of pages wait for each
+ *            other. No driver call, no callback.
  * Streams, Context: as binade_alloc()
  */
 BINADE_API BINADE_MUST_USE binade_status
@@ -423,16 +426,20 @@ BINADE_API BINADE_MUST_USE binade_status binade_free(binade_pool *pool,
                                                      binade_stream stream);
 
 /**
- * Gives a block back if the calling thread's cache takes it, and does nothing
- * else: the counterpart of binade_alloc_cached().
+ * Gives a block back if nobody has to be called for that: the counterpart of
+ * binade_alloc_cached().
  *
  * @return BINADE_OK
- * @return BINADE_E_INVALID  `pool` is NULL.
- * @return BINADE_E_BUSY     The cache does not take it: the block stays the
- *         caller's, for binade_free().
+ * @return BINADE_E_INVALID  `pool` is NULL; or the block is the last of its size
+ *         that the thread freed on the stream.
+ * @return BINADE_E_BUSY     This is for binade_free(), the block is the caller's
+ *         still: the first call of a thread for a stream, a block that other
+ *         streams use (binade_record_use()), a tenant's where the thread's cache
+ *         is full, and what is no block.
  *
  * Ownership: the pool's after BINADE_OK, else as it was.
- * Threads:   any, concurrently. Wait-free: no lock, no driver call.
+ * Threads:   any, concurrently. Wait-free where the thread's cache has room, else
+ *            lock-free. No driver call, no callback.
  * Streams, Context: as binade_free()
  */
 BINADE_API BINADE_MUST_USE binade_status binade_free_cached(

@@ -190,27 +190,66 @@ TEST_P(FreeOwn, BySeveralThreadsAtOnce)
         EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
 }
 
-// So that a recording replays on the right stream.
-TEST(FreeOwnHistory, NamesTheStream)
+binade_history_entry LastNoted(binade_pool *pool)
 {
-    pool_test::UseStandin();
-    Stream stream;
-    binade_pool_options options = Noting();
-    options.history_entries = 64;
-    Pool pool(options);
-    binade_devptr block = pool.Alloc(kKiB, stream);
-    ASSERT_EQ(BINADE_OK, binade_free_own(pool, block));
     std::vector<binade_history_entry> entries(64);
     binade_history_summary summary = {};
     summary.struct_size = sizeof summary;
-    ASSERT_EQ(BINADE_OK, binade_history_read(pool, entries.data(),
+    EXPECT_EQ(BINADE_OK, binade_history_read(pool, entries.data(),
                                              entries.size(), &summary));
-    ASSERT_GE(summary.count, 2u);
-    const binade_history_entry &last = entries[summary.count - 1];
-    EXPECT_EQ(BINADE_HISTORY_FREE, last.kind);
-    EXPECT_EQ(block, last.address);
-    EXPECT_EQ(static_cast<binade_stream>(stream), last.stream);
-    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, stream));
+    return summary.count ? entries[summary.count - 1] : binade_history_entry{};
+}
+
+class FreeOwnHistory : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    FreeOwnHistory() : pool_(Remembering()) {}
+
+    ~FreeOwnHistory() override
+    {
+        EXPECT_EQ(BINADE_OK, binade_stream_retire(pool_, stream_));
+    }
+
+    void ExpectFreedOnItsStream(binade_devptr block)
+    {
+        ASSERT_EQ(BINADE_OK, binade_free_own(pool_, block));
+        const binade_history_entry last = LastNoted(pool_);
+        EXPECT_EQ(BINADE_HISTORY_FREE, last.kind);
+        EXPECT_EQ(block, last.address);
+        EXPECT_EQ(static_cast<binade_stream>(stream_), last.stream);
+    }
+
+    Stream stream_;
+    Pool pool_;
+
+  private:
+    static binade_pool_options Remembering()
+    {
+        binade_pool_options options = Noting();
+        options.history_entries = 64;
+        return options;
+    }
+};
+
+// So that a recording replays on the right stream.
+TEST_F(FreeOwnHistory, NamesTheStream)
+{
+    ExpectFreedOnItsStream(pool_.Alloc(kKiB, stream_));
+}
+
+// Where its note is depends on its length.
+TEST_F(FreeOwnHistory, NamesTheStreamOfABlockThatWasResized)
+{
+    for (size_t to : {kKiB, 64 * kKiB, 100 * kKiB, 3 * kMiB, 9 * kMiB}) {
+        binade_devptr block = pool_.Alloc(5 * kMiB, stream_);
+        ASSERT_EQ(BINADE_OK, binade_resize(pool_, block, to, stream_)) << to;
+        ExpectFreedOnItsStream(block);
+    }
 }
 
 } // namespace

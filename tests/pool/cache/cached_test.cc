@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread's cache does alone, and that these calls never do more.
+// What is served without a call of the driver, and that these calls make none.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -63,8 +63,8 @@ TEST_F(Cached, WhatWasFreedIsServedWithoutTheDriver)
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
 
-// Until the cache is empty, and not once more: what is left is another's work.
-TEST_F(Cached, EndsWhereTheCacheEnds)
+// Until nothing is free, and not once more: to grow is another's work.
+TEST_F(Cached, EndsWhereNothingIsFree)
 {
     Pool pool;
     pool.Free(pool.Alloc(kMiB), kStream);
@@ -76,18 +76,54 @@ TEST_F(Cached, EndsWhereTheCacheEnds)
     EXPECT_GT(count, 0u);
     EXPECT_EQ(calls_before, Calls());
     EXPECT_EQ(count, pool.Stats().allocation_current);
+    EXPECT_LT(pool.Stats().free_bytes, kMiB);
     pool.End();
 }
 
-TEST_F(Cached, LargeBlocksAndSizeZeroAreNotForIt)
+// More than a thread's cache holds.
+TEST_F(Cached, LargeBlocksComeFromWhatIsFree)
 {
     Pool pool;
-    binade_devptr large = pool.Alloc(5 * kMiB), address = 0;
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, large, kStream));
-    pool.Free(large);
+    binade_devptr large = pool.Alloc(20 * kMiB, kStream), again = 0;
+    uint64_t calls_before = Calls();
+    uint64_t misses_before = pool.Stats().cache_misses;
+    ASSERT_EQ(BINADE_OK, binade_free_cached(pool, large, kStream));
+    ASSERT_EQ(BINADE_OK, binade_alloc_cached(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(large, again);
+    EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses);
     EXPECT_EQ(BINADE_E_BUSY,
-              binade_alloc_cached(pool, 5 * kMiB, kStream, &address));
+              binade_alloc_cached(pool, 40 * kMiB, kStream, &again));
+    EXPECT_EQ(misses_before + 1, pool.Stats().cache_misses)
+        << "in vain, it is counted by the call that allocates";
+    EXPECT_EQ(calls_before, Calls());
+    pool.Free(large);
+}
+
+// It was freed on a stream that is busy: it is that one's alone.
+TEST_F(Cached, WhatABusyStreamFreedIsNotForOthers)
+{
+    Pool pool;
+    pool_test::Stream busy;
+    pool.Free(pool.Alloc(kMiB), kStream);
+    binade_devptr large = pool.Alloc(20 * kMiB, busy), again = 0;
+    busy.Hold();
+    ASSERT_EQ(BINADE_OK, binade_free_cached(pool, large, busy));
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_alloc_cached(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(BINADE_OK, binade_alloc_cached(pool, 20 * kMiB, busy, &again));
+    EXPECT_EQ(large, again);
+    busy.Release();
+    pool.Free(large, busy);
+}
+
+TEST_F(Cached, SizeZeroAndNoBlockAreNotForIt)
+{
+    Pool pool;
+    pool.Free(pool.Alloc(4096), kStream);
+    binade_devptr address = 0;
     EXPECT_EQ(BINADE_E_BUSY, binade_alloc_cached(pool, 0, kStream, &address));
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_alloc_cached(pool, SIZE_MAX, kStream, &address));
     EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, 0, kStream));
 }
 
@@ -99,7 +135,7 @@ TEST_F(Cached, WhatIsNoBlockIsLeftToTheWholeFree)
     EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, block + 512, kStream));
     EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, 0x1234, kStream));
     ASSERT_EQ(BINADE_OK, binade_free_cached(pool, block, kStream));
-    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, block, kStream))
+    EXPECT_EQ(BINADE_E_INVALID, binade_free_cached(pool, block, kStream))
         << "freed twice in a row";
     EXPECT_EQ(0u, pool.Stats().allocation_current);
 }
@@ -155,6 +191,20 @@ TEST_F(Cached, ACheckedPoolLeavesItToTheWholeCalls)
     EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, address, kStream));
     pool.Free(address);
     EXPECT_EQ(BINADE_E_BUSY, binade_alloc_cached(pool, 4096, kStream, &other));
+}
+
+TEST_F(Cached, ADestroyedPoolIsLeftToTheWholeCalls)
+{
+    binade_pool *pool = nullptr;
+    binade_devptr block = 0, again = 0;
+    size_t usable = 0;
+    ASSERT_EQ(BINADE_OK, binade_pool_create(nullptr, &pool));
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 20 * kMiB, kStream, &block));
+    ASSERT_EQ(BINADE_OK, binade_pool_destroy(pool, nullptr));
+    EXPECT_EQ(BINADE_E_BUSY, binade_free_cached(pool, block, kStream));
+    EXPECT_EQ(BINADE_E_BUSY,
+              binade_alloc_cached(pool, 20 * kMiB, kStream, &again));
+    EXPECT_EQ(BINADE_E_INVALID, binade_usable_size(pool, block, &usable));
 }
 
 TEST_F(Cached, ArgumentsThatAreNoneAreInvalid)
