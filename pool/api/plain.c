@@ -35,9 +35,9 @@ static uint32_t alignment_grains(const struct binadei_call *call,
 }
 
 /* A miss in vain is the next call's. */
-static binade_status take_free(struct binadei_call *call,
-                               const struct binadei_request *request,
-                               binade_devptr *out)
+static binade_status take_if_free(struct binadei_call *call,
+                                  const struct binadei_request *request,
+                                  binade_devptr *out)
 {
     if (binadei_take(call, request, out))
         return BINADE_OK;
@@ -56,7 +56,7 @@ static binade_status plain_alloc(struct binadei_call *call,
         args->size_bytes, alignment_grains(call, args), args->is_exact};
     binade_status status;
     if (args->is_quick)
-        status = take_free(call, &request, out);
+        status = take_if_free(call, &request, out);
     else if (call->capture.kind >= BINADEI_CAPTURE_BROKEN)
         status = binadei_scopes_alloc(call, &request, args->may_wait, out);
     else

@@ -49,6 +49,7 @@ struct request {
 static binade_status allocate(struct worker *worker, struct request *request)
 {
     binade_pool *pool = worker->world->pool;
+    binade_status status;
     request->count = 1;
     switch (random_below(&worker->random, 16)) {
     case 0:
@@ -69,6 +70,13 @@ static binade_status allocate(struct worker *worker, struct request *request)
             request->count = WORKER_HAND - worker->hand_count;
         return binade_alloc_batch(pool, request->size_bytes, request->on,
                                   request->count, request->address);
+    case 3:
+    case 4:
+        status = binade_alloc_cached(pool, request->size_bytes, request->on,
+                                     request->address);
+        if (status != BINADE_E_BUSY)
+            return status;
+        /* fallthrough */
     default:
         return binade_alloc(pool, request->size_bytes, request->on,
                             request->address);

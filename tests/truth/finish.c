@@ -50,22 +50,40 @@ static void free_on(struct worker *worker, const struct block *block,
                     CUstream stream, const char *what)
 {
     binade_pool *pool = worker->world->pool;
+    uint32_t way = random_below(&worker->random, 4);
+    binade_status status = BINADE_E_BUSY;
     worker_note(worker, block, stream, what);
-    if (random_below(&worker->random, 2))
-        expect_ok(worker, binade_free(pool, block->address, stream),
-                  "binade_free");
-    else
+    if (way < 2) {
         expect_ok(
             worker,
             binade_free_sized(pool, block->address, block->size_bytes, stream),
             "binade_free_sized");
+        return;
+    }
+    if (way == 2)
+        status = binade_free_cached(pool, block->address, stream);
+    if (status == BINADE_E_BUSY)
+        status = binade_free(pool, block->address, stream);
+    expect_ok(worker, status, "binade_free");
+}
+
+/* The pool knows for which stream it was allocated, or that it was for any. */
+static void free_by_note(struct worker *worker, const struct block *block)
+{
+    worker_note(worker, block, block->stream, "read, freed by its note");
+    expect_ok(worker, binade_free_own(worker->world->pool, block->address),
+              "binade_free_own");
 }
 
 static void finish_here(struct worker *worker, uint32_t index)
 {
     struct block block = take_out(worker, index);
     (void)read_on(worker, &block, block.stream);
-    free_on(worker, &block, block.stream, "read, freed on its stream");
+    if (worker->world->options->is_noted && !block.has_moved &&
+        random_below(&worker->random, 2))
+        free_by_note(worker, &block);
+    else
+        free_on(worker, &block, block.stream, "read, freed on its stream");
 }
 
 /* Gives its end back while the fill may be pending there, or gets more behind it,

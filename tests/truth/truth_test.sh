@@ -30,6 +30,7 @@ common=(--driver="$driver" --operations=20000 --seed="$seed"
     --seconds="${TRUTH_SECONDS:-2}")
 right=" operations, 0 wrong bytes"
 expect 0 "$right" "${common[@]}" --threads=4 --streams=6
+expect 0 "$right" "${common[@]}" --threads=4 --streams=6 --own=0
 # So little memory that most of it is always waiting for an event.
 expect 0 "$right" "${common[@]}" --threads=4 --streams=12 --limit=16 \
     --wait=0

@@ -188,6 +188,7 @@ static void receive(struct worker *worker)
         block.event = NULL;
         block.stream = place.stream;
         block.place = place.place;
+        block.has_moved = true;
     }
     worker_note(worker, &block, block.stream, "received");
     worker->hand[worker->hand_count++] = block;

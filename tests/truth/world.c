@@ -44,6 +44,8 @@ static void create_pool(struct world *world)
         options.flags |= BINADE_POOL_REUSE_DEPENDENCIES;
     if (world->options->is_mapped)
         options.flags |= BINADE_POOL_MAPPED;
+    if (world->options->is_noted)
+        options.flags |= BINADE_POOL_NOTE_STREAMS;
     if (binade_pool_create(&options, &world->pool) != BINADE_OK) {
         (void)fprintf(stderr, "%s\n", binade_last_error_message());
         exit(EXIT_WRONG);

@@ -33,7 +33,8 @@ struct block {
     size_t size_bytes;   /* as asked for */
     size_t filled_bytes; /* all of them hold the word */
     CUstream stream;
-    CUevent event; /* NULL, or to be waited for before anything else */
+    bool has_moved; /* there, from the one that it was allocated for */
+    CUevent event;  /* NULL, or to be waited for before anything else */
     enum place place;
     uint32_t word; /* no two blocks of a run have the same */
 };
@@ -58,6 +59,7 @@ struct options {
     uint64_t hand_over; /* 0 or 1: may streams be made to wait */
     uint64_t is_mapped; /* 0 or 1: memory whose pieces move */
     uint64_t large;     /* % of blocks of 2 to 32 MiB */
+    uint64_t is_noted;  /* for which stream a block was allocated */
     const char *driver;
 };
 
