@@ -3,7 +3,7 @@
  *
  * A thread that holds the GIL must not call the driver: another thread may hold
  * a lock of the driver and wait for work behind a host function, and that
- * function waits for the GIL. So the thread's cache is asked first, which calls
+ * function waits for the GIL. So what is free is asked for first, which calls
  * nobody.
  */
 #include "emm/native/native.h"
