@@ -136,14 +136,13 @@ static void share_out(struct binadei_call *call, struct binadei_cache *cache,
     struct binadei_engine *engine = call->engine;
     struct binadei_magazine *magazine = &cache->magazines[class_of(request)];
     uint32_t count = binadei_magazine_count(magazine);
+    uint8_t byte = binadei_byte_of(class_of(request), request->size.grains);
     /* The lowest is on top. The magazine has room: see its refill. */
     for (uint32_t i = taken; i-- > 1;) {
         binadei_mark_block(engine, starts[i], request);
         if (engine->notes)
-            binadei_note_put(
-                engine->notes, starts[i],
-                binadei_byte_of(class_of(request), request->size.grains),
-                cache->stream_state->note);
+            binadei_note_put(engine->notes, starts[i], byte,
+                             cache->stream_state->note);
         magazine->entries[count++] =
             binadei_entry_of(class_of(request), request->size.grains,
                              binadei_address_of(engine->lookup, starts[i]));
