@@ -39,7 +39,7 @@ static binade_status check_batch(const binade_pool *pool, size_t size_bytes,
     if (!out && count)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_alloc_batch: out is NULL");
-    if (!pool || binadei_attention(pool) & BINADEI_ATTENTION_DEAD)
+    if (!pool || binadei_is_dead(pool))
         return BINADE_OK;
     uint64_t limit_bytes = binadei_limit_of(pool->body);
     if (limit_bytes > BINADEI_CAPACITY_BYTES)

@@ -125,12 +125,6 @@ free_other(binade_pool *pool, binade_devptr address, binade_stream stream)
                : free_slow(pool, address, 0, stream);
 }
 
-/* Or none. */
-static inline bool is_dead(const binade_pool *pool)
-{
-    return !pool || (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
-}
-
 /* A block that the thread's caches have no room for, if nothing is noted of it
  * that would have to be looked up. */
 static binade_status give_free(binade_pool *pool, binade_devptr address,
@@ -139,12 +133,12 @@ static binade_status give_free(binade_pool *pool, binade_devptr address,
     struct binadei_call call;
     binadei_grain start = {0};
     uint64_t found_bytes;
-    uint8_t byte = is_dead(pool) ? 0 : binadei_hit_byte(pool, address, &start);
-    if (!byte || byte & BINADEI_BYTE_SPECIAL ||
-        !binadei_call_begin_plain(pool, stream, &call))
+    binade_status status = BINADE_E_BUSY;
+    if (!binadei_call_begin_plain(pool, stream, &call))
         return BINADE_E_BUSY;
-    binade_status status =
-        pool->body->ops->free(&call, address, 0, &found_bytes);
+    uint8_t byte = binadei_hit_byte(pool, address, &start);
+    if (byte && !(byte & BINADEI_BYTE_SPECIAL))
+        status = pool->body->ops->free(&call, address, 0, &found_bytes);
     binadei_call_end(&call);
     return status;
 }
@@ -315,7 +309,7 @@ free_own_slow(binade_pool *pool, binade_devptr address)
 
 binade_status binade_free_own(binade_pool *pool, binade_devptr address)
 {
-    return !is_dead(pool) && give_own(pool, address)
+    return pool && !binadei_is_dead(pool) && give_own(pool, address)
                ? BINADE_OK
                : free_own_slow(pool, address);
 }
@@ -342,7 +336,8 @@ binade_status binade_usable_size(binade_pool *pool, binade_devptr address,
     if (!out)
         return binadei_fail(BINADE_E_INVALID,
                             "binade_usable_size: out is NULL");
-    if (!is_dead(pool) && !binadei_is_forked() && binadei_hit_begin(thread)) {
+    if (pool && !binadei_is_dead(pool) && !binadei_is_forked() &&
+        binadei_hit_begin(thread)) {
         uint8_t byte = binadei_thread_serves(thread, pool)
                            ? 0
                            : binadei_hit_byte(pool, address, &start);

@@ -547,15 +547,10 @@ static binade_status pool_destroy(struct binade_pool *pool, binade_leaks *leaks)
     return drained == BINADE_OK ? status : drained;
 }
 
-static bool pool_is_dead(const binade_pool *pool)
-{
-    return (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
-}
-
 binade_status binadei_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
 {
     binade_leaks leaks = {.struct_size = sizeof(leaks)};
-    if (pool_is_dead(pool))
+    if (binadei_is_dead(pool))
         return binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
     int cancel_state = binadei_cancel_hold();
     /* A program that looks at the pool from outside does not keep it. */
@@ -583,7 +578,7 @@ binade_status binade_pool_destroy(binade_pool *pool, binade_leaks *out_leaks)
                             (unsigned)out_leaks->struct_size,
                             sizeof(*out_leaks));
     }
-    if (!pool_is_dead(pool) && pool->body->is_arena) {
+    if (!binadei_is_dead(pool) && pool->body->is_arena) {
         return binadei_fail(BINADE_E_INVALID,
                             "the pool is a host arena's: "
                             "binade_host_destroy() ends both");

@@ -14,17 +14,15 @@ extent_words_of(const struct binadei_kind *kind, binadei_page page)
     return binadei_page_words_of_kind(kind, page);
 }
 
-/* How many bits in a row are set from `bit` on, and from it down. */
-static unsigned ones_above(uint64_t word, unsigned bit)
+/* How many units in a row are free from `bit` on; and from it down. */
+static unsigned run_above(uint64_t word, unsigned bit)
 {
-    uint64_t zeros = ~(word >> bit);
-    return zeros ? binadei_word_lowest(zeros) : BINADEI_WORD_BITS;
+    return binadei_word_low_run(word >> bit);
 }
 
-static unsigned ones_below(uint64_t word, unsigned bit)
+static unsigned run_below(uint64_t word, unsigned bit)
 {
-    uint64_t zeros = ~word << (BINADEI_WORD_BITS - 1 - bit);
-    return zeros ? (unsigned)__builtin_clzll(zeros) : bit + 1;
+    return binadei_word_high_run(word << (BINADEI_WORD_BITS - 1 - bit));
 }
 
 /* Where the free run begins that ends before grain `at` of a page; no further than
@@ -36,7 +34,7 @@ static unsigned page_run_start(const struct binadei_page_words *words,
     while (at) {
         unsigned chunk = (at - 1) / BINADEI_CHUNK_GRAINS;
         unsigned bit = (at - 1) % BINADEI_CHUNK_GRAINS;
-        unsigned whole = ones_below(chunks, chunk);
+        unsigned whole = run_below(chunks, chunk);
         if (whole) {
             at = (chunk + 1 - whole) * BINADEI_CHUNK_GRAINS;
             continue;
@@ -58,7 +56,7 @@ static unsigned page_run_end(const struct binadei_page_words *words,
     while (at < BINADEI_PAGE_GRAINS) {
         unsigned chunk = at / BINADEI_CHUNK_GRAINS;
         unsigned bit = at % BINADEI_CHUNK_GRAINS;
-        unsigned whole = ones_above(chunks, chunk);
+        unsigned whole = run_above(chunks, chunk);
         if (whole) {
             at = (chunk + whole) * BINADEI_CHUNK_GRAINS;
             continue;
@@ -78,8 +76,8 @@ uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at)
         binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
         struct binadei_page_words words = extent_words_of(kind, page);
         uint64_t base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
-        unsigned whole = ones_above(binadei_page_words_pages(&words),
-                                    page.index % BINADEI_WORD_BITS);
+        unsigned whole = run_above(binadei_page_words_pages(&words),
+                                   page.index % BINADEI_WORD_BITS);
         if (whole) {
             at = base + (uint64_t)whole * BINADEI_PAGE_GRAINS;
             continue;
@@ -98,8 +96,8 @@ uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at)
         binadei_page page = binadei_page_of_grain(binadei_grain_at(at - 1));
         struct binadei_page_words words = extent_words_of(kind, page);
         uint64_t base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
-        unsigned whole = ones_below(binadei_page_words_pages(&words),
-                                    page.index % BINADEI_WORD_BITS);
+        unsigned whole = run_below(binadei_page_words_pages(&words),
+                                   page.index % BINADEI_WORD_BITS);
         if (whole) {
             at = base - (uint64_t)(whole - 1) * BINADEI_PAGE_GRAINS;
             continue;

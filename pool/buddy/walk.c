@@ -61,8 +61,7 @@ static uint64_t free_in_chunk(const struct binadei_buddy *buddy,
     unsigned bit = binadei_grain_bit(start);
     uint64_t word = binadei_load_relaxed(
         &buddy->chunk_words[binadei_chunk_of_grain(start).index]);
-    uint64_t taken = ~(word >> bit);
-    uint64_t length = taken ? binadei_word_lowest(taken) : BINADEI_WORD_BITS;
+    uint64_t length = binadei_word_low_run(word >> bit);
     uint64_t rest = BINADEI_CHUNK_GRAINS - bit;
     return length < rest ? length : rest;
 }
@@ -144,19 +143,6 @@ struct run {
     uint32_t length; /* pages; 0: none */
 };
 
-/* Free pages of one word, from its lowest or highest bit on, without a gap. */
-static unsigned free_at_bottom(uint64_t bits)
-{
-    return bits == BINADEI_WORD_FULL ? BINADEI_WORD_BITS
-                                     : binadei_word_lowest(~bits);
-}
-
-static unsigned free_at_top(uint64_t bits)
-{
-    return bits == BINADEI_WORD_FULL ? BINADEI_WORD_BITS
-                                     : (unsigned)__builtin_clzll(~bits);
-}
-
 /* The lowest run of at least `length` in the word whose first page is `base`;
  * failing that, the shorter one at its end, which may go on in the next word.
  * Most words of a pool in use have neither: one look says so. */
@@ -165,11 +151,11 @@ static struct run run_in_word(uint64_t bits, uint32_t base, uint32_t length)
     uint64_t starts =
         length <= BINADEI_WORD_BITS ? binadei_word_starts(bits, length) : 0;
     unsigned start = starts ? binadei_word_lowest(starts)
-                            : BINADEI_WORD_BITS - free_at_top(bits);
+                            : BINADEI_WORD_BITS - binadei_word_high_run(bits);
     if (start == BINADEI_WORD_BITS)
         return (struct run){0, 0};
     /* What is shifted in from above is not free. */
-    return (struct run){base + start, free_at_bottom(bits >> start)};
+    return (struct run){base + start, binadei_word_low_run(bits >> start)};
 }
 
 /* The first free run of at least `length` pages that starts at or after `from`;
@@ -188,7 +174,7 @@ static struct run next_run(const struct binadei_buddy *buddy, uint32_t from,
             binadei_load_relaxed(&buddy->groups[i].free_pages) & mask;
         mask = BINADEI_WORD_FULL;
         if (run.length) {
-            unsigned more = free_at_bottom(bits);
+            unsigned more = binadei_word_low_run(bits);
             run.length += more;
             if (more == BINADEI_WORD_BITS)
                 continue;

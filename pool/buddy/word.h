@@ -54,6 +54,18 @@ static inline unsigned binadei_word_lowest(uint64_t word)
     return (unsigned)__builtin_ctzll(word);
 }
 
+/* How many units in a row are free from the lowest on; and from the highest
+ * down. */
+static inline unsigned binadei_word_low_run(uint64_t word)
+{
+    return word == BINADEI_WORD_FULL ? 64U : binadei_word_lowest(~word);
+}
+
+static inline unsigned binadei_word_high_run(uint64_t word)
+{
+    return word == BINADEI_WORD_FULL ? 64U : (unsigned)__builtin_clzll(~word);
+}
+
 static inline unsigned binadei_word_count(uint64_t word)
 {
     return (unsigned)__builtin_popcountll(word);

@@ -336,7 +336,7 @@ binade_status binadei_call_begin(struct binade_pool *pool, binade_stream stream,
         status = binadei_fail(BINADE_E_BUSY,
                               "the pool called this function in the middle of "
                               "a call of its own");
-    } else if (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) {
+    } else if (binadei_is_dead(pool)) {
         status = binadei_fail(BINADE_E_INVALID, "the pool was destroyed");
     } else {
         status = call_begin(out, stream);

@@ -57,6 +57,11 @@ static inline uint64_t binadei_attention(const struct binade_pool *pool)
     return atomic_load_explicit(&pool->attention, memory_order_relaxed);
 }
 
+static inline bool binadei_is_dead(const struct binade_pool *pool)
+{
+    return (binadei_attention(pool) & BINADEI_ATTENTION_DEAD) != 0;
+}
+
 /* Whether the pool's context is gone, and all its memory with it. */
 static inline bool binadei_is_lost(const struct binade_pool *pool)
 {

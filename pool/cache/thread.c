@@ -231,8 +231,7 @@ struct binadei_route *binadei_thread_find(struct binadei_thread *thread,
 /* Routes of pools that are gone stay behind here. */
 static bool is_live(const struct binadei_route *route)
 {
-    return route->pool && route->push &&
-           !(binadei_attention(route->pool) & BINADEI_ATTENTION_DEAD);
+    return route->pool && route->push && !binadei_is_dead(route->pool);
 }
 
 static bool thread_rehash(struct binadei_thread *thread, uint32_t order)

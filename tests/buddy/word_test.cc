@@ -104,6 +104,19 @@ TEST(Word, StartsAreThoseOfALoopOverTheBits)
                 << std::hex << word << " length " << std::dec << length;
 }
 
+TEST(Word, RunsAtItsEndsAreThoseOfALoopOverTheBits)
+{
+    for (uint64_t word : Words()) {
+        unsigned low = 0, high = 0;
+        while (low < 64 && IsFree(word, low))
+            low++;
+        while (high < 64 && IsFree(word, 63 - high))
+            high++;
+        ASSERT_EQ(binadei_word_low_run(word), low) << std::hex << word;
+        ASSERT_EQ(binadei_word_high_run(word), high) << std::hex << word;
+    }
+}
+
 TEST(Word, PicksAreThoseOfALoopOverTheBits)
 {
     for (uint64_t word : Words())

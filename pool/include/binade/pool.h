@@ -432,10 +432,9 @@ BINADE_API BINADE_MUST_USE binade_status binade_free(binade_pool *pool,
  * @return BINADE_OK
  * @return BINADE_E_INVALID  `pool` is NULL; or the block is the last of its size
  *         that the thread freed on the stream.
- * @return BINADE_E_BUSY     This is for binade_free(), the block is the caller's
- *         still: the first call of a thread for a stream, a block that other
- *         streams use (binade_record_use()), a tenant's where the thread's cache
- *         is full, and what is no block.
+ * @return BINADE_E_BUSY     It is for binade_free(), and the caller's still: the
+ *         first of a thread for a stream, what other streams use, a tenant's
+ *         where the thread's cache is full, and what is no block.
  *
  * Ownership: the pool's after BINADE_OK, else as it was.
  * Threads:   any, concurrently. Wait-free where the thread's cache has room, else
