@@ -321,7 +321,7 @@ usable_size_slow(binade_pool *pool, binade_devptr address, size_t *out)
     binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
     if (status != BINADE_OK)
         return status;
-    status = pool->body->ops->usable_size(&call, address, out);
+    status = call.pool->body->ops->usable_size(&call, address, out);
     binadei_call_leave(&call);
     return status;
 }
