@@ -26,6 +26,7 @@ holds guards.pml -DRECORDERS=3 -DROUNDS=2
 holds maps.pml -DTURNS=3
 holds maps.pml -DCLAIMERS=2 -DROUNDS=1 -DTURNS=2
 holds moves.pml -DTURNS=3
+holds moves.pml -DHANDLES=1 -DGRAINS=2
 holds moves.pml -DHANDLES=1 -DGRAINS=2 -DTURNS=3
 holds moves.pml -DHANDLES=1 -DGROWERS=2 -DMOVES=1
 holds moves.pml -DGROWERS=2 -DMOVES=1

@@ -82,7 +82,6 @@ MODELS = {
     ]),
     "moves": [
         "holds",
-        "holds:-DHANDLES=1,-DGRAINS=2",
     ] + _broken([
         "GIVE_FIRST",
         "HANDLES=1,-DGRAINS=2,-DCLAIM_SOME",
