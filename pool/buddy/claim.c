@@ -49,6 +49,13 @@ static bool reserve_piece(struct claim *claim)
     return true;
 }
 
+static struct binadei_kind kind_of(const struct claim *claim, bool is_done)
+{
+    return (struct binadei_kind){claim->view->buddy,
+                                 is_done ? NULL : claim->view->maps};
+}
+
+/* Without a note in the index. */
 static void claim_give_back(const struct claim *claim, bool is_done,
                             uint64_t start, uint64_t grains)
 {
@@ -56,12 +63,21 @@ static void claim_give_back(const struct claim *claim, bool is_done,
     if (!grains)
         return;
     if (is_done)
-        (void)binadei_buddy_give(view->buddy, NULL, binadei_grain_at(start),
-                                 grains);
+        (void)binadei_give_unnoted(view->buddy, NULL, binadei_grain_at(start),
+                                   grains);
     else
         /* Its words are there: the units had them, and claim_within() made
          * those of the interval's ends. */
-        (void)binadei_maps_give(view->maps, binadei_grain_at(start), grains);
+        (void)binadei_maps_give_unnoted(view->maps, binadei_grain_at(start),
+                                        grains);
+}
+
+static void undo_piece(const struct claim *claim, bool is_done, uint64_t start,
+                       uint64_t grains)
+{
+    const struct binadei_kind kind = kind_of(claim, is_done);
+    claim_give_back(claim, is_done, start, grains);
+    binadei_index_note_around(&kind, start, start + grains);
 }
 
 /* Notes what was claimed; without memory for the note it goes back at once, and
@@ -76,7 +92,7 @@ static void note_piece(struct claim *claim, bool is_done, uint64_t start,
         return;
     }
     if (!reserve_piece(claim)) {
-        claim_give_back(claim, is_done, start, grains);
+        undo_piece(claim, is_done, start, grains);
         claim->is_failed = true;
         return;
     }
@@ -186,7 +202,8 @@ static uint64_t claim_bits(struct claim *claim, const struct level *level,
 }
 
 /* Claims a unit that is free as a whole, of which [at, end) is wanted, and gives
- * the rest back. */
+ * the rest back, which is noted with the sides of all that is claimed, or with
+ * the piece that goes back. */
 static bool claim_within(struct claim *claim, const struct level *level,
                          unsigned bit, uint64_t at, uint64_t end)
 {
@@ -204,9 +221,9 @@ static bool claim_within(struct claim *claim, const struct level *level,
             continue;
         if (!is_done)
             count_off(claim, age, level->unit);
-        note_piece(claim, is_done, at, end - at);
         claim_give_back(claim, is_done, start, at - start);
         claim_give_back(claim, is_done, end, start + level->unit - end);
+        note_piece(claim, is_done, at, end - at);
         return true;
     }
     return false;
@@ -284,15 +301,24 @@ static void claim_all(struct claim *claim, uint64_t at, uint64_t end)
     }
 }
 
-static void claim_note_sides(const struct binadei_view *view, uint64_t start,
+/* What is left of a run of a kind lies beside a piece of that kind, and of a run
+ * that joins kinds beside the claim. */
+static void claim_note_sides(const struct claim *claim, uint64_t start,
                              uint64_t end)
 {
-    const struct binadei_kind own = {view->buddy, view->maps};
-    const struct binadei_kind done = {view->buddy, NULL};
-    if (own.maps)
+    const struct binadei_kind own = kind_of(claim, false);
+    for (uint32_t i = 0; i < claim->count; i++) {
+        const struct piece *piece = &claim->pieces[i];
+        const struct binadei_kind kind = kind_of(claim, piece->is_done);
+        if (!piece->is_done && own.buddy->joins_runs)
+            continue;
+        if (piece->start == start)
+            binadei_index_note_left(&kind, start);
+        if (piece->start + piece->grains == end)
+            binadei_index_note_right(&kind, end);
+    }
+    if (own.maps && own.buddy->joins_runs)
         binadei_index_note_sides(&own, start, end);
-    if (!view->is_own_only)
-        binadei_index_note_sides(&done, start, end);
 }
 
 bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
@@ -302,10 +328,10 @@ bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
     claim.pieces = claim.few;
     claim_all(&claim, start.index, start.index + grains);
     for (uint32_t i = 0; claim.is_failed && i < claim.count; i++)
-        claim_give_back(&claim, claim.pieces[i].is_done, claim.pieces[i].start,
-                        claim.pieces[i].grains);
-    free(claim.more);
+        undo_piece(&claim, claim.pieces[i].is_done, claim.pieces[i].start,
+                   claim.pieces[i].grains);
     if (!claim.is_failed)
-        claim_note_sides(view, start.index, start.index + grains);
+        claim_note_sides(&claim, start.index, start.index + grains);
+    free(claim.more);
     return !claim.is_failed;
 }

@@ -147,7 +147,10 @@ void binadei_index_note(const struct binadei_kind *kind, uint64_t start,
 /* Notes the run that grains [start, end), which were freed, are part of. */
 void binadei_index_note_around(const struct binadei_kind *kind, uint64_t start,
                                uint64_t end);
-/* Notes what is free on both sides of grains [start, end), which were taken. */
+/* Notes what is free before grain `start`, from `end` on, or on both sides of
+ * grains [start, end), which were taken. */
+void binadei_index_note_left(const struct binadei_kind *kind, uint64_t start);
+void binadei_index_note_right(const struct binadei_kind *kind, uint64_t end);
 void binadei_index_note_sides(const struct binadei_kind *kind, uint64_t start,
                               uint64_t end);
 

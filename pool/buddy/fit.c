@@ -174,8 +174,8 @@ static bool good_fit_claim(const struct visit *visit, binadei_grain *out)
 /* Where a search is: in the index of each kind of memory that it may take. */
 struct search {
     struct binadei_kind kinds[KINDS];
-    struct binadei_index_at at[KINDS];
-    bool is_there[KINDS]; /* a page is at that place */
+    struct binadei_index_at at[KINDS]; /* of no bin: there is no page */
+    bool is_behind[KINDS]; /* the next page is not known, from that place on */
     unsigned first_bin;
     unsigned visits;
     unsigned looks;
@@ -197,22 +197,29 @@ static void good_fit_start(struct search *search,
         bool is_own = i == 0;
         search->kinds[i] =
             (struct binadei_kind){view->buddy, is_own ? view->maps : NULL};
-        search->at[i] = (struct binadei_index_at){search->first_bin, 0};
-        search->is_there[i] =
-            is_in_view(view, is_own) &&
-            binadei_index_find(&search->kinds[i], &search->at[i]);
+        search->is_behind[i] = is_in_view(view, is_own);
+        search->at[i] = (struct binadei_index_at){
+            search->is_behind[i] ? search->first_bin : BINADEI_INDEX_BINS, 0};
     }
+}
+
+/* The bin of the kind's next page. */
+static unsigned next_bin(struct search *search, unsigned kind)
+{
+    if (search->is_behind[kind])
+        (void)binadei_index_find(&search->kinds[kind], &search->at[kind]);
+    search->is_behind[kind] = false;
+    return search->at[kind].bin;
 }
 
 /* The kind of memory whose next page is in the lower bin; KINDS: there is no
  * page, or the search has looked at enough. */
 static unsigned next_kind(struct search *search)
 {
-    unsigned kind =
-        !search->is_there[0] ||
-        (search->is_there[1] && search->at[1].bin < search->at[0].bin);
-    return search->is_there[kind] && search->visits < VISITS &&
-                   search->looks < LOOKS
+    unsigned bin = next_bin(search, 0);
+    unsigned kind = bin > search->first_bin && next_bin(search, 1) < bin;
+    return search->at[kind].bin < BINADEI_INDEX_BINS &&
+                   search->visits < VISITS && search->looks < LOOKS
                ? kind
                : KINDS;
 }
@@ -223,7 +230,7 @@ static void go_on(struct search *search, unsigned kind)
     at->page++;
     if (at->bin == search->first_bin && search->visits >= FIRST_VISITS)
         *at = (struct binadei_index_at){at->bin + 1, 0};
-    search->is_there[kind] = binadei_index_find(&search->kinds[kind], at);
+    search->is_behind[kind] = true;
 }
 
 /* The next page's best fit, in `visit`, which keeps what it says of the size. */
@@ -243,17 +250,21 @@ static void visit_next(struct search *search, unsigned kind,
     go_on(search, kind);
 }
 
+static bool is_tight_enough(const struct visit *visit)
+{
+    return visit->best.grains && visit->best.grains - visit->want.grains <=
+                                     visit->want.grains / BINADEI_TIGHT_PART;
+}
+
 /* The best of a few pages of the lowest bin that has a fit. */
 static bool good_fit_find(struct search *search, struct visit *best)
 {
     unsigned bin = 0;
     unsigned kind;
-    for (unsigned fits = 0;
-         fits < FITS && (kind = next_kind(search)) < KINDS;) {
+    for (unsigned fits = 0; fits < FITS && !is_tight_enough(best) &&
+                            (kind = next_kind(search)) < KINDS;) {
         struct visit visit = *best;
-        if (best->best.grains && (search->at[kind].bin > bin ||
-                                  best->best.grains - best->want.grains <=
-                                      best->want.grains / BINADEI_TIGHT_PART))
+        if (best->best.grains && search->at[kind].bin > bin)
             break;
         bin = search->at[kind].bin;
         visit_next(search, kind, &visit);

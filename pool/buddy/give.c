@@ -153,9 +153,9 @@ static bool buddy_give_in_page(struct binadei_buddy *buddy,
     return false;
 }
 
-static bool buddy_give(struct binadei_buddy *buddy,
-                       const struct binadei_affinity *affinity,
-                       binadei_grain start, uint64_t grains)
+bool binadei_give_unnoted(struct binadei_buddy *buddy,
+                          const struct binadei_affinity *affinity,
+                          binadei_grain start, uint64_t grains)
 {
     unsigned bit = binadei_grain_bit(start);
     binadei_page page = binadei_page_of_grain(start);
@@ -185,7 +185,7 @@ bool binadei_buddy_give(struct binadei_buddy *buddy,
                         binadei_grain start, uint64_t grains)
 {
     const struct binadei_kind done = {buddy, NULL};
-    if (!buddy_give(buddy, affinity, start, grains))
+    if (!binadei_give_unnoted(buddy, affinity, start, grains))
         return false;
     binadei_index_note_around(&done, start.index, start.index + grains);
     return true;

@@ -74,12 +74,22 @@ void binadei_index_note_around(const struct binadei_kind *kind, uint64_t start,
     binadei_index_note(kind, first, binadei_run_end(kind, end) - first);
 }
 
-void binadei_index_note_sides(const struct binadei_kind *kind, uint64_t start,
-                              uint64_t end)
+void binadei_index_note_left(const struct binadei_kind *kind, uint64_t start)
 {
     uint64_t first = binadei_run_start(kind, start);
     binadei_index_note(kind, first, start - first);
+}
+
+void binadei_index_note_right(const struct binadei_kind *kind, uint64_t end)
+{
     binadei_index_note(kind, end, binadei_run_end(kind, end) - end);
+}
+
+void binadei_index_note_sides(const struct binadei_kind *kind, uint64_t start,
+                              uint64_t end)
+{
+    binadei_index_note_left(kind, start);
+    binadei_index_note_right(kind, end);
 }
 
 static uint32_t leaf_limit(const struct binadei_kind *kind)

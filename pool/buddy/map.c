@@ -50,19 +50,27 @@ void binadei_maps_destroy(struct binadei_maps *maps)
 
 /* Publishes a zeroed object unless another thread was faster; NULL: no
  * memory. */
-static void *map_make(_Atomic(void *) *place, size_t bytes)
+static __attribute__((noinline)) void *publish(_Atomic(void *) *place,
+                                               size_t bytes)
 {
-    /* MG.acquire. */
-    void *seen = atomic_load_explicit(place, memory_order_acquire);
-    void *fresh = seen ? NULL : calloc(1, bytes);
-    if (seen || !fresh)
-        return seen;
+    void *seen = NULL;
+    void *fresh = calloc(1, bytes);
+    if (!fresh)
+        return NULL;
     /* MG.release: the zeroes. MG.acquire, where another was faster. */
     if (atomic_compare_exchange_strong_explicit(
             place, &seen, fresh, memory_order_release, memory_order_acquire))
         return fresh;
     free(fresh);
     return seen;
+}
+
+/* The object that is there, or is made now. */
+static inline void *map_make(_Atomic(void *) *place, size_t bytes)
+{
+    /* MG.acquire. */
+    void *seen = atomic_load_explicit(place, memory_order_acquire);
+    return seen ? seen : publish(place, bytes);
 }
 
 static struct binadei_maps_group *make_group(struct binadei_maps *maps,
@@ -242,8 +250,9 @@ static uint64_t give_step(struct binadei_maps *maps, uint64_t at,
                : 0;
 }
 
-enum binadei_map_give binadei_maps_give(struct binadei_maps *maps,
-                                        binadei_grain start, uint64_t grains)
+enum binadei_map_give binadei_maps_give_unnoted(struct binadei_maps *maps,
+                                                binadei_grain start,
+                                                uint64_t grains)
 {
     uint64_t end = start.index + grains;
     uint64_t given = 0;
@@ -256,13 +265,21 @@ enum binadei_map_give binadei_maps_give(struct binadei_maps *maps,
         given += give_step(maps, at, step);
         at += step;
     }
-    if (given == grains) {
-        const struct binadei_kind own = {maps->buddy, maps};
-        binadei_index_note_around(&own, start.index, end);
+    if (given == grains)
         return BINADEI_MAP_GIVEN;
-    }
     add_grains(maps, BINADEI_FRESH, given - grains);
     return BINADEI_MAP_TWICE;
+}
+
+enum binadei_map_give binadei_maps_give(struct binadei_maps *maps,
+                                        binadei_grain start, uint64_t grains)
+{
+    const struct binadei_kind own = {maps->buddy, maps};
+    enum binadei_map_give given =
+        binadei_maps_give_unnoted(maps, start, grains);
+    if (given == BINADEI_MAP_GIVEN)
+        binadei_index_note_around(&own, start.index, start.index + grains);
+    return given;
 }
 
 /* Where a word's bits go that a move took. */

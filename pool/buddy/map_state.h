@@ -94,6 +94,11 @@ binadei_maps_page_at(const struct binadei_maps_group *group, unsigned page_bit)
 bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
                           uint64_t grains);
 
+/* binadei_maps_give(), but for the note in the index. map.c */
+enum binadei_map_give binadei_maps_give_unnoted(struct binadei_maps *maps,
+                                                binadei_grain start,
+                                                uint64_t grains);
+
 /* An interval of one page, cut at the borders of chunks. */
 struct binadei_page_cut {
     uint64_t chunks; /* whole ones */

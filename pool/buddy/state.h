@@ -180,6 +180,11 @@ bool binadei_give_pages(struct binadei_buddy *buddy, uint32_t word_index,
 bool binadei_give_grains(struct binadei_buddy *buddy, binadei_chunk chunk,
                          uint64_t mask);
 
+/* give.c: binadei_buddy_give(), but for the note in the index. */
+bool binadei_give_unnoted(struct binadei_buddy *buddy,
+                          const struct binadei_affinity *affinity,
+                          binadei_grain start, uint64_t grains);
+
 /* give.c: coalesce a word if it is full. */
 void binadei_close_chunk(struct binadei_buddy *buddy,
                          const struct binadei_affinity *affinity,

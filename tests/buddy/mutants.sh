@@ -326,9 +326,9 @@ mutant "who clears a bit does not look again" $index \
 mutant "what is freed is noted alone" $index \
     '/^void binadei_index_note_around/,/^}/{ s/= binadei_run_start\(kind, start\)/= start/; s/binadei_run_end\(kind, end\)/end/ }'
 mutant "the left side of what was taken is not noted" $index \
-    '/^void binadei_index_note_sides/,/^}/s/^    binadei_index_note\(kind, first, start - first\);/    (void)first;/'
+    '/^void binadei_index_note_left/,/^}/s/^    binadei_index_note\(kind, first, start - first\);/    (void)first;/'
 mutant "the right side of what was taken is not noted" $index \
-    '/^void binadei_index_note_sides/,/^}/s/^    binadei_index_note\(kind, end.*/    (void)end;/'
+    '/^void binadei_index_note_right/,/^}/s/^    binadei_index_note\(kind, end.*/    (void)kind, (void)end;/'
 mutant "a search begins in the next bin" $fit \
     's/search->first_bin = binadei_index_bin\(grains\)/search->first_bin = binadei_index_bin(grains) + 1/'
 mutant "a search ends in the first bin" $fit \
@@ -350,7 +350,7 @@ mutant "who may have the stream's own alone gets what is done" $fit \
 mutant "what was found joined is claimed of the stream's own alone" $fit \
     's/\.is_own_only = kind->maps && !kind->buddy->joins_runs/.is_own_only = kind->maps != NULL/'
 mutant "what is done goes before the stream's own" $fit \
-    's/search->at\[1\]\.bin < search->at\[0\]\.bin/search->at[1].bin <= search->at[0].bin/'
+    's/bin > search->first_bin && next_bin\(search, 1\) < bin/next_bin(search, 1) <= bin/'
 mutant "a run ends with its page" $extent \
     '/^uint64_t binadei_run_end/,/^}/s/while \(at < limit\)/limit = at \/ BINADEI_PAGE_GRAINS * BINADEI_PAGE_GRAINS + BINADEI_PAGE_GRAINS; while (at < limit)/'
 mutant "a run has no whole pages before it" $extent \
@@ -367,6 +367,14 @@ mutant "the rest of a page that is opened is not noted" $take \
     '/^static uint32_t open_page/,/^}/s/^    buddy_note_sides/    if (0) &/'
 mutant "the sides of a claim are not noted" $claim \
     's/^    if \(!claim\.is_failed\)$/    if (0)/'
+mutant "what is left before what was claimed is not noted" $claim \
+    's/if \(piece->start == start\)/if (0)/'
+mutant "what is left behind what was claimed is not noted" $claim \
+    's/if \(piece->start \+ piece->grains == end\)/if (0)/'
+mutant "what is left of a run that was joined is not noted" $claim \
+    's/if \(own\.maps && own\.buddy->joins_runs\)/if (0)/'
+mutant "what a claim gives back is not noted" $claim \
+    '/^static void undo_piece/,/^}/s/^    binadei_index_note_around/    if (0) &/'
 part=buddy plays=(races)
 
 # Memory orders. This machine may keep them anyway; a sanitizer can tell.
