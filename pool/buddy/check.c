@@ -142,14 +142,13 @@ static struct words map_words(const struct binadei_maps_group *group,
     binadei_page page = binadei_page_of_chunk(chunk);
     unsigned page_bit = page.index % BINADEI_WORD_BITS;
     unsigned chunk_bit = binadei_chunk_bit(chunk);
-    const struct binadei_map_group *map = &group->ages[age];
-    const struct binadei_maps_page *parts =
-        binadei_maps_page_at(group, page_bit);
-    uint64_t chunks = binadei_load_relaxed(&map->chunks[page_bit]);
+    const struct binadei_maps_parts *parts =
+        binadei_maps_parts_at(group, page_bit);
+    uint64_t chunks = binadei_load_relaxed(&group->page[page_bit].chunks[age]);
     return (struct words){
-        binadei_load_relaxed(&map->pages) & binadei_page_bit(page),
+        binadei_load_relaxed(&group->pages[age]) & binadei_page_bit(page),
         chunks >> chunk_bit & 1,
-        parts ? binadei_load_relaxed(&parts->grains[age][chunk_bit]) : 0};
+        parts ? binadei_load_relaxed(&parts->grains[chunk_bit][age]) : 0};
 }
 
 static bool is_free_twice(const struct words *words)
@@ -165,24 +164,25 @@ static uint64_t check_free_grains(const struct words *words)
 }
 
 /* M3 for what a map has of one chunk. */
-static bool is_hinted(const struct binadei_map_group *map, binadei_chunk chunk,
-                      const struct words *words)
+static bool is_hinted(const struct binadei_maps_group *group, unsigned age,
+                      binadei_chunk chunk, const struct words *words)
 {
     binadei_page page = binadei_page_of_chunk(chunk);
-    uint64_t cut =
-        binadei_load_relaxed(&map->cut[page.index % BINADEI_WORD_BITS]);
-    bool is_open = binadei_load_relaxed(&map->open) & binadei_page_bit(page);
+    uint64_t cut = binadei_load_relaxed(
+        &group->page[page.index % BINADEI_WORD_BITS].cut[age]);
+    bool is_open =
+        binadei_load_relaxed(&group->open[age]) & binadei_page_bit(page);
     bool is_cut = cut >> binadei_chunk_bit(chunk) & 1;
     return (!words->is_chunk_free || is_open) &&
            (!words->grains || (is_open && is_cut));
 }
 
-static bool is_map_full(const struct binadei_map_group *map,
+static bool is_map_full(const struct binadei_maps_group *group, unsigned age,
                         binadei_chunk chunk, const struct words *words)
 {
     binadei_page page = binadei_page_of_chunk(chunk);
-    uint64_t chunks =
-        binadei_load_relaxed(&map->chunks[page.index % BINADEI_WORD_BITS]);
+    uint64_t chunks = binadei_load_relaxed(
+        &group->page[page.index % BINADEI_WORD_BITS].chunks[age]);
     return words->grains == BINADEI_WORD_FULL || chunks == BINADEI_WORD_FULL;
 }
 
@@ -193,7 +193,6 @@ static const char *check_own(const struct binadei_maps *maps,
     const struct binadei_maps_group *group = binadei_maps_group_at(
         maps, binadei_page_of_chunk(chunk).index / BINADEI_WORD_BITS);
     for (unsigned age = 0; group && age < BINADEI_AGES; age++) {
-        const struct binadei_map_group *map = &group->ages[age];
         struct words words = map_words(group, age, chunk);
         uint64_t grains = check_free_grains(&words);
         if (is_free_twice(&words))
@@ -201,9 +200,9 @@ static const char *check_own(const struct binadei_maps *maps,
         if (grains & *seen)
             return "M1: a grain is free in two maps";
         *seen |= grains;
-        if (!is_hinted(map, chunk, &words))
+        if (!is_hinted(group, age, chunk, &words))
             return "M3: a word is not in its hints";
-        if (is_map_full(map, chunk, &words))
+        if (is_map_full(group, age, chunk, &words))
             return "M4: a full word of a map is open";
     }
     return NULL;

@@ -142,8 +142,8 @@ static struct level claim_pages_of(const struct claim *claim, binadei_page page)
     struct binadei_maps_group *own =
         binadei_maps_group_at(claim->view->maps, index);
     return (struct level){
-        {own ? &own->ages[BINADEI_FRESH].pages : NULL,
-         own ? &own->ages[BINADEI_AGEING].pages : NULL},
+        {own ? &own->pages[BINADEI_FRESH] : NULL,
+         own ? &own->pages[BINADEI_AGEING] : NULL},
         claim_done_word(claim, &claim->view->buddy->groups[index].free_pages),
         (uint64_t)index * BINADEI_WORD_BITS * BINADEI_PAGE_GRAINS,
         BINADEI_PAGE_GRAINS};
@@ -155,8 +155,8 @@ static struct level chunks_of(const struct claim *claim, binadei_page page)
     struct binadei_maps_group *own = binadei_maps_group_at(
         claim->view->maps, page.index / BINADEI_WORD_BITS);
     return (struct level){
-        {own ? &own->ages[BINADEI_FRESH].chunks[bit] : NULL,
-         own ? &own->ages[BINADEI_AGEING].chunks[bit] : NULL},
+        {own ? &own->page[bit].chunks[BINADEI_FRESH] : NULL,
+         own ? &own->page[bit].chunks[BINADEI_AGEING] : NULL},
         claim_done_word(claim, &claim->view->buddy->pages[page.index].word),
         (uint64_t)page.index * BINADEI_PAGE_GRAINS,
         BINADEI_CHUNK_GRAINS};
@@ -169,12 +169,12 @@ static struct level claim_grains_of(const struct claim *claim,
     unsigned bit = binadei_chunk_bit(chunk);
     struct binadei_maps_group *group = binadei_maps_group_at(
         claim->view->maps, page.index / BINADEI_WORD_BITS);
-    struct binadei_maps_page *own =
-        group ? binadei_maps_page_at(group, page.index % BINADEI_WORD_BITS)
+    struct binadei_maps_parts *own =
+        group ? binadei_maps_parts_at(group, page.index % BINADEI_WORD_BITS)
               : NULL;
     return (struct level){
-        {own ? &own->grains[BINADEI_FRESH][bit] : NULL,
-         own ? &own->grains[BINADEI_AGEING][bit] : NULL},
+        {own ? &own->grains[bit][BINADEI_FRESH] : NULL,
+         own ? &own->grains[bit][BINADEI_AGEING] : NULL},
         claim_done_word(claim, &claim->view->buddy->chunk_words[chunk.index]),
         chunk.index * BINADEI_CHUNK_GRAINS,
         1};

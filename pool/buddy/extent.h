@@ -49,9 +49,9 @@ static inline bool binadei_run_fits(const struct binadei_run *run,
  * both as one. Words are edges BW and MW and MH, here only read; relaxed: a
  * snapshot. */
 struct binadei_page_words {
-    const struct binadei_maps_group *own;  /* NULL: not, or nothing free */
-    const struct binadei_maps_page *parts; /* of its chunks; NULL: none free */
-    const struct binadei_buddy *done;      /* NULL: not */
+    const struct binadei_maps_group *own;   /* NULL: not, or nothing free */
+    const struct binadei_maps_parts *parts; /* NULL: no part of a chunk */
+    const struct binadei_buddy *done;       /* NULL: not */
     binadei_page page;
 };
 
@@ -64,7 +64,7 @@ binadei_page_words_of(const struct binadei_maps *maps,
     words.own = binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS);
     if (words.own)
         words.parts =
-            binadei_maps_page_at(words.own, page.index % BINADEI_WORD_BITS);
+            binadei_maps_parts_at(words.own, page.index % BINADEI_WORD_BITS);
     return words;
 }
 
@@ -86,7 +86,7 @@ binadei_page_words_pages(const struct binadei_page_words *words)
             &words->done->groups[words->page.index / BINADEI_WORD_BITS]
                  .free_pages);
     for (unsigned age = 0; words->own && age < BINADEI_AGES; age++)
-        pages |= binadei_load_relaxed(&words->own->ages[age].pages);
+        pages |= binadei_load_relaxed(&words->own->pages[age]);
     return pages;
 }
 
@@ -100,7 +100,7 @@ binadei_page_words_chunks(const struct binadei_page_words *words)
         chunks =
             binadei_load_relaxed(&words->done->pages[words->page.index].word);
     for (unsigned age = 0; words->own && age < BINADEI_AGES; age++)
-        chunks |= binadei_load_relaxed(&words->own->ages[age].chunks[bit]);
+        chunks |= binadei_load_relaxed(&words->own->page[bit].chunks[age]);
     return chunks;
 }
 
@@ -117,7 +117,7 @@ binadei_page_words_cut(const struct binadei_page_words *words,
         once = binadei_load_relaxed(
             &words->done->pages[words->page.index].chunk_summary[0]);
     for (unsigned age = 0; words->own && age < BINADEI_AGES; age++) {
-        uint64_t cut = binadei_load_relaxed(&words->own->ages[age].cut[bit]);
+        uint64_t cut = binadei_load_relaxed(&words->own->page[bit].cut[age]);
         twice |= once & cut;
         once |= cut;
     }
@@ -136,7 +136,7 @@ binadei_page_words_grains(const struct binadei_page_words *words,
             &words->done->chunk_words[binadei_chunk_in_page(words->page, chunk)
                                           .index]);
     for (unsigned age = 0; words->parts && age < BINADEI_AGES; age++)
-        grains |= binadei_load_relaxed(&words->parts->grains[age][chunk]);
+        grains |= binadei_load_relaxed(&words->parts->grains[chunk][age]);
     return grains;
 }
 

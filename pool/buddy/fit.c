@@ -340,7 +340,7 @@ static uint64_t free_pages(const struct scan *scan)
         &scan->view->buddy->groups[scan->group];
     uint64_t pages = fit_done_word(scan, &done->free_pages);
     for (unsigned age = 0; scan->own && age < BINADEI_AGES; age++)
-        pages |= binadei_load_relaxed(&scan->own->ages[age].pages);
+        pages |= binadei_load_relaxed(&scan->own->pages[age]);
     return pages;
 }
 
@@ -374,7 +374,7 @@ static uint64_t open_pages(const struct scan *scan, uint64_t whole)
     if (scan->is_thorough)
         return pages_in_use(scan);
     for (unsigned age = 0; scan->own && age < BINADEI_AGES; age++)
-        open[age] = binadei_load_relaxed(&scan->own->ages[age].open);
+        open[age] = binadei_load_relaxed(&scan->own->open[age]);
     open[DONE] = fit_done_word(scan, &done->chunk_pages[0]) |
                  fit_done_word(scan, &done->grain_pages[0]);
     uint64_t pages = open[BINADEI_FRESH] | open[BINADEI_AGEING] | open[DONE];

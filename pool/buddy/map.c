@@ -9,9 +9,11 @@
 #include "pool/buddy/map.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "pool/buddy/extent.h"
 
+#define LINE_BYTES 64U
 #define GROUP_GRAINS ((uint64_t)BINADEI_PAGE_GRAINS * BINADEI_WORD_BITS)
 
 struct binadei_maps *binadei_maps_create(struct binadei_buddy *buddy)
@@ -32,7 +34,7 @@ static void destroy_group(struct binadei_maps_group *group)
     if (!group)
         return;
     for (unsigned i = 0; i < BINADEI_WORD_BITS; i++)
-        free(binadei_maps_page_at(group, i));
+        free(binadei_maps_parts_at(group, i));
     free(group);
 }
 
@@ -54,9 +56,11 @@ static __attribute__((noinline)) void *publish(_Atomic(void *) *place,
                                                size_t bytes)
 {
     void *seen = NULL;
-    void *fresh = calloc(1, bytes);
+    size_t whole_bytes = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    void *fresh = aligned_alloc(LINE_BYTES, whole_bytes);
     if (!fresh)
         return NULL;
+    memset(fresh, 0, bytes);
     /* MG.release: the zeroes. MG.acquire, where another was faster. */
     if (atomic_compare_exchange_strong_explicit(
             place, &seen, fresh, memory_order_release, memory_order_acquire))
@@ -96,8 +100,8 @@ static bool prepare_border(struct binadei_maps *maps, uint64_t border)
         return true;
     struct binadei_maps_group *group =
         make_group(maps, page.index / BINADEI_WORD_BITS);
-    return group && map_make(&group->parts[page_bit_of(page)],
-                             sizeof(struct binadei_maps_page));
+    return group && map_make(&group->page[page_bit_of(page)].parts,
+                             sizeof(struct binadei_maps_parts));
 }
 
 bool binadei_maps_prepare(struct binadei_maps *maps, binadei_grain start,
@@ -155,20 +159,22 @@ static enum filling map_fill(binadei_atomic_word *word, uint64_t mask,
 
 /* Sets chunks of one page, if any, or the page; false: a part was set already,
  * and nothing has changed. */
-static bool give_chunks(struct binadei_map_group *map, unsigned page_bit,
+static bool give_chunks(struct binadei_maps_group *group,
+                        enum binadei_map_age age, unsigned page_bit,
                         uint64_t mask)
 {
     uint64_t bit = UINT64_C(1) << page_bit;
     if (!mask)
         return true;
-    enum filling filling = mask == BINADEI_WORD_FULL
-                               ? RETIRED
-                               : map_fill(&map->chunks[page_bit], mask, true);
+    enum filling filling =
+        mask == BINADEI_WORD_FULL
+            ? RETIRED
+            : map_fill(&group->page[page_bit].chunks[age], mask, true);
     BINADEI_STEP("map.chunks_given");
     if (filling == RETIRED)
-        return map_fill(&map->pages, bit, false) == SET;
+        return map_fill(&group->pages[age], bit, false) == SET;
     if (filling == SET)
-        binadei_map_hint(&map->open, bit);
+        binadei_map_hint(&group->open[age], bit);
     return filling == SET;
 }
 
@@ -178,16 +184,15 @@ static unsigned give_part(struct binadei_maps_group *group,
                           enum binadei_map_age age, unsigned page_bit,
                           unsigned chunk, uint64_t mask, uint64_t *coalesced)
 {
-    struct binadei_map_group *map = &group->ages[age];
-    struct binadei_maps_page *page = binadei_maps_page_at(group, page_bit);
+    struct binadei_maps_parts *parts = binadei_maps_parts_at(group, page_bit);
     uint64_t bit = UINT64_C(1) << chunk;
-    enum filling filling = map_fill(&page->grains[age][chunk], mask, true);
+    enum filling filling = map_fill(&parts->grains[chunk][age], mask, true);
     BINADEI_STEP("map.grains_given");
     if (filling == RETIRED)
         *coalesced |= bit;
     if (filling == SET) {
-        binadei_map_hint(&map->cut[page_bit], bit);
-        binadei_map_hint(&map->open, UINT64_C(1) << page_bit);
+        binadei_map_hint(&group->page[page_bit].cut[age], bit);
+        binadei_map_hint(&group->open[age], UINT64_C(1) << page_bit);
     }
     return filling == TWICE ? 0 : binadei_word_count(mask);
 }
@@ -197,18 +202,17 @@ static unsigned give_part(struct binadei_maps_group *group,
 static unsigned map_give_in_page(struct binadei_maps_group *group,
                                  unsigned page_bit, unsigned at, unsigned end)
 {
-    struct binadei_map_group *map = &group->ages[BINADEI_FRESH];
     struct binadei_page_cut cut = binadei_page_cut_at(at, end);
     uint64_t coalesced = 0;
     unsigned given = 0;
     for (unsigned i = 0; i < cut.part_count; i++)
         given += give_part(group, BINADEI_FRESH, page_bit, cut.parts[i].chunk,
                            cut.parts[i].grains, &coalesced);
-    if (give_chunks(map, page_bit, cut.chunks | coalesced))
+    if (give_chunks(group, BINADEI_FRESH, page_bit, cut.chunks | coalesced))
         given += binadei_word_count(cut.chunks) * BINADEI_CHUNK_GRAINS;
     else
         /* A whole chunk was free already; what was coalesced is not. */
-        (void)give_chunks(map, page_bit, coalesced);
+        (void)give_chunks(group, BINADEI_FRESH, page_bit, coalesced);
     return given;
 }
 
@@ -245,9 +249,8 @@ static uint64_t give_step(struct binadei_maps *maps, uint64_t at,
         return map_give_in_page(group, page_bit_of(page), offset,
                                 offset + (unsigned)grains);
     uint64_t mask = binadei_word_run(page_bit_of(page), pages);
-    return map_fill(&group->ages[BINADEI_FRESH].pages, mask, false) == SET
-               ? grains
-               : 0;
+    return map_fill(&group->pages[BINADEI_FRESH], mask, false) == SET ? grains
+                                                                      : 0;
 }
 
 enum binadei_map_give binadei_maps_give_unnoted(struct binadei_maps *maps,
@@ -320,19 +323,19 @@ static uint64_t take_hints(binadei_atomic_word *hints)
 static void move_page(struct move *move, struct binadei_maps_group *group,
                       binadei_page page)
 {
-    struct binadei_map_group *map = &group->ages[move->from];
     unsigned page_bit = page_bit_of(page);
+    struct binadei_maps_page *words = &group->page[page_bit];
     BINADEI_STEP("map.page_entered");
-    uint64_t cut = take_hints(&map->cut[page_bit]);
+    uint64_t cut = take_hints(&words->cut[move->from]);
     /* After the hints: where one was set there are words. */
-    struct binadei_maps_page *parts = binadei_maps_page_at(group, page_bit);
+    struct binadei_maps_parts *parts = binadei_maps_parts_at(group, page_bit);
     uint64_t mask =
-        take_word(move, &map->chunks[page_bit], BINADEI_CHUNK_GRAINS);
+        take_word(move, &words->chunks[move->from], BINADEI_CHUNK_GRAINS);
     if (mask)
         move->chunks(move, page, mask);
     for (; parts && cut; cut &= cut - 1) {
         unsigned chunk = binadei_word_lowest(cut);
-        mask = take_word(move, &parts->grains[move->from][chunk], 1);
+        mask = take_word(move, &parts->grains[chunk][move->from], 1);
         if (mask)
             move->grains(move, binadei_chunk_in_page(page, chunk), mask);
     }
@@ -343,9 +346,9 @@ static void move_group(struct move *move, uint32_t index)
     struct binadei_maps_group *group = binadei_maps_group_at(move->maps, index);
     if (!group)
         return;
-    struct binadei_map_group *map = &group->ages[move->from];
-    uint64_t open = take_hints(&map->open);
-    uint64_t mask = take_word(move, &map->pages, BINADEI_PAGE_GRAINS);
+    uint64_t open = take_hints(&group->open[move->from]);
+    uint64_t mask =
+        take_word(move, &group->pages[move->from], BINADEI_PAGE_GRAINS);
     if (mask)
         move->pages(move, index, mask);
     for (; open; open &= open - 1)
@@ -385,7 +388,7 @@ static void age_pages(struct move *move, uint32_t group, uint64_t mask)
 {
     struct binadei_maps_group *maps = binadei_maps_group_at(move->maps, group);
     add_aged(move, mask, BINADEI_PAGE_GRAINS);
-    (void)map_fill(&maps->ages[BINADEI_AGEING].pages, mask, false);
+    (void)map_fill(&maps->pages[BINADEI_AGEING], mask, false);
 }
 
 static void age_chunks(struct move *move, binadei_page page, uint64_t mask)
@@ -393,7 +396,7 @@ static void age_chunks(struct move *move, binadei_page page, uint64_t mask)
     struct binadei_maps_group *group =
         binadei_maps_group_at(move->maps, page.index / BINADEI_WORD_BITS);
     add_aged(move, mask, BINADEI_CHUNK_GRAINS);
-    (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page), mask);
+    (void)give_chunks(group, BINADEI_AGEING, page_bit_of(page), mask);
 }
 
 static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
@@ -405,8 +408,7 @@ static void age_grains(struct move *move, binadei_chunk chunk, uint64_t mask)
     add_aged(move, mask, 1);
     (void)give_part(group, BINADEI_AGEING, page_bit_of(page),
                     binadei_chunk_bit(chunk), mask, &coalesced);
-    (void)give_chunks(&group->ages[BINADEI_AGEING], page_bit_of(page),
-                      coalesced);
+    (void)give_chunks(group, BINADEI_AGEING, page_bit_of(page), coalesced);
 }
 
 uint64_t binadei_maps_close(struct binadei_maps *maps)

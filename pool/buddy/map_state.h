@@ -7,37 +7,42 @@
 #ifndef BINADE_POOL_BUDDY_MAP_STATE_H_
 #define BINADE_POOL_BUDDY_MAP_STATE_H_
 
+#include <stdalign.h>
+
 #include "pool/buddy/map.h"
 #include "pool/buddy/state.h"
 
-/* One map's words for 64 pages. A word of chunks or grains is 0 both while its
- * unit is free as a whole (the bit above says so) and while nothing of it is
- * free in this map. */
-struct binadei_map_group {
-    /* Edge MW: give and move (seq_cst) -> claim (acquire), on every word of the
-     * three levels. A bit set = a unit free in this map. */
-    binadei_atomic_word pages;
-    /* Edge MH: set after the word below by order of seq_cst; cleared, then a
-     * second look at what is below, by the same order. Hints: a bit that is
-     * clear while something below is set is set by the thread that set that. */
-    binadei_atomic_word open; /* pages that have chunks or grains */
-    binadei_atomic_word chunks[BINADEI_WORD_BITS]; /* Edge MW */
-    binadei_atomic_word
-        cut[BINADEI_WORD_BITS]; /* Edge MH: chunks with grains */
+/* A word is of one map; those of both maps lie side by side, as whoever frees or
+ * claims a run reads both at its two ends, and misses the caches there. A word of
+ * chunks or grains is 0 both while its unit is free as a whole (the bit above says
+ * so) and while nothing of it is free in this map. Edge MW: give and move
+ * (seq_cst) -> claim (acquire), on every word of the three levels. A bit set = a
+ * unit free in this map. Edge MH: a hint is set after the word below by order of
+ * seq_cst; cleared, then what is below looked at again, by the same order. A bit
+ * that is clear while something below is set is set by the thread that set that.
+ */
+
+/* The grains of one page, in both maps, so that what moves from one to the other
+ * needs no memory. Edge MW. Edge MH: the second look. */
+struct binadei_maps_parts {
+    binadei_atomic_word grains[BINADEI_PAGE_CHUNKS][BINADEI_AGES];
 };
 
-/* The grain words of one page, in both maps, so that what moves from one to the
- * other needs no memory. */
+/* Of one page, on a line of its own. */
 struct binadei_maps_page {
-    /* Edge MW: as above. Edge MH: the second look. */
-    binadei_atomic_word grains[BINADEI_AGES][BINADEI_PAGE_CHUNKS];
+    alignas(64) binadei_atomic_word chunks[BINADEI_AGES]; /* Edge MW */
+    binadei_atomic_word cut[BINADEI_AGES]; /* Edge MH: chunks with grains */
+    /* Edge MG: made (release) -> used (acquire). struct binadei_maps_parts, once
+     * parts of chunks were given. */
+    _Atomic(void *) parts;
 };
 
+/* Of 64 pages. */
 struct binadei_maps_group {
-    struct binadei_map_group ages[BINADEI_AGES];
-    /* Edge MG: made (release) -> used (acquire). Of pages of which parts of
-     * chunks were given: struct binadei_maps_page. */
-    _Atomic(void *) parts[BINADEI_WORD_BITS];
+    binadei_atomic_word pages[BINADEI_AGES]; /* Edge MW */
+    /* Edge MH: pages that have chunks or grains. */
+    binadei_atomic_word open[BINADEI_AGES];
+    struct binadei_maps_page page[BINADEI_WORD_BITS];
     /* Of what both maps together have. */
     struct binadei_index_group index;
 };
@@ -82,11 +87,12 @@ binadei_maps_group_at(const struct binadei_maps *maps, uint32_t group)
                 : NULL;
 }
 
-static inline struct binadei_maps_page *
-binadei_maps_page_at(const struct binadei_maps_group *group, unsigned page_bit)
+static inline struct binadei_maps_parts *
+binadei_maps_parts_at(const struct binadei_maps_group *group, unsigned page_bit)
 {
     /* MG.acquire. */
-    return atomic_load_explicit(&group->parts[page_bit], memory_order_acquire);
+    return atomic_load_explicit(&group->page[page_bit].parts,
+                                memory_order_acquire);
 }
 
 /* Makes what the maps need for these grains to be set in them. False: no

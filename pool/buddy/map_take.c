@@ -77,7 +77,7 @@ static uint32_t take_from_word(struct search *search, binadei_chunk chunk,
 static void lower(struct binadei_maps_group *group, enum binadei_map_age age,
                   unsigned page_bit, unsigned chunk)
 {
-    binadei_atomic_word *hint = &group->ages[age].cut[page_bit];
+    binadei_atomic_word *hint = &group->page[page_bit].cut[age];
     uint64_t bit = UINT64_C(1) << chunk;
     BINADEI_STEP("map.lowering");
     /* MH: the bit is cleared, then the word looked at again, by order of
@@ -86,7 +86,7 @@ static void lower(struct binadei_maps_group *group, enum binadei_map_age age,
     BINADEI_STEP("map.lowered");
     /* MH: the second look. */
     if (binadei_load_seq_cst(
-            &binadei_maps_page_at(group, page_bit)->grains[age][chunk]))
+            &binadei_maps_parts_at(group, page_bit)->grains[chunk][age]))
         binadei_map_hint(hint, bit);
 }
 
@@ -95,14 +95,15 @@ static uint32_t map_take_from_page(struct search *search,
                                    binadei_page page)
 {
     unsigned page_bit = page.index % BINADEI_WORD_BITS;
-    struct binadei_map_group *map = &group->ages[search->age];
-    struct binadei_maps_page *parts = binadei_maps_page_at(group, page_bit);
+    struct binadei_maps_parts *parts = binadei_maps_parts_at(group, page_bit);
     /* relaxed: a hint. */
-    uint64_t cut = parts ? binadei_load_relaxed(&map->cut[page_bit]) : 0;
+    uint64_t cut =
+        parts ? binadei_load_relaxed(&group->page[page_bit].cut[search->age])
+              : 0;
     uint32_t taken = 0;
     for (; cut && search->visits && !taken; cut &= cut - 1) {
         unsigned bit = binadei_word_lowest(cut);
-        binadei_atomic_word *word = &parts->grains[search->age][bit];
+        binadei_atomic_word *word = &parts->grains[bit][search->age];
         taken = take_from_word(search, binadei_chunk_in_page(page, bit), word);
         search->visits -= !taken;
         /* relaxed: a look; lower() looks again. */
@@ -120,7 +121,7 @@ static uint32_t take_grains(struct search *search,
                             struct binadei_maps_group *group,
                             binadei_page first)
 {
-    uint64_t open = pages_of(search, &group->ages[search->age].open, first);
+    uint64_t open = pages_of(search, &group->open[search->age], first);
     uint32_t taken = 0;
     for (; open && search->visits && !taken; open &= open - 1)
         taken = map_take_from_page(
@@ -195,7 +196,7 @@ static uint32_t take_from_chunks(struct search *search,
 {
     const struct binadei_take *what = search->what;
     binadei_atomic_word *word =
-        &group->ages[search->age].chunks[page.index % BINADEI_WORD_BITS];
+        &group->page[page.index % BINADEI_WORD_BITS].chunks[search->age];
     unsigned alignment = what->alignment > BINADEI_CHUNK_GRAINS
                              ? what->alignment / BINADEI_CHUNK_GRAINS
                              : 1;
@@ -227,7 +228,7 @@ static uint32_t take_chunks(struct search *search,
                             struct binadei_maps_group *group,
                             binadei_page first)
 {
-    uint64_t open = pages_of(search, &group->ages[search->age].open, first);
+    uint64_t open = pages_of(search, &group->open[search->age], first);
     uint32_t taken = 0;
     for (; open && !taken; open &= open - 1)
         taken = take_from_chunks(
@@ -241,7 +242,7 @@ static uint32_t map_take_page(struct search *search,
                               struct binadei_maps_group *group,
                               binadei_page first)
 {
-    binadei_atomic_word *word = &group->ages[search->age].pages;
+    binadei_atomic_word *word = &group->pages[search->age];
     uint64_t pages;
     while ((pages = pages_of(search, word, first))) {
         unsigned bit = binadei_word_lowest(pages);
@@ -323,18 +324,19 @@ static uint64_t map_free_at(const struct binadei_maps *maps, uint64_t start,
     *out_rest = BINADEI_CHUNK_GRAINS - bit;
     if (!group)
         return 0;
-    const struct binadei_maps_page *parts =
-        binadei_maps_page_at(group, page_bit);
+    const struct binadei_maps_parts *parts =
+        binadei_maps_parts_at(group, page_bit);
     uint64_t grains = 0;
     for (unsigned age = 0; age < BINADEI_AGES; age++) {
-        const struct binadei_map_group *map = &group->ages[age];
-        if (binadei_load_relaxed(&map->pages) >> page_bit & 1)
+        if (binadei_load_relaxed(&group->pages[age]) >> page_bit & 1)
             return *out_rest =
                        BINADEI_PAGE_GRAINS - start % BINADEI_PAGE_GRAINS;
-        if (binadei_load_relaxed(&map->chunks[page_bit]) >> chunk_bit & 1)
+        if (binadei_load_relaxed(&group->page[page_bit].chunks[age]) >>
+                chunk_bit &
+            1)
             return *out_rest;
         if (parts)
-            grains |= binadei_load_relaxed(&parts->grains[age][chunk_bit]);
+            grains |= binadei_load_relaxed(&parts->grains[chunk_bit][age]);
     }
     uint64_t clear = ~(grains >> bit);
     uint64_t length = clear ? binadei_word_lowest(clear) : BINADEI_WORD_BITS;

@@ -229,7 +229,7 @@ mutant "a give to a stream is a load and a store" $map \
     's/while \(!binadei_cas_seq_cst\(word, &seen, after\)\);/while (binadei_store_release(word, after), 0);/'
 mutant "a hint is looked at before the word is set" $map \
     '/^static unsigned give_part/,/^}/{
-        s/^    enum filling filling =$/    binadei_map_hint(\&map->cut[page_bit], bit);\n    binadei_map_hint(\&map->open, UINT64_C(1) << page_bit);\n&/
+        s/^    enum filling filling =$/    binadei_map_hint(\&group->page[page_bit].cut[age], bit);\n    binadei_map_hint(\&group->open[age], UINT64_C(1) << page_bit);\n&/
         s/^        binadei_map_hint.*/        ;/ }'
 mutant "a hint that is clear is taken for set" $map_state \
     's/if \(!\(binadei_load_seq_cst\(hint\) & bit\)\)/if (0)/'
@@ -241,20 +241,20 @@ mutant "a move copies a word and then clears it" $map \
     's/uint64_t mask = atomic_exchange_explicit\(word, 0, memory_order_seq_cst\);/uint64_t mask = binadei_load_relaxed(word); binadei_store_relaxed(word, 0);/'
 mutant "a move clears a word after it has given its bits" $map \
     's/uint64_t mask = atomic_exchange_explicit\(word, 0, memory_order_seq_cst\);/uint64_t mask = binadei_load_relaxed(word);/
-     s/^        move->pages\((.*)\);/(move->pages(\1), binadei_and_seq_cst(\&map->pages, ~mask));/
-     s/^        move->chunks\((.*)\);/(move->chunks(\1), binadei_and_seq_cst(\&map->chunks[page_bit], ~mask));/
-     s/^            move->grains\((.*)\);/(move->grains(\1), binadei_and_seq_cst(\&parts->grains[move->from][chunk], ~mask));/'
+     s/^        move->pages\((.*)\);/(move->pages(\1), binadei_and_seq_cst(\&group->pages[move->from], ~mask));/
+     s/^        move->chunks\((.*)\);/(move->chunks(\1), binadei_and_seq_cst(\&words->chunks[move->from], ~mask));/
+     s/^            move->grains\((.*)\);/(move->grains(\1), binadei_and_seq_cst(\&parts->grains[chunk][move->from], ~mask));/'
 mutant "hints are cleared after the words are taken" $map \
     '/^static void move_group/,/^}/{
-        s/take_hints\(&map->open\)/binadei_load_relaxed(\&map->open)/
-        s/^}/    binadei_store_relaxed(\&map->open, 0);\n}/ }'
+        s/take_hints\(&group->open\[move->from\]\)/binadei_load_relaxed(\&group->open[move->from])/
+        s/^}/    binadei_store_relaxed(\&group->open[move->from], 0);\n}/ }'
 mutant "what ages is counted when all of it has" $map \
     '/^static void add_aged/,/^}/s/binadei_word_count\(mask\)/0 * mask/
      /^uint64_t binadei_maps_close/,/^}/s/return move_all\(&move\);/uint64_t moved = move_all(\&move); add_grains(maps, BINADEI_AGEING, moved); return moved;/'
 mutant "what has aged has no hint" $map \
-    '/^static unsigned give_part/,/^}/s/^        binadei_map_hint\(&map->cut/        if (age == BINADEI_FRESH) &/'
+    '/^static unsigned give_part/,/^}/s/^        binadei_map_hint\(&group->page/        if (age == BINADEI_FRESH) &/'
 mutant "what has aged does not merge" $map \
-    's/&page->grains\[age\]\[chunk\], mask, true/\&page->grains[age][chunk], mask, age == BINADEI_FRESH/'
+    's/&parts->grains\[chunk\]\[age\], mask, true/\&parts->grains[chunk][age], mask, age == BINADEI_FRESH/'
 mutant "an ageing page is not done" $map \
     's/\(void\)binadei_give_pages\(.*/(void)move; (void)group; (void)mask;/'
 

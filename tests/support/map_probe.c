@@ -160,14 +160,14 @@ static struct words words_at(const struct binadei_maps *maps,
         binadei_maps_group_at(maps, (uint32_t)(page / BINADEI_WORD_BITS));
     if (!group)
         return words;
-    const struct binadei_map_group *map = &group->ages[age];
-    const struct binadei_maps_page *parts =
-        binadei_maps_page_at(group, words.page_bit);
-    words.pages = binadei_load_relaxed(&map->pages);
-    words.chunks = binadei_load_relaxed(&map->chunks[words.page_bit]);
+    const struct binadei_maps_parts *parts =
+        binadei_maps_parts_at(group, words.page_bit);
+    words.pages = binadei_load_relaxed(&group->pages[age]);
+    words.chunks =
+        binadei_load_relaxed(&group->page[words.page_bit].chunks[age]);
     if (parts)
         words.grains =
-            binadei_load_relaxed(&parts->grains[age][words.chunk_bit]);
+            binadei_load_relaxed(&parts->grains[words.chunk_bit][age]);
     return words;
 }
 
@@ -221,11 +221,11 @@ void map_probe_contend(struct binadei_buddy *buddy, bool is_contended)
                           memory_order_relaxed);
 }
 
-static void forget_hints_of(struct binadei_map_group *map)
+static void forget_hints_of(struct binadei_maps_group *group, unsigned age)
 {
-    binadei_store_relaxed(&map->open, 0);
+    binadei_store_relaxed(&group->open[age], 0);
     for (unsigned i = 0; i < BINADEI_WORD_BITS; i++)
-        binadei_store_relaxed(&map->cut[i], 0);
+        binadei_store_relaxed(&group->page[i].cut[age], 0);
 }
 
 void map_probe_forget_hints(struct binadei_maps *maps)
@@ -233,7 +233,7 @@ void map_probe_forget_hints(struct binadei_maps *maps)
     for (uint32_t i = 0; i < maps->leaf_count * BINADEI_LEAF_GROUPS; i++) {
         struct binadei_maps_group *group = binadei_maps_group_at(maps, i);
         for (unsigned age = 0; group && age < BINADEI_AGES; age++)
-            forget_hints_of(&group->ages[age]);
+            forget_hints_of(group, age);
     }
 }
 
@@ -243,9 +243,9 @@ void map_probe_write_grains(struct binadei_maps *maps, enum map_probe_age age,
     uint64_t page = chunk / BINADEI_PAGE_CHUNKS;
     const struct binadei_maps_group *group =
         binadei_maps_group_at(maps, (uint32_t)(page / BINADEI_WORD_BITS));
-    struct binadei_maps_page *parts =
-        binadei_maps_page_at(group, (unsigned)(page % BINADEI_WORD_BITS));
-    binadei_store_relaxed(&parts->grains[age][chunk % BINADEI_PAGE_CHUNKS],
+    struct binadei_maps_parts *parts =
+        binadei_maps_parts_at(group, (unsigned)(page % BINADEI_WORD_BITS));
+    binadei_store_relaxed(&parts->grains[chunk % BINADEI_PAGE_CHUNKS][age],
                           word);
 }
 
@@ -254,6 +254,6 @@ void map_probe_write_chunks(struct binadei_maps *maps, enum map_probe_age age,
 {
     struct binadei_maps_group *group =
         binadei_maps_group_at(maps, page / BINADEI_WORD_BITS);
-    binadei_store_relaxed(&group->ages[age].chunks[page % BINADEI_WORD_BITS],
+    binadei_store_relaxed(&group->page[page % BINADEI_WORD_BITS].chunks[age],
                           word);
 }
