@@ -25,6 +25,8 @@
 #define VISITS 36U
 #define FIRST_VISITS 12U
 #define FITS 4U
+/* Longer than this the best of all that are visited is taken. */
+#define LONG_GRAINS (UINT64_C(1) << 17)
 /* Pages in all: one from which everything has gone costs a few loads, once. */
 #define LOOKS 1024U
 /* Claims of a best fit, and those with the run lock. */
@@ -97,7 +99,9 @@ RUN_INLINE void run_add_page(struct binadei_run *run, run_end_fn *end,
 
 struct visit {
     struct binadei_run run; /* being put together; in grains of the page */
-    const struct binadei_kind *kind;
+    const struct binadei_kind *kind; /* in whose index the page is */
+    /* What a fit is made of: this kind, or what is joined with it. */
+    const struct binadei_kind *reach;
     uint64_t least; /* grains; shorter runs are not looked at */
     struct binadei_want want;
     uint64_t page_base;
@@ -118,6 +122,17 @@ static struct binadei_run whole_run(const struct visit *visit)
     return (struct binadei_run){first, last - first};
 }
 
+/* The run, with what is joined with it on both sides: a part of it would be cut
+ * out of the middle. */
+static struct binadei_run joined_run(const struct visit *visit,
+                                     const struct binadei_run *run)
+{
+    uint64_t first =
+        run->start ? binadei_run_start(visit->reach, run->start) : 0;
+    uint64_t last = binadei_run_end(visit->reach, run->start + run->grains);
+    return (struct binadei_run){first, last - first};
+}
+
 /* The better one stays, the other one is noted. */
 static void good_fit_end_run(struct binadei_run *run)
 {
@@ -126,13 +141,17 @@ static void good_fit_end_run(struct binadei_run *run)
     if (whole.grains < visit->least)
         return;
     visit->has_runs = true;
+    if (visit->reach != visit->kind) {
+        binadei_index_note(visit->kind, whole.start, whole.grains);
+        whole = joined_run(visit, &whole);
+    }
     if (binadei_run_fits(&whole, &visit->want) &&
         (!visit->best.grains || whole.grains < visit->best.grains)) {
         struct binadei_run worse = visit->best;
         visit->best = whole;
         whole = worse;
     }
-    binadei_index_note(visit->kind, whole.start, whole.grains);
+    binadei_index_note(visit->reach, whole.start, whole.grains);
 }
 
 /* Runs of the page, of a chunk at least, the best of them in `best`. */
@@ -153,7 +172,7 @@ static void good_fit_look(struct visit *visit, binadei_page page)
 static void note_best(const struct visit *visit)
 {
     if (visit->best.grains)
-        binadei_index_note(visit->kind, visit->best.start, visit->best.grains);
+        binadei_index_note(visit->reach, visit->best.start, visit->best.grains);
 }
 
 /* The best fit of a visit. Where a part of it has gone meanwhile, whoever took
@@ -161,7 +180,7 @@ static void note_best(const struct visit *visit)
  */
 static bool good_fit_claim(const struct visit *visit, binadei_grain *out)
 {
-    const struct binadei_kind *kind = visit->kind;
+    const struct binadei_kind *kind = visit->reach;
     const struct binadei_view view = {.buddy = kind->buddy,
                                       .maps = kind->maps,
                                       .is_own_only = kind->maps &&
@@ -176,6 +195,7 @@ struct search {
     struct binadei_kind kinds[KINDS];
     struct binadei_index_at at[KINDS]; /* of no bin: there is no page */
     bool is_behind[KINDS]; /* the next page is not known, from that place on */
+    unsigned reach[KINDS]; /* the kind with whose memory it is joined */
     unsigned first_bin;
     unsigned visits;
     unsigned looks;
@@ -198,6 +218,7 @@ static void good_fit_start(struct search *search,
         search->kinds[i] =
             (struct binadei_kind){view->buddy, is_own ? view->maps : NULL};
         search->is_behind[i] = is_in_view(view, is_own);
+        search->reach[i] = view->maps && view->buddy->joins_runs ? 0 : i;
         search->at[i] = (struct binadei_index_at){
             search->is_behind[i] ? search->first_bin : BINADEI_INDEX_BINS, 0};
     }
@@ -239,6 +260,7 @@ static void visit_next(struct search *search, unsigned kind,
 {
     const struct binadei_index_at *at = &search->at[kind];
     visit->kind = &search->kinds[kind];
+    visit->reach = &search->kinds[search->reach[kind]];
     visit->least = binadei_index_bin_grains(at->bin);
     visit->run = (struct binadei_run){0, 0};
     visit->best = (struct binadei_run){0, 0};
@@ -250,23 +272,31 @@ static void visit_next(struct search *search, unsigned kind,
     go_on(search, kind);
 }
 
+/* Of long runs there are few, and what they leave over is long. */
+static bool is_long(const struct binadei_want *want)
+{
+    return want->grains > LONG_GRAINS;
+}
+
 static bool is_tight_enough(const struct visit *visit)
 {
-    return visit->best.grains && visit->best.grains - visit->want.grains <=
-                                     visit->want.grains / BINADEI_TIGHT_PART;
+    uint64_t rest =
+        is_long(&visit->want) ? 0 : visit->want.grains / BINADEI_TIGHT_PART;
+    return visit->best.grains &&
+           visit->best.grains <= visit->want.grains + rest;
 }
 
 /* The best of a few pages of the lowest bin that has a fit. */
 static bool good_fit_find(struct search *search, struct visit *best)
 {
-    unsigned bin = 0;
     unsigned kind;
-    for (unsigned fits = 0; fits < FITS && !is_tight_enough(best) &&
+    unsigned most = is_long(&best->want) ? VISITS : FITS;
+    for (unsigned fits = 0; fits < most && !is_tight_enough(best) &&
                             (kind = next_kind(search)) < KINDS;) {
         struct visit visit = *best;
-        if (best->best.grains && search->at[kind].bin > bin)
+        if (best->best.grains &&
+            search->at[kind].bin > binadei_index_bin(best->best.grains))
             break;
-        bin = search->at[kind].bin;
         visit_next(search, kind, &visit);
         if (!visit.best.grains)
             continue;

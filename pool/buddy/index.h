@@ -19,10 +19,10 @@
 
 /* Grains: a chunk at least; what is longer than the most is as long. */
 #define BINADEI_INDEX_LEAST BINADEI_CHUNK_GRAINS
-#define BINADEI_INDEX_MOST (UINT64_C(1) << 18)
+#define BINADEI_INDEX_MOST (UINT64_C(1) << 22)
 #define BINADEI_INDEX_PARTS_BITS 3U
-/* Twelve binary orders. */
-#define BINADEI_INDEX_BINS (12U << BINADEI_INDEX_PARTS_BITS)
+/* Sixteen binary orders. */
+#define BINADEI_INDEX_BINS (16U << BINADEI_INDEX_PARTS_BITS)
 #define BINADEI_INDEX_BIN_WORDS ((BINADEI_INDEX_BINS - 1) / 64 + 1)
 
 /* Of the pages of a group, a bit each. */

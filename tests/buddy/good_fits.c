@@ -20,7 +20,7 @@
 #define NONE UINT64_MAX
 /* What the index has; see pool/buddy/index.h. */
 #define LEAST CHUNK
-#define MOST (UINT64_C(1) << 18)
+#define MOST (UINT64_C(1) << 22)
 
 static char failure[200];
 
@@ -241,6 +241,15 @@ static void gone(struct game *game)
     expect("again", fit(game, 400), 5 * PAGE);
 }
 
+/* There are few long runs: the best of all is taken, not of a few. */
+static void long_ones(struct game *game)
+{
+    for (uint64_t i = 0; i < 7; i++)
+        give(game, i * 100 * PAGE, 35 * PAGE - i * 100);
+    expect("the best", fit(game, 33 * PAGE), 600 * PAGE);
+    expect("the next", fit(game, 33 * PAGE), 500 * PAGE);
+}
+
 /* However many pages it is gone from. */
 static void gone_from_many(struct game *game)
 {
@@ -336,6 +345,19 @@ static void joined_long(struct game *game)
     expect("the other", fit(game, 12 * PAGE), 10 * PAGE);
 }
 
+/* What is done is not cut out of the middle of what it is joined with. */
+static void joined_on_both_sides(struct game *game)
+{
+    give(game, 3 * PAGE, 200);
+    finish(game, 3 * PAGE + 200, 300);
+    expect("from where its own begins", fit(game, 280), 3 * PAGE);
+    give(game, 20 * PAGE, 200);
+    finish(game, 20 * PAGE + 200, 300);
+    give(game, 30 * PAGE, 320);
+    expect("a run that is shorter than both", fit(game, 290), 30 * PAGE);
+    expect("both", fit(game, 290), 20 * PAGE);
+}
+
 struct kind {
     const char *name;
     void (*play)(struct game *game);
@@ -355,6 +377,7 @@ static const struct kind kinds[] = {
     {"Moved", moved, false},
     {"TooShortInTheFirstBin", too_short_in_the_first_bin, false},
     {"Gone", gone, false},
+    {"LongOnes", long_ones, false},
     {"GoneFromMany", gone_from_many, false},
     {"BestOverABorder", best_over_a_border, false},
     {"BestOfTwoMaps", best_of_two_maps, false},
@@ -362,6 +385,7 @@ static const struct kind kinds[] = {
     {"JoinedLeftOver", joined_left_over, true},
     {"JoinedOwnOnly", joined_own_only, true},
     {"JoinedLong", joined_long, true},
+    {"JoinedOnBothSides", joined_on_both_sides, true},
 };
 
 size_t good_fits_count(void)

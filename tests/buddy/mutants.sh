@@ -338,7 +338,15 @@ mutant "a search ends at a fit that is gone" $fit \
 mutant "pages from which all has gone are counted" $fit \
     's/search->visits \+= visit->has_runs;/search->visits++;/'
 mutant "runs that a look leaves are not noted" $fit \
-    '/^static void good_fit_end_run/,/^}/s/^    binadei_index_note\(visit->kind.*/    ;/'
+    '/^static void good_fit_end_run/,/^}/s/^    binadei_index_note\(visit->reach.*/    ;/'
+mutant "the best of a few long runs is taken" $fit \
+    's/return want->grains > LONG_GRAINS;/return 0 * want->grains;/'
+mutant "what is done is cut out of the middle of a run" $fit \
+    's/if \(visit->reach != visit->kind\)/if (0)/'
+mutant "a run that is shorter than what was joined is passed" $fit \
+    's/> binadei_index_bin\(best->best\.grains\)/> search->first_bin/'
+mutant "what is done is not noted again where it is joined" $fit \
+    's/^        binadei_index_note\(visit->kind, whole/        if (0) &/'
 mutant "a fit that is not the best is not noted" $fit \
     '/^static bool good_fit_find/,/^}/s/^            note_best\(&visit\);/            ;/'
 mutant "the first fit of a bin is taken" $fit \
