@@ -286,21 +286,32 @@ static bool is_tight_enough(const struct visit *visit)
            visit->best.grains <= visit->want.grains + rest;
 }
 
+/* The bin up to which a search goes on that has a fit, of a page of bin `found`: no
+ * further, or, where runs are joined, as long as a run may be shorter than this
+ * one, which is longer by what it is joined with. */
+static unsigned last_bin(const struct visit *fit, unsigned found)
+{
+    return fit->kind->buddy->joins_runs ? binadei_index_bin(fit->best.grains)
+                                        : found;
+}
+
 /* The best of a few pages of the lowest bin that has a fit. */
 static bool good_fit_find(struct search *search, struct visit *best)
 {
-    unsigned kind;
     unsigned most = is_long(&best->want) ? VISITS : FITS;
+    unsigned found = BINADEI_INDEX_BINS;
+    unsigned kind;
     for (unsigned fits = 0; fits < most && !is_tight_enough(best) &&
                             (kind = next_kind(search)) < KINDS;) {
         struct visit visit = *best;
-        if (best->best.grains &&
-            search->at[kind].bin > binadei_index_bin(best->best.grains))
+        unsigned bin = search->at[kind].bin;
+        if (best->best.grains && bin > last_bin(best, found))
             break;
         visit_next(search, kind, &visit);
         if (!visit.best.grains)
             continue;
-        fits++;
+        if (fits++ == 0)
+            found = bin;
         if (best->best.grains && best->best.grains <= visit.best.grains) {
             note_best(&visit);
             continue;

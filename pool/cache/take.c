@@ -21,6 +21,8 @@
 #define GOOD_FIT_PART 1024U
 #define GOOD_FIT_LEAST_GRAINS UINT64_C(1024)
 #define GOOD_FIT_MOST_GRAINS UINT64_C(16384)
+/* What more of them look for by the index: 64 MiB. */
+#define CROWDED_GOOD_FIT_GRAINS (UINT64_C(1) << 17)
 /* Entries of a magazine that a miss looks at, newest first. */
 #define POP_DEPTH 64U
 
@@ -231,8 +233,10 @@ static bool is_crowded(const struct binadei_call *call)
 
 static uint64_t good_fit_grains(const struct binadei_call *call)
 {
-    if (is_moving(call) || is_crowded(call))
+    if (is_moving(call))
         return UINT64_MAX;
+    if (is_crowded(call))
+        return CROWDED_GOOD_FIT_GRAINS;
     uint64_t part = binadei_segments_reserved_bytes(call->engine->segments) /
                     GOOD_FIT_PART / BINADEI_GRAIN_BYTES;
     if (part > GOOD_FIT_MOST_GRAINS)

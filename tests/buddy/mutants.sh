@@ -344,7 +344,7 @@ mutant "the best of a few long runs is taken" $fit \
 mutant "what is done is cut out of the middle of a run" $fit \
     's/if \(visit->reach != visit->kind\)/if (0)/'
 mutant "a run that is shorter than what was joined is passed" $fit \
-    's/> binadei_index_bin\(best->best\.grains\)/> search->first_bin/'
+    's/return fit->kind->buddy->joins_runs \?.*/return fit == NULL ? 0/'
 mutant "what is done is not noted again where it is joined" $fit \
     's/^        binadei_index_note\(visit->kind, whole/        if (0) &/'
 mutant "a fit that is not the best is not noted" $fit \
