@@ -1,18 +1,11 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * How far a free run goes. A few words tell, as it is read chunk by chunk, and
- * beyond its page by up to 64 pages at once.
+ * How far a free run goes, of one map or of several as one. A few words tell, as
+ * it is read chunk by chunk, and beyond its page by up to 64 pages at once. Exact
+ * while nobody takes or gives.
  */
 #include "pool/buddy/extent.h"
-
-static struct binadei_page_words
-extent_words_of(const struct binadei_kind *kind, binadei_page page)
-{
-    if (page.index >= kind->buddy->page_capacity)
-        return (struct binadei_page_words){.page = page};
-    return binadei_page_words_of_kind(kind, page);
-}
 
 /* How many units in a row are free from `bit` on; and from it down. */
 static unsigned run_above(uint64_t word, unsigned bit)
@@ -69,12 +62,20 @@ static unsigned page_run_end(const struct binadei_page_words *words,
     return BINADEI_PAGE_GRAINS;
 }
 
-uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at)
+/* Whose words are read: a stream's maps', what is done, or both as one. */
+struct extent {
+    const struct binadei_maps *maps;  /* NULL: not */
+    const struct binadei_buddy *done; /* NULL: not */
+};
+
+/* Where the free run ends that begins at grain `at`, up to `limit`. */
+static uint64_t extent_end(const struct extent *extent, uint64_t at,
+                           uint64_t limit)
 {
-    uint64_t limit = at + BINADEI_INDEX_MOST;
     while (at < limit) {
         binadei_page page = binadei_page_of_grain(binadei_grain_at(at));
-        struct binadei_page_words words = extent_words_of(kind, page);
+        struct binadei_page_words words =
+            binadei_page_words_of(extent->maps, extent->done, page);
         uint64_t base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
         unsigned whole = run_above(binadei_page_words_pages(&words),
                                    page.index % BINADEI_WORD_BITS);
@@ -86,15 +87,17 @@ uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at)
         if (at - base < BINADEI_PAGE_GRAINS)
             break;
     }
-    return at;
+    return at < limit ? at : limit;
 }
 
-uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at)
+/* Where the one begins that ends before it, down to `limit`. */
+static uint64_t extent_start(const struct extent *extent, uint64_t at,
+                             uint64_t limit)
 {
-    uint64_t limit = at > BINADEI_INDEX_MOST ? at - BINADEI_INDEX_MOST : 0;
     while (at > limit) {
         binadei_page page = binadei_page_of_grain(binadei_grain_at(at - 1));
-        struct binadei_page_words words = extent_words_of(kind, page);
+        struct binadei_page_words words =
+            binadei_page_words_of(extent->maps, extent->done, page);
         uint64_t base = (uint64_t)page.index * BINADEI_PAGE_GRAINS;
         unsigned whole = run_below(binadei_page_words_pages(&words),
                                    page.index % BINADEI_WORD_BITS);
@@ -106,5 +109,59 @@ uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at)
         if (at > base)
             break;
     }
-    return at;
+    return at > limit ? at : limit;
+}
+
+static struct extent extent_of_kind(const struct binadei_kind *kind)
+{
+    return (struct extent){kind->maps, binadei_kind_done(kind)};
+}
+
+uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at)
+{
+    const struct extent extent = extent_of_kind(kind);
+    uint64_t all = (uint64_t)kind->buddy->page_capacity * BINADEI_PAGE_GRAINS;
+    return extent_end(&extent, at,
+                      all - at < BINADEI_INDEX_MOST ? all
+                                                    : at + BINADEI_INDEX_MOST);
+}
+
+uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at)
+{
+    const struct extent extent = extent_of_kind(kind);
+    return extent_start(&extent, at,
+                        at > BINADEI_INDEX_MOST ? at - BINADEI_INDEX_MOST : 0);
+}
+
+uint64_t binadei_buddy_free_from(const struct binadei_buddy *buddy,
+                                 binadei_grain start, binadei_grain end)
+{
+    const struct extent extent = {NULL, buddy};
+    return extent_end(&extent, start.index, end.index) - start.index;
+}
+
+uint64_t binadei_maps_free_from(const struct binadei_maps *maps,
+                                binadei_grain start, binadei_grain end)
+{
+    const struct extent extent = {maps, NULL};
+    return extent_end(&extent, start.index, end.index) - start.index;
+}
+
+static struct extent extent_of_view(const struct binadei_view *view)
+{
+    return (struct extent){view->maps, view->is_own_only ? NULL : view->buddy};
+}
+
+uint64_t binadei_view_free_from(const struct binadei_view *view,
+                                binadei_grain start, binadei_grain end)
+{
+    const struct extent extent = extent_of_view(view);
+    return extent_end(&extent, start.index, end.index) - start.index;
+}
+
+uint64_t binadei_view_free_before(const struct binadei_view *view,
+                                  binadei_grain start, binadei_grain end)
+{
+    const struct extent extent = extent_of_view(view);
+    return end.index - extent_start(&extent, end.index, start.index);
 }

@@ -4,8 +4,7 @@
  * Intervals of up to 1 MiB out of a stream's maps, in the time of a few looks:
  * first what was left over of chunks, several by one compare-and-swap; then
  * chunks of pages that are open; then a page. The best fit takes longer, and is
- * for what is found in none of them. And what is free from a grain on, for
- * snapshots.
+ * for what is found in none of them.
  */
 #include "pool/buddy/extent.h"
 
@@ -307,52 +306,4 @@ uint32_t binadei_maps_take(struct binadei_maps *maps,
             break;
     }
     return taken;
-}
-
-/* Grains that are in the maps from `start` on within its chunk, page or group of
- * pages; fewer than `out_rest` where they end before. relaxed: exact at rest. */
-static uint64_t map_free_at(const struct binadei_maps *maps, uint64_t start,
-                            uint64_t *out_rest)
-{
-    binadei_grain grain = binadei_grain_at(start);
-    binadei_page page = binadei_page_of_grain(grain);
-    unsigned page_bit = page.index % BINADEI_WORD_BITS;
-    unsigned chunk_bit = binadei_chunk_bit(binadei_chunk_of_grain(grain));
-    unsigned bit = binadei_grain_bit(grain);
-    const struct binadei_maps_group *group =
-        binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS);
-    *out_rest = BINADEI_CHUNK_GRAINS - bit;
-    if (!group)
-        return 0;
-    const struct binadei_maps_parts *parts =
-        binadei_maps_parts_at(group, page_bit);
-    uint64_t grains = 0;
-    for (unsigned age = 0; age < BINADEI_AGES; age++) {
-        if (binadei_load_relaxed(&group->pages[age]) >> page_bit & 1)
-            return *out_rest =
-                       BINADEI_PAGE_GRAINS - start % BINADEI_PAGE_GRAINS;
-        if (binadei_load_relaxed(&group->page[page_bit].chunks[age]) >>
-                chunk_bit &
-            1)
-            return *out_rest;
-        if (parts)
-            grains |= binadei_load_relaxed(&parts->grains[chunk_bit][age]);
-    }
-    uint64_t clear = ~(grains >> bit);
-    uint64_t length = clear ? binadei_word_lowest(clear) : BINADEI_WORD_BITS;
-    return length < *out_rest ? length : *out_rest;
-}
-
-uint64_t binadei_maps_free_from(const struct binadei_maps *maps,
-                                binadei_grain start, binadei_grain end)
-{
-    uint64_t at = start.index;
-    while (at < end.index) {
-        uint64_t rest;
-        uint64_t length = map_free_at(maps, at, &rest);
-        at += length;
-        if (length < rest)
-            break;
-    }
-    return (at < end.index ? at : end.index) - start.index;
 }

@@ -1,13 +1,12 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What is free: in all; from a grain on, or in front of one; the longest run of
- * pages; and the largest interval that a take finds, which crosses from one word
- * to another among pages alone. Exact while nobody takes or gives. Every
+ * What is free: in all; the longest run of pages; and the largest interval that a
+ * take finds, which crosses from one word to another among pages alone. Exact while nobody takes or gives. Every
  * operation of this file is relaxed: who asks has seen others' work end by other
  * means, or wants a snapshot.
  */
-#include "pool/buddy/map_state.h"
+#include "pool/buddy/state.h"
 
 static uint64_t free_in_chunks(const struct binadei_buddy *buddy,
                                binadei_page page)
@@ -52,90 +51,6 @@ uint64_t binadei_buddy_free_grains(const struct binadei_buddy *buddy)
     for (uint32_t i = 0; i < groups; i++)
         grains += free_in_group(buddy, i);
     return grains;
-}
-
-/* Grains that are free from `start` on within its chunk. */
-static uint64_t free_in_chunk(const struct binadei_buddy *buddy,
-                              binadei_grain start)
-{
-    unsigned bit = binadei_grain_bit(start);
-    uint64_t word = binadei_load_relaxed(
-        &buddy->chunk_words[binadei_chunk_of_grain(start).index]);
-    uint64_t length = binadei_word_low_run(word >> bit);
-    uint64_t rest = BINADEI_CHUNK_GRAINS - bit;
-    return length < rest ? length : rest;
-}
-
-/* The same, where the whole page or the whole chunk may be free. `out_rest`:
- * how many would be free if the next unit began there. */
-static uint64_t walk_free_at(const struct binadei_buddy *buddy,
-                             binadei_grain start, uint64_t *out_rest)
-{
-    binadei_page page = binadei_page_of_grain(start);
-    binadei_chunk chunk = binadei_chunk_of_grain(start);
-    *out_rest = BINADEI_PAGE_GRAINS - start.index % BINADEI_PAGE_GRAINS;
-    if (binadei_load_relaxed(&binadei_group_of(buddy, page)->free_pages) &
-        binadei_page_bit(page))
-        return *out_rest;
-    *out_rest = BINADEI_CHUNK_GRAINS - binadei_grain_bit(start);
-    if (binadei_load_relaxed(&buddy->pages[page.index].word) >>
-            binadei_chunk_bit(chunk) &
-        1)
-        return *out_rest;
-    return free_in_chunk(buddy, start);
-}
-
-uint64_t binadei_buddy_free_from(const struct binadei_buddy *buddy,
-                                 binadei_grain start, binadei_grain end)
-{
-    uint64_t at = start.index;
-    while (at < end.index) {
-        uint64_t rest;
-        uint64_t length = walk_free_at(buddy, binadei_grain_at(at), &rest);
-        at += length;
-        if (length < rest)
-            break;
-    }
-    return (at < end.index ? at : end.index) - start.index;
-}
-
-uint64_t binadei_view_free_from(const struct binadei_view *view,
-                                binadei_grain start, binadei_grain end)
-{
-    uint64_t at = start.index;
-    uint64_t before;
-    do {
-        before = at;
-        if (!view->is_own_only)
-            at +=
-                binadei_buddy_free_from(view->buddy, binadei_grain_at(at), end);
-        if (view->maps)
-            at += binadei_maps_free_from(view->maps, binadei_grain_at(at), end);
-    } while (at != before && at < end.index);
-    return at - start.index;
-}
-
-/* Units of so many grains, all of them free, in front of `end`. */
-static uint64_t free_units_before(const struct binadei_view *view,
-                                  uint64_t start, uint64_t end, uint64_t unit)
-{
-    uint64_t at = end;
-    while (at - start >= unit &&
-           binadei_view_free_from(view, binadei_grain_at(at - unit),
-                                  binadei_grain_at(at)) == unit)
-        at -= unit;
-    return end - at;
-}
-
-uint64_t binadei_view_free_before(const struct binadei_view *view,
-                                  binadei_grain start, binadei_grain end)
-{
-    static const uint64_t units[] = {BINADEI_PAGE_GRAINS, BINADEI_CHUNK_GRAINS,
-                                     1};
-    uint64_t at = end.index;
-    for (unsigned i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        at -= free_units_before(view, start.index, at, units[i]);
-    return end.index - at;
 }
 
 struct run {

@@ -360,9 +360,9 @@ mutant "what was found joined is claimed of the stream's own alone" $fit \
 mutant "what is done goes before the stream's own" $fit \
     's/bin > search->first_bin && next_bin\(search, 1\) < bin/next_bin(search, 1) <= bin/'
 mutant "a run ends with its page" $extent \
-    '/^uint64_t binadei_run_end/,/^}/s/while \(at < limit\)/limit = at \/ BINADEI_PAGE_GRAINS * BINADEI_PAGE_GRAINS + BINADEI_PAGE_GRAINS; while (at < limit)/'
+    '/^static uint64_t extent_end/,/^}/s/while \(at < limit\)/limit = at \/ BINADEI_PAGE_GRAINS * BINADEI_PAGE_GRAINS + BINADEI_PAGE_GRAINS; while (at < limit)/'
 mutant "a run has no whole pages before it" $extent \
-    '/^uint64_t binadei_run_start/,/^}/s/if \(whole\)/if (0 \&\& whole)/'
+    '/^static uint64_t extent_start/,/^}/s/if \(whole\)/if (0 \&\& whole)/'
 mutant "a run is read of one map" pool/buddy/extent.h \
     's/age < BINADEI_AGES/age < 1/'
 mutant "what is done is not noted where it came from a stream" $map \
