@@ -83,6 +83,8 @@ static uint64_t extent_end(const struct extent *extent, uint64_t at,
             at = base + (uint64_t)whole * BINADEI_PAGE_GRAINS;
             continue;
         }
+        if (!(binadei_page_words_open(&words) & binadei_page_bit(page)))
+            break;
         at = base + page_run_end(&words, (unsigned)(at - base));
         if (at - base < BINADEI_PAGE_GRAINS)
             break;
@@ -105,6 +107,8 @@ static uint64_t extent_start(const struct extent *extent, uint64_t at,
             at = base - (uint64_t)(whole - 1) * BINADEI_PAGE_GRAINS;
             continue;
         }
+        if (!(binadei_page_words_open(&words) & binadei_page_bit(page)))
+            break;
         at = base + page_run_start(&words, (unsigned)(at - base));
         if (at > base)
             break;

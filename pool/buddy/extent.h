@@ -49,9 +49,8 @@ static inline bool binadei_run_fits(const struct binadei_run *run,
  * both as one. Words are edges BW and MW and MH, here only read; relaxed: a
  * snapshot. */
 struct binadei_page_words {
-    const struct binadei_maps_group *own;   /* NULL: not, or nothing free */
-    const struct binadei_maps_parts *parts; /* NULL: no part of a chunk */
-    const struct binadei_buddy *done;       /* NULL: not */
+    const struct binadei_maps_group *own; /* NULL: not, or nothing free */
+    const struct binadei_buddy *done;     /* NULL: not */
     binadei_page page;
 };
 
@@ -60,12 +59,9 @@ static inline struct binadei_page_words
 binadei_page_words_of(const struct binadei_maps *maps,
                       const struct binadei_buddy *done, binadei_page page)
 {
-    struct binadei_page_words words = {.done = done, .page = page};
-    words.own = binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS);
-    if (words.own)
-        words.parts =
-            binadei_maps_parts_at(words.own, page.index % BINADEI_WORD_BITS);
-    return words;
+    return (struct binadei_page_words){
+        binadei_maps_group_at(maps, page.index / BINADEI_WORD_BITS), done,
+        page};
 }
 
 /* What is done, where the kind's runs are made of that too; or NULL. */
@@ -93,6 +89,22 @@ binadei_page_words_pages(const struct binadei_page_words *words)
     for (unsigned age = 0; words->own && age < BINADEI_AGES; age++)
         pages |= binadei_load_relaxed(&words->own->pages[age]);
     return pages;
+}
+
+/* Those that may have free chunks or grains; relaxed, hints. */
+static inline uint64_t
+binadei_page_words_open(const struct binadei_page_words *words)
+{
+    uint64_t open = 0;
+    if (words->done) {
+        const struct binadei_group_state *group =
+            binadei_group_of(words->done, words->page);
+        open = binadei_load_relaxed(&group->chunk_pages[BINADEI_PLANE_ANY]) |
+               binadei_load_relaxed(&group->grain_pages[BINADEI_PLANE_ANY]);
+    }
+    for (unsigned age = 0; words->own && age < BINADEI_AGES; age++)
+        open |= binadei_load_relaxed(&words->own->open[age]);
+    return open;
 }
 
 /* The page's chunks that are free as a whole; relaxed. */
@@ -140,8 +152,12 @@ binadei_page_words_grains(const struct binadei_page_words *words,
         grains = binadei_load_relaxed(
             &words->done->chunk_words[binadei_chunk_in_page(words->page, chunk)
                                           .index]);
-    for (unsigned age = 0; words->parts && age < BINADEI_AGES; age++)
-        grains |= binadei_load_relaxed(&words->parts->grains[chunk][age]);
+    const struct binadei_maps_parts *parts =
+        words->own ? binadei_maps_parts_at(words->own, words->page.index %
+                                                           BINADEI_WORD_BITS)
+                   : NULL;
+    for (unsigned age = 0; parts && age < BINADEI_AGES; age++)
+        grains |= binadei_load_relaxed(&parts->grains[chunk][age]);
     return grains;
 }
 
