@@ -68,7 +68,8 @@ struct extent {
     const struct binadei_buddy *done; /* NULL: not */
 };
 
-/* Where the free run ends that begins at grain `at`, up to `limit`. */
+/* Where the free run ends that begins at grain `at`, up to `limit` or a little
+ * more. */
 static uint64_t extent_end(const struct extent *extent, uint64_t at,
                            uint64_t limit)
 {
@@ -89,10 +90,11 @@ static uint64_t extent_end(const struct extent *extent, uint64_t at,
         if (at - base < BINADEI_PAGE_GRAINS)
             break;
     }
-    return at < limit ? at : limit;
+    return at;
 }
 
-/* Where the one begins that ends before it, down to `limit`. */
+/* And where the one begins that ends before it, down to `limit` or a little
+ * less. */
 static uint64_t extent_start(const struct extent *extent, uint64_t at,
                              uint64_t limit)
 {
@@ -113,7 +115,7 @@ static uint64_t extent_start(const struct extent *extent, uint64_t at,
         if (at > base)
             break;
     }
-    return at > limit ? at : limit;
+    return at;
 }
 
 static struct extent extent_of_kind(const struct binadei_kind *kind)
@@ -125,9 +127,8 @@ uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at)
 {
     const struct extent extent = extent_of_kind(kind);
     uint64_t all = (uint64_t)kind->buddy->page_capacity * BINADEI_PAGE_GRAINS;
-    return extent_end(&extent, at,
-                      all - at < BINADEI_INDEX_MOST ? all
-                                                    : at + BINADEI_INDEX_MOST);
+    uint64_t limit = at + BINADEI_INDEX_MOST;
+    return extent_end(&extent, at, limit < all ? limit : all);
 }
 
 uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at)
@@ -137,18 +138,25 @@ uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at)
                         at > BINADEI_INDEX_MOST ? at - BINADEI_INDEX_MOST : 0);
 }
 
+static uint64_t extent_free_from(const struct extent *extent,
+                                 binadei_grain start, binadei_grain end)
+{
+    uint64_t at = extent_end(extent, start.index, end.index);
+    return (at < end.index ? at : end.index) - start.index;
+}
+
 uint64_t binadei_buddy_free_from(const struct binadei_buddy *buddy,
                                  binadei_grain start, binadei_grain end)
 {
     const struct extent extent = {NULL, buddy};
-    return extent_end(&extent, start.index, end.index) - start.index;
+    return extent_free_from(&extent, start, end);
 }
 
 uint64_t binadei_maps_free_from(const struct binadei_maps *maps,
                                 binadei_grain start, binadei_grain end)
 {
     const struct extent extent = {maps, NULL};
-    return extent_end(&extent, start.index, end.index) - start.index;
+    return extent_free_from(&extent, start, end);
 }
 
 static struct extent extent_of_view(const struct binadei_view *view)
@@ -160,12 +168,13 @@ uint64_t binadei_view_free_from(const struct binadei_view *view,
                                 binadei_grain start, binadei_grain end)
 {
     const struct extent extent = extent_of_view(view);
-    return extent_end(&extent, start.index, end.index) - start.index;
+    return extent_free_from(&extent, start, end);
 }
 
 uint64_t binadei_view_free_before(const struct binadei_view *view,
                                   binadei_grain start, binadei_grain end)
 {
     const struct extent extent = extent_of_view(view);
-    return end.index - extent_start(&extent, end.index, start.index);
+    uint64_t at = extent_start(&extent, end.index, start.index);
+    return end.index - (at > start.index ? at : start.index);
 }
