@@ -1,17 +1,14 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * The buddy's memory: one reservation of address space, of which the kernel
- * backs what is touched. Zero pages are a valid state: nothing is free and no
+ * The buddy's memory: one table. Zero is a valid state: nothing is free and no
  * interval starts.
  */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
-
 #include "pool/buddy/buddy.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
+#include "pool/base/table.h"
 #include "pool/buddy/state.h"
 
 struct layout {
@@ -44,13 +41,6 @@ static void buddy_lay_out(struct binadei_buddy *buddy, struct layout *layout)
                                     sizeof(*buddy->run_grains));
 }
 
-static void *buddy_reserve(size_t bytes)
-{
-    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return map == MAP_FAILED ? NULL : map;
-}
-
 binade_status binadei_buddy_create(uint32_t page_capacity,
                                    struct binadei_buddy **out)
 {
@@ -65,7 +55,7 @@ binade_status binadei_buddy_create(uint32_t page_capacity,
     struct layout layout = {NULL, 0};
     buddy_lay_out(buddy, &layout);
     buddy->map_bytes = layout.bytes;
-    buddy->map = buddy_reserve(layout.bytes);
+    buddy->map = binadei_table_reserve(layout.bytes);
     if (!buddy->map) {
         free(buddy);
         return BINADE_E_NO_HOST_MEMORY;
@@ -87,7 +77,7 @@ void binadei_buddy_destroy(struct binadei_buddy *buddy)
     if (!buddy)
         return;
     pthread_mutex_destroy(&buddy->run_lock);
-    munmap(buddy->map, buddy->map_bytes);
+    binadei_table_release(buddy->map, buddy->map_bytes);
     free(buddy);
 }
 

@@ -1,30 +1,26 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * What growth and trim write of the lookup. The table of addresses is address
- * space that the kernel backs as pages come; leaves come with the first
- * segment near them and stay.
+ * What growth and trim write of the lookup. Leaves come with the first segment
+ * near them and stay.
  */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS, MAP_NORESERVE */
-
 #include "pool/segment/lookup.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/table.h"
 
 binade_status binadei_lookup_init(struct binadei_lookup *lookup,
                                   uint32_t page_capacity)
 {
     size_t bytes = page_capacity * sizeof(*lookup->page_addresses);
-    void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
+    void *table = binadei_table_reserve(bytes);
+    if (!table)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory for the addresses of %u pages",
                             page_capacity);
-    lookup->page_addresses = map;
+    lookup->page_addresses = table;
     lookup->page_addresses_bytes = bytes;
     return BINADE_OK;
 }
@@ -40,7 +36,8 @@ void binadei_lookup_fini(struct binadei_lookup *lookup)
 {
     for (uint32_t i = 0; i < BINADEI_LEAF_ENTRIES; i++)
         free(own_leaf(lookup, i));
-    munmap((void *)lookup->page_addresses, lookup->page_addresses_bytes);
+    binadei_table_release((void *)lookup->page_addresses,
+                          lookup->page_addresses_bytes);
 }
 
 binade_status binadei_lookup_prepare(struct binadei_lookup *lookup,

@@ -1,19 +1,18 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#define _DEFAULT_SOURCE
 #include "pool/tenant/tags.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "pool/base/failure.h"
+#include "pool/base/table.h"
 
 struct binadei_tags {
     /* Edge: none; relaxed: the holder of a block owns its word. Several threads
      * may note something of one block at a time, hence a read-modify-write. */
     _Atomic binadei_tag *words;
-    size_t map_bytes;
+    size_t word_bytes;
 };
 
 binade_status binadei_tags_create(uint32_t page_capacity,
@@ -22,16 +21,14 @@ binade_status binadei_tags_create(uint32_t page_capacity,
     size_t bytes =
         (size_t)page_capacity * BINADEI_PAGE_GRAINS * sizeof(binadei_tag);
     struct binadei_tags *tags = calloc(1, sizeof(*tags));
-    void *map = tags ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                     : MAP_FAILED;
-    if (map == MAP_FAILED) {
+    void *words = tags ? binadei_table_reserve(bytes) : NULL;
+    if (!words) {
         free(tags);
         return binadei_fail(BINADE_E_NO_HOST_MEMORY,
                             "no memory to note tenants' blocks");
     }
-    tags->words = map;
-    tags->map_bytes = bytes;
+    tags->words = words;
+    tags->word_bytes = bytes;
     *out = tags;
     return BINADE_OK;
 }
@@ -40,7 +37,7 @@ void binadei_tags_destroy(struct binadei_tags *tags)
 {
     if (!tags)
         return;
-    munmap((void *)tags->words, tags->map_bytes);
+    binadei_table_release((void *)tags->words, tags->word_bytes);
     free(tags);
 }
 

@@ -15,7 +15,7 @@ flags=(-std=c11 -O1 -pthread -I. -Ipool/include -DBINADEI_STEPS=1)
 wraps=(-Wl,--wrap={malloc,calloc,realloc,aligned_alloc,mmap})
 tsan=(-g -fsanitize=thread)
 product=(pool/buddy/{buddy,check,give,affinity,runs,summary,take,walk}.c
-    pool/buddy/{claim,extent,fit,index,map,map_take}.c
+    pool/buddy/{claim,extent,fit,index,map,map_take}.c pool/base/table.c
     tests/support/{buddy_probe,map_probe}.c)
 drivers=(tests/buddy/{byte_map,good_fits,model,mutant_driver}.c
     tests/buddy/maps/{map_model,map_steps}.c
