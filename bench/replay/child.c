@@ -35,7 +35,8 @@ static const char *time_calls(struct job *job)
     if (why)
         return why;
     why = replay_run_timed(job->subject, &job->source,
-                           job->options->is_concurrent, &job->timing);
+                           job->options->is_concurrent,
+                           job->options->touch_pages, &job->timing);
     job->subject->stop();
     job->releases = subject_lag_releases();
     return why;

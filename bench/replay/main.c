@@ -31,6 +31,7 @@ struct call {
     char limit[NUMBER_BYTES + 16];
     char threads[NUMBER_BYTES + 16];
     char samples[NUMBER_BYTES + 16];
+    char touch[NUMBER_BYTES + 16];
     char lag[LAG_TEXT_BYTES + 16];
     char commit[MACHINE_TEXT_BYTES + 16];
     unsigned count;
@@ -74,6 +75,8 @@ static void write_values(const struct parent *parent,
                    options->threads);
     (void)snprintf(out->samples, sizeof(out->samples), "--samples=%u",
                    options->samples);
+    (void)snprintf(out->touch, sizeof(out->touch), "--touch=%u",
+                   options->touch_pages);
     (void)snprintf(out->commit, sizeof(out->commit), "--commit=%s",
                    parent->machine.commit);
 }
@@ -89,6 +92,7 @@ static void make_call(const struct parent *parent, const struct wanted *wanted,
     add(out, out->repeat);
     add(out, out->lag);
     add(out, out->samples);
+    add(out, out->touch);
     add(out, out->commit);
     if (options->limit_bytes)
         add(out, out->limit);

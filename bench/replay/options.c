@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench/base/command_line.h"
+#include "bench/replay/touch.h"
 #include "bench/replay/trace/source.h"
 
 #define REPEATS_MAX 1000U
@@ -30,6 +31,10 @@ static const char help[] =
     "                   call. These three go together: work:50+sync:16. held:\n"
     "                   all streams wait until an allocation fails or a call\n"
     "                   does not return, which is counted, and then again\n"
+    "  --touch=N        pages of other memory that a thread touches before "
+    "each\n"
+    "                   call that is timed, as a program does, 0 to 65536\n"
+    "                   (default 0: all is in the processor's caches)\n"
     "  --bisect         look for the smallest limit at which nothing fails\n"
     "  --samples=N      memory at N moments, up to 100000 (default 0)\n"
     "  --map            segments and blocks at the peak\n"
@@ -120,6 +125,7 @@ int replay_options_parse(int argc, char **argv, struct replay_options *out)
         {"lag", .read = read_lags, .into = &out->lags,
          .refusal = " is not accepted: " LAG_ACCEPTED},
         {"samples", 0, REPLAY_SAMPLES_MAX, .number32 = &out->samples},
+        {"touch", 0, TOUCH_PAGES_MAX, .number32 = &out->touch_pages},
         {"repeats", 1, REPEATS_MAX, .number32 = &out->repeats},
         {"driver", .text = &out->driver},
         {"json", .text = &out->json_path},

@@ -33,6 +33,7 @@ struct replay_options {
     uint32_t threads;
     uint32_t repeats;
     uint32_t samples;
+    uint32_t touch_pages;
     uint32_t repeat; /* of a child: which */
     bool is_concurrent;
     bool is_bisect;

@@ -197,6 +197,8 @@ void replay_row_write(FILE *file, const struct replay_row *row)
                   options->lags.plans[0].text);
     write_number(file, "threads",
                  options->is_concurrent ? row->source->run_threads : 1);
+    if (options->touch_pages)
+        write_number(file, "touch_pages", options->touch_pages);
     write_number(file, "limit_bytes", options->limit_bytes);
     write_number(file, "repeat", options->repeat);
     replay_circumstances_write(file, row->subject, options->commit);

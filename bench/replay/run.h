@@ -46,10 +46,11 @@ struct replay_block {
 /* All: NULL, or why it could not be done. What is live at the end is freed. */
 
 /* `is_concurrent`: threads keep their own order, and a free waits for its
- * allocation. The subject was started for `source->run_threads`. */
+ * allocation. The subject was started for `source->run_threads`. Before each call
+ * the thread touches so many pages of other memory: touch.h. */
 const char *replay_run_timed(const struct subject *subject,
                              struct replay_source *source, bool is_concurrent,
-                             struct replay_timing *out);
+                             uint32_t touch_pages, struct replay_timing *out);
 
 /* `out->samples` has room for `out->sample_room` and one more. */
 const char *replay_run_footprint(const struct subject *subject,

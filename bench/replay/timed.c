@@ -17,6 +17,7 @@
 #include "bench/base/processor.h"
 #include "bench/replay/clock.h"
 #include "bench/replay/run.h"
+#include "bench/replay/touch.h"
 
 /* What stands for the address of a block that could not be allocated. */
 #define LOST 1U
@@ -44,6 +45,7 @@ struct crew {
     uint32_t member_count;
     struct replay_clock clock;
     pthread_barrier_t gate;
+    uint32_t touch_pages;
     bool is_concurrent;
     bool is_over;
 };
@@ -58,6 +60,7 @@ struct member {
     uint64_t end_ns;
     uint64_t ooms;
     bool is_attached;
+    struct touch touch;
     struct histogram allocs;
     struct histogram frees;
 };
@@ -110,6 +113,7 @@ static void run_window(struct member *member)
     const struct replay_op *ops = member->crew->ops + member->op_begin;
     member->begin_ns = clock_now_ns();
     for (uint32_t i = 0; i < member->op_count; i++) {
+        touch_next(&member->touch);
         if (ops[i].is_alloc)
             alloc_timed(member, &ops[i]);
         else
@@ -250,14 +254,23 @@ static const char *run_crew(struct crew *crew, struct replay_timing *out)
     return why;
 }
 
+static bool start_touching(struct crew *crew)
+{
+    bool is_ready = true;
+    for (uint32_t i = 0; i < crew->member_count; i++)
+        is_ready &= touch_init(&crew->members[i].touch, crew->touch_pages);
+    return is_ready;
+}
+
 const char *replay_run_timed(const struct subject *subject,
                              struct replay_source *source, bool is_concurrent,
-                             struct replay_timing *out)
+                             uint32_t touch_pages, struct replay_timing *out)
 {
     struct crew crew = {
         .subject = subject,
         .source = source,
         .is_concurrent = is_concurrent,
+        .touch_pages = touch_pages,
         .member_count = is_concurrent ? source->run_threads : 1,
     };
     const char *why = "there is no memory to replay it";
@@ -268,8 +281,10 @@ const char *replay_run_timed(const struct subject *subject,
     replay_clock_start(&crew.clock);
     if (!replay_source_rewind(source))
         why = "the trace has changed meanwhile";
-    else if (crew.places && crew.ops && crew.members)
+    else if (crew.places && crew.ops && crew.members && start_touching(&crew))
         why = run_crew(&crew, out);
+    for (uint32_t i = 0; crew.members && i < crew.member_count; i++)
+        touch_fini(&crew.members[i].touch);
     free(crew.places);
     free(crew.ops);
     free(crew.members);

@@ -6,6 +6,9 @@
 #include "bench/replay/bisect.h"
 #include "bench/replay/run.h"
 
+/* Of other memory, before each call that is timed. */
+#define TOUCH_PAGES 2U
+
 static const struct subject *subject = &checking_subject;
 
 struct stage {
@@ -49,8 +52,8 @@ struct engine_found engine_time(const char *path, uint32_t threads,
     found.why = set_up(&stage, path, threads, limit_bytes);
     if (found.why)
         return found;
-    found.why =
-        replay_run_timed(subject, &stage.source, is_concurrent, &timing);
+    found.why = replay_run_timed(subject, &stage.source, is_concurrent,
+                                 TOUCH_PAGES, &timing);
     found.ooms = timing.ooms;
     found.timed_allocs = timing.allocs.total;
     found.timed_frees = timing.frees.total;

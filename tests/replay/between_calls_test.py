@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program in C makes of --lag."""
+"""What the program in C makes of --lag and --touch."""
 
 import json
 import os
@@ -50,6 +50,21 @@ def test_rows_say_the_lag(trace):
 def test_none_is_named(trace):
     row, = rows_of(run("--subject=best-fit", trace))
     assert row["lag"] == "idle" and "releases" not in row
+
+
+@pytest.mark.parametrize("mode", ["serial", "concurrent"])
+def test_rows_say_what_was_touched(trace, mode):
+    rows = rows_of(run("--subject=binade", "--touch=3", f"--mode={mode}", trace))
+    rows += rows_of(run("--subject=binade", "--touch=0", f"--mode={mode}", trace))
+    assert [row.get("touch_pages") for row in rows] == [3, None]
+    assert [row["latency_ns"]["all"]["count"] for row in rows] == [2 * BLOCKS] * 2
+
+
+@pytest.mark.parametrize("pages", ["", "-1", "65537", "all"])
+def test_pages_that_are_none(trace, pages):
+    ended = run("--subject=binade", f"--touch={pages}", trace)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "--touch" in ended.stderr and "65536" in ended.stderr
 
 
 @pytest.fixture(name="holes")
