@@ -62,14 +62,15 @@ static void claim_give_back(const struct claim *claim, bool is_done,
     const struct binadei_view *view = claim->view;
     if (!grains)
         return;
-    if (is_done)
+    if (is_done) {
         (void)binadei_give_unnoted(view->buddy, NULL, binadei_grain_at(start),
                                    grains);
-    else
+    } else {
         /* Its words are there: the units had them, and claim_within() made
          * those of the interval's ends. */
         (void)binadei_maps_give_unnoted(view->maps, binadei_grain_at(start),
                                         grains);
+    }
 }
 
 static void undo_piece(const struct claim *claim, bool is_done, uint64_t start,
