@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/base/command_line.h"
-#include "bench/replay/touch.h"
+#include "bench/lag/touch.h"
 #include "bench/replay/trace/source.h"
 
 #define REPEATS_MAX 1000U

@@ -15,9 +15,9 @@
 
 #include "bench/base/clock.h"
 #include "bench/base/processor.h"
+#include "bench/lag/touch.h"
 #include "bench/replay/clock.h"
 #include "bench/replay/run.h"
-#include "bench/replay/touch.h"
 
 /* What stands for the address of a block that could not be allocated. */
 #define LOST 1U

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "bench/replay/touch.h"
+#include "bench/lag/touch.h"
 
 #include <stdlib.h>
 #include <string.h>
