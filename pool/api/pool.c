@@ -206,6 +206,8 @@ static binade_status make_segments(struct binadei_pool_body *body)
     }
     if (is_mapped(body))
         binadei_buddy_join_runs(body->buddy);
+    if (body->options.flags & BINADE_POOL_HUGE_TABLES)
+        binadei_buddy_prefer_huge(body->buddy);
     body->any_maps = binadei_maps_create(body->buddy);
     if (!body->any_maps)
         return binadei_fail(BINADE_E_NO_HOST_MEMORY, "no memory for a pool");

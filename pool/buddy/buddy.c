@@ -72,6 +72,11 @@ void binadei_buddy_join_runs(struct binadei_buddy *buddy)
     buddy->joins_runs = true;
 }
 
+void binadei_buddy_prefer_huge(struct binadei_buddy *buddy)
+{
+    binadei_table_prefer_huge(buddy->map, buddy->map_bytes);
+}
+
 void binadei_buddy_destroy(struct binadei_buddy *buddy)
 {
     if (!buddy)

@@ -51,6 +51,8 @@ BINADE_MUST_USE binade_status binadei_buddy_create(uint32_t page_capacity,
  * index is enough for long intervals too, where a run that is not the best costs
  * little, as its memory can move: ADR 34. */
 void binadei_buddy_join_runs(struct binadei_buddy *buddy);
+/* Before the first page: its tables ask for huge pages; see pool/base/table.h. */
+void binadei_buddy_prefer_huge(struct binadei_buddy *buddy);
 /* No other call may be under way. */
 void binadei_buddy_destroy(struct binadei_buddy *buddy);
 

@@ -82,6 +82,7 @@ static const struct setting settings[] = {
      FLAG(BINADE_POOL_MAPPED),
      .goes_too = BINADE_POOL_PREFER_MAPPED},
     {.key = "prefer_mapped", FLAG(BINADE_POOL_PREFER_MAPPED)},
+    {.key = "huge_tables", FLAG(BINADE_POOL_HUGE_TABLES)},
     {.key = "wait_ms",
      FIELD(wait_ms),
      .minimum = 1,
@@ -141,7 +142,7 @@ static const uint32_t known_flags =
     BINADE_POOL_EXPORTABLE | BINADE_POOL_AUTO_SCOPE | BINADE_POOL_NOTE_STREAMS |
     BINADE_POOL_CHECKED | BINADE_POOL_CHECKED_FILL | BINADE_POOL_CHECKED_ABORT |
     BINADE_POOL_CHECKED_QUIET | BINADE_POOL_PASS_THROUGH | BINADE_POOL_MAPPED |
-    BINADE_POOL_PREFER_MAPPED;
+    BINADE_POOL_PREFER_MAPPED | BINADE_POOL_HUGE_TABLES;
 
 /* The whole field; for a flag that is all flags. */
 static uint64_t options_field_of(const struct setting *setting,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of a pool's tables ask for huge pages: those of pools with large limits,
+// Which tables ask for huge pages: those of pools with large limits and the flag,
 // as /proc/self/smaps tells. Whether there are any is the system's to say.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -60,19 +60,21 @@ uint64_t BytesThatAskMore(const std::map<uint64_t, uint64_t> &before)
     return bytes;
 }
 
-uint64_t BytesThatAskFor(uint64_t limit_bytes)
+uint64_t BytesThatAskFor(uint64_t limit_bytes, uint32_t flags)
 {
     pool_test::UseStandin();
     binade_pool_options options = pool_test::Defaults();
     options.limit_bytes = limit_bytes;
+    options.flags |= flags;
     const auto before = Asking();
     Pool pool(options);
     return BytesThatAskMore(before);
 }
 
-TEST(Tables, OfLargePoolsAskForHugePages)
+TEST(Tables, OfLargePoolsAskForHugePagesWhereTheyAreWanted)
 {
-    const uint64_t bytes = BytesThatAskFor(4096 * kMiB);
+    const uint64_t bytes =
+        BytesThatAskFor(4096 * kMiB, BINADE_POOL_HUGE_TABLES);
     if (HasHugePages())
         EXPECT_GE(bytes, 256 * kMiB);
     else
@@ -81,13 +83,18 @@ TEST(Tables, OfLargePoolsAskForHugePages)
 
 TEST(Tables, OfSmallPoolsDoNot)
 {
-    EXPECT_EQ(0u, BytesThatAskFor(512 * kMiB));
+    EXPECT_EQ(0u, BytesThatAskFor(512 * kMiB, BINADE_POOL_HUGE_TABLES));
+}
+
+TEST(Tables, OfOtherPoolsDoNot)
+{
+    EXPECT_EQ(0u, BytesThatAskFor(4096 * kMiB, 0));
 }
 
 TEST(Tables, EndWithTheirPool)
 {
     const auto before = Asking();
-    BytesThatAskFor(4096 * kMiB);
+    BytesThatAskFor(4096 * kMiB, BINADE_POOL_HUGE_TABLES);
     EXPECT_EQ(0u, BytesThatAskMore(before));
 }
 

@@ -42,14 +42,12 @@ extern "C" {
  *  one block can see all of the segment that it lies in, so keep nothing else
  *  there. Blocks above 1 MiB are aligned to 2 MiB. */
 #define BINADE_POOL_EXPORTABLE (UINT32_C(1) << 2)
-/** A capture that has no scope (binade/scope.h) gets one when the pool meets it.
- *  It lasts until binade_scope_release_all(). The pool meets captures only
- *  while a capture guard is held. */
+/** A capture without a scope (binade/scope.h) gets one when the pool meets it, as
+ *  it does with a capture guard held; until binade_scope_release_all(). */
 #define BINADE_POOL_AUTO_SCOPE (UINT32_C(1) << 3)
-/** The pool notes what stream each block was allocated for, which
- *  binade_free_own() needs. That takes 4 bytes of host memory for each 512 of
- *  device memory where blocks begin, by the page, and no time of binade_alloc()
- *  where a cache serves; frees take some nanoseconds more. */
+/** The pool notes what stream each block was allocated for: binade_free_own()
+ *  needs that. 4 bytes of host memory for each 512 of device memory where blocks
+ *  begin, by the page; frees take some nanoseconds more. */
 #define BINADE_POOL_NOTE_STREAMS (UINT32_C(1) << 4)
 /** Each call is checked, and each freed block is filled with a pattern, held
  *  back and looked at before it serves again: binade/checked.h. Slow, for
@@ -63,9 +61,8 @@ extern "C" {
 /** Findings are counted and returned, but neither printed to stderr nor logged. */
 #define BINADE_POOL_CHECKED_QUIET (UINT32_C(1) << 11)
 /** Each block is a reservation of its own from the source, which gets it back
- *  when the work that uses it is over: so that tools which watch the driver's
- *  allocations see each. May be combined with BINADE_POOL_CHECKED, not with
- *  BINADE_POOL_EXPORTABLE. */
+ *  when the work that uses it is over: for tools that watch the driver's
+ *  allocations. With BINADE_POOL_CHECKED or not; not BINADE_POOL_EXPORTABLE. */
 #define BINADE_POOL_PASS_THROUGH (UINT32_C(1) << 12)
 /** Memory is mapped piece by piece (cuMemMap): the pool grows by what is missing
  *  beside a free block, and pieces that are wholly free move to where they are
@@ -74,11 +71,14 @@ extern "C" {
  *  register memory may not expect. BINADE_E_UNSUPPORTED where the device has no
  *  such memory. Not with `source`. */
 #define BINADE_POOL_MAPPED (UINT32_C(1) << 13)
-/** BINADE_POOL_MAPPED where the device has such memory and nothing of this pool
- *  speaks against it: no `source`, and not BINADE_POOL_EXPORTABLE. Otherwise
- *  memory of cuMemAlloc. binade_heap_summary.source_name and the reports say
- *  which. */
+/** BINADE_POOL_MAPPED where the device has such memory and the pool neither has a
+ *  `source` nor is BINADE_POOL_EXPORTABLE; else memory of cuMemAlloc.
+ *  binade_heap_summary.source_name and the reports say which. */
 #define BINADE_POOL_PREFER_MAPPED (UINT32_C(1) << 14)
+/** The tables of a pool with a limit of 2 GiB or more ask for huge pages: calls
+ *  between other work take less time, but wait where such a page is new, and 10
+ *  MiB more of the host's memory are used. */
+#define BINADE_POOL_HUGE_TABLES (UINT32_C(1) << 15)
 
 /**
  * How a pool is made. Begin with BINADE_POOL_OPTIONS_INIT, so that fields of
@@ -93,7 +93,7 @@ typedef struct binade_pool_options {
     uint32_t struct_size;
     /** BINADE_POOL_ bits. [reuse_dependencies, report_leaks, exportable,
      *  auto_scope, note_streams, checked, checked_fill, checked_abort,
-     *  checked_quiet, pass_through, mapped, prefer_mapped: 0 or 1] */
+     *  checked_quiet, pass_through, mapped, prefer_mapped, huge_tables: 0, 1] */
     uint32_t flags;
     /** Ordinal of the device whose primary context the pool uses and keeps
      *  alive. Ignored where `context` is set. Default 0. */

@@ -110,10 +110,9 @@ TEST_P(BadPoolConf, IsRefusedByNameAndValue)
 #define KEYS                                                                   \
     "; accepted are reuse_dependencies, report_leaks, exportable, "            \
     "auto_scope, note_streams, checked, checked_fill, checked_abort, "         \
-    "checked_quiet, pass_through, mapped, prefer_mapped, wait_ms, limit, "     \
-    "first_segment, largest_segment, thread_cache, cache, history, "           \
-    "watermark, quarantine, "                                                  \
-    "peers, record, expose"
+    "checked_quiet, pass_through, mapped, prefer_mapped, huge_tables, "        \
+    "wait_ms, limit, first_segment, largest_segment, thread_cache, cache, "    \
+    "history, watermark, quarantine, peers, record, expose"
 #define SEGMENT "; accepted are multiples of 2M up to 1024G"
 #define CACHE "; accepted are bytes from 0 to 1024G"
 #define PEERS "; accepted are ordinals from 0 to 63, as 1+3"

@@ -194,7 +194,7 @@ TEST(PoolOptions, AreRefusedWithUnknownFlags)
     given.flags = 0x80000001;
     Resolved resolved(given);
     EXPECT_EQ(BINADE_E_INVALID, resolved.status);
-    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0x7f1f",
+    EXPECT_EQ("option flags is 0x80000001; accepted are the bits of 0xff1f",
               resolved.message);
 }
 
