@@ -45,7 +45,6 @@ struct crew {
     uint32_t member_count;
     struct replay_clock clock;
     pthread_barrier_t gate;
-    uint32_t touch_pages;
     bool is_concurrent;
     bool is_over;
 };
@@ -254,11 +253,11 @@ static const char *run_crew(struct crew *crew, struct replay_timing *out)
     return why;
 }
 
-static bool start_touching(struct crew *crew)
+static bool start_touching(struct crew *crew, uint32_t pages)
 {
     bool is_ready = true;
     for (uint32_t i = 0; i < crew->member_count; i++)
-        is_ready &= touch_init(&crew->members[i].touch, crew->touch_pages);
+        is_ready &= touch_init(&crew->members[i].touch, pages);
     return is_ready;
 }
 
@@ -270,7 +269,6 @@ const char *replay_run_timed(const struct subject *subject,
         .subject = subject,
         .source = source,
         .is_concurrent = is_concurrent,
-        .touch_pages = touch_pages,
         .member_count = is_concurrent ? source->run_threads : 1,
     };
     const char *why = "there is no memory to replay it";
@@ -281,7 +279,8 @@ const char *replay_run_timed(const struct subject *subject,
     replay_clock_start(&crew.clock);
     if (!replay_source_rewind(source))
         why = "the trace has changed meanwhile";
-    else if (crew.places && crew.ops && crew.members && start_touching(&crew))
+    else if (crew.places && crew.ops && crew.members &&
+             start_touching(&crew, touch_pages))
         why = run_crew(&crew, out);
     for (uint32_t i = 0; crew.members && i < crew.member_count; i++)
         touch_fini(&crew.members[i].touch);

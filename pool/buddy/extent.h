@@ -194,4 +194,13 @@ bool binadei_index_take(const struct binadei_kind *kind,
 uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at);
 uint64_t binadei_run_start(const struct binadei_kind *kind, uint64_t at);
 
+/* The run that free grains [start, end) are part of. */
+static inline struct binadei_run
+binadei_run_around(const struct binadei_kind *kind, uint64_t start,
+                   uint64_t end)
+{
+    uint64_t first = binadei_run_start(kind, start);
+    return (struct binadei_run){first, binadei_run_end(kind, end) - first};
+}
+
 #endif

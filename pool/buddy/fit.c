@@ -122,17 +122,6 @@ static struct binadei_run whole_run(const struct visit *visit)
     return (struct binadei_run){first, last - first};
 }
 
-/* The run, with what is joined with it on both sides: a part of it would be cut
- * out of the middle. */
-static struct binadei_run joined_run(const struct visit *visit,
-                                     const struct binadei_run *run)
-{
-    uint64_t first =
-        run->start ? binadei_run_start(visit->reach, run->start) : 0;
-    uint64_t last = binadei_run_end(visit->reach, run->start + run->grains);
-    return (struct binadei_run){first, last - first};
-}
-
 /* The better one stays, the other one is noted. */
 static void good_fit_end_run(struct binadei_run *run)
 {
@@ -142,8 +131,11 @@ static void good_fit_end_run(struct binadei_run *run)
         return;
     visit->has_runs = true;
     if (visit->reach != visit->kind) {
+        /* With what is joined with it on both sides: a part of that would be
+         * cut out of the middle. */
         binadei_index_note(visit->kind, whole.start, whole.grains);
-        whole = joined_run(visit, &whole);
+        whole = binadei_run_around(visit->reach, whole.start,
+                                   whole.start + whole.grains);
     }
     if (binadei_run_fits(&whole, &visit->want) &&
         (!visit->best.grains || whole.grains < visit->best.grains)) {
@@ -195,7 +187,6 @@ struct search {
     struct binadei_kind kinds[KINDS];
     struct binadei_index_at at[KINDS]; /* of no bin: there is no page */
     bool is_behind[KINDS]; /* the next page is not known, from that place on */
-    unsigned reach[KINDS]; /* the kind with whose memory it is joined */
     unsigned first_bin;
     unsigned visits;
     unsigned looks;
@@ -218,7 +209,6 @@ static void good_fit_start(struct search *search,
         search->kinds[i] =
             (struct binadei_kind){view->buddy, is_own ? view->maps : NULL};
         search->is_behind[i] = is_in_view(view, is_own);
-        search->reach[i] = view->maps && view->buddy->joins_runs ? 0 : i;
         search->at[i] = (struct binadei_index_at){
             search->is_behind[i] ? search->first_bin : BINADEI_INDEX_BINS, 0};
     }
@@ -259,8 +249,9 @@ static void visit_next(struct search *search, unsigned kind,
                        struct visit *visit)
 {
     const struct binadei_index_at *at = &search->at[kind];
+    const struct binadei_kind *own = &search->kinds[0];
     visit->kind = &search->kinds[kind];
-    visit->reach = &search->kinds[search->reach[kind]];
+    visit->reach = own->maps && own->buddy->joins_runs ? own : visit->kind;
     visit->least = binadei_index_bin_grains(at->bin);
     visit->run = (struct binadei_run){0, 0};
     visit->best = (struct binadei_run){0, 0};

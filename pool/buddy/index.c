@@ -70,8 +70,8 @@ void binadei_index_note(const struct binadei_kind *kind, uint64_t start,
 void binadei_index_note_around(const struct binadei_kind *kind, uint64_t start,
                                uint64_t end)
 {
-    uint64_t first = binadei_run_start(kind, start);
-    binadei_index_note(kind, first, binadei_run_end(kind, end) - first);
+    struct binadei_run run = binadei_run_around(kind, start, end);
+    binadei_index_note(kind, run.start, run.grains);
 }
 
 void binadei_index_note_left(const struct binadei_kind *kind, uint64_t start)

@@ -324,7 +324,7 @@ mutant "a bin is not named" $index \
 mutant "who clears a bit does not look again" $index \
     's/if \(binadei_load_relaxed\(below\)\)/if (0)/'
 mutant "what is freed is noted alone" $index \
-    '/^void binadei_index_note_around/,/^}/{ s/= binadei_run_start\(kind, start\)/= start/; s/binadei_run_end\(kind, end\)/end/ }'
+    '/^void binadei_index_note_around/,/^}/s/binadei_run_around\(kind, start, end\)/{start, end - start}/'
 mutant "the left side of what was taken is not noted" $index \
     '/^void binadei_index_note_left/,/^}/s/^    binadei_index_note\(kind, first, start - first\);/    (void)first;/'
 mutant "the right side of what was taken is not noted" $index \
