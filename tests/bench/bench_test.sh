@@ -5,28 +5,14 @@
 # workload, on the stand-in, for a moment; what is written, and what is refused.
 # No number is judged by its size.
 set -u
+. tests/gates/expect.sh
 
 bench=bench/harness/bench
 check=tests/bench/check_results.py
 results=$(mktemp -d "${TEST_TMPDIR:-/tmp}/bench.XXXXXX")
 trap 'rm -rf "$results"' EXIT
-failures=0
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_STANDIN_COST \
     BINADE_STANDIN_MEMORY_POOLS BINADE_STANDIN_FAULTS
-
-# expect CODE TEXT COMMAND...: the exit status, and a text that is printed.
-expect() {
-    local code=$1 text=$2 output actual
-    shift 2
-    output=$("$@" 2>&1)
-    actual=$?
-    if [ "$actual" -ne "$code" ] || [[ $output != *"$text"* ]]; then
-        echo "FAILED: $*: exit status $actual (wanted $code), and not" \
-            "\"$text\" in:"
-        echo "$output"
-        failures=$((failures + 1))
-    fi
-}
 
 # names TITLE: the names under this title in --list.
 names() {
@@ -62,100 +48,99 @@ joined() {
     local IFS=,
     echo "$*"
 }
-expect 0 "" "$bench" --driver=standin --subject="$(joined "${runnable[@]}")" \
+expect_exit 0 "" "$bench" --driver=standin --subject="$(joined "${runnable[@]}")" \
     --workload="$(joined "${most[@]}")" --threads=2 --repeats=2 --budget=9000 \
     --cell-us=2000 --json="$results/all.json"
-expect 0 " 0 failures" python3 "$check" "$results/all.json" 2 \
+expect_exit 0 " 0 failures" python3 "$check" "$results/all.json" 2 \
     "${most[@]}" -- "${runnable[@]}"
 large=(occupancy100000 pair1000000)
-expect 0 "" "$bench" --subject=core,null --workload="$(joined "${large[@]}")" \
+expect_exit 0 "" "$bench" --subject=core,null --workload="$(joined "${large[@]}")" \
     --threads=1 --repeats=1 --budget=300 --cell-us=2000 \
     --json="$results/large.json"
-expect 0 "4 measurements, 0 failures" python3 "$check" \
+expect_exit 0 "4 measurements, 0 failures" python3 "$check" \
     "$results/large.json" 1 "${large[@]}" -- core null
 few=(pair mixed prodcons streams)
-expect 0 "" env BINADE_STANDIN_MEMORY_POOLS=1 "$bench" --driver=standin \
+expect_exit 0 "" env BINADE_STANDIN_MEMORY_POOLS=1 "$bench" --driver=standin \
     --subject=cuda_async --workload="$(joined "${few[@]}")" --threads=2 \
     --repeats=2 --budget=300 --cell-us=2000 --json="$results/async.json"
-expect 0 "4 measurements, 0 failures" python3 "$check" \
+expect_exit 0 "4 measurements, 0 failures" python3 "$check" \
     "$results/async.json" 2 "${few[@]}" -- cuda_async
 
 # What a user gets who names nothing.
-expect 0 "streams " "$bench" --list
-expect 0 "over 1000 streams *" "$bench" --list
+expect_exit 0 "streams " "$bench" --list
+expect_exit 0 "over 1000 streams *" "$bench" --list
 
 # What a run of few cells says of itself.
 one=(--workload=pair --threads=1 --repeats=1 --cell-us=2000)
-expect 0 '"simulated_costs":true' env BINADE_STANDIN_COST=h200 "$bench" \
+expect_exit 0 '"simulated_costs":true' env BINADE_STANDIN_COST=h200 "$bench" \
     "${one[@]}" --driver=standin --subject=cuda_malloc
-expect 0 '"commit":"v1 \"x\\y\""' "$bench" "${one[@]}" --subject=null \
+expect_exit 0 '"commit":"v1 \"x\\y\""' "$bench" "${one[@]}" --subject=null \
     '--commit=v1 "x\y"'
-expect 0 '"size_bytes":512,' "$bench" "${one[@]}" --subject=null \
+expect_exit 0 '"size_bytes":512,' "$bench" "${one[@]}" --subject=null \
     --size=512,1KiB --seed=7
-expect 0 '"seed":7' "$bench" "${one[@]}" --subject=null --seed=7
-expect 0 '"repeats":5' "$bench" --workload=pair --threads=1 \
+expect_exit 0 '"seed":7' "$bench" "${one[@]}" --subject=null --seed=7
+expect_exit 0 '"repeats":5' "$bench" --workload=pair --threads=1 \
     --cell-us=2000 --subject=null
-expect 0 '"cell_us":2000,' "$bench" "${one[@]}" --subject=null
-expect 0 "$results/here.json: 1 measurements, 0 failures" bash -c \
+expect_exit 0 '"cell_us":2000,' "$bench" "${one[@]}" --subject=null
+expect_exit 0 "$results/here.json: 1 measurements, 0 failures" bash -c \
     'cd / && BUILD_WORKING_DIRECTORY=$1 "$0" --json=here.json "${@:4}" &&
     python3 "$2" "$3" 1 pair -- null' "$PWD/$bench" "$results" \
     "$PWD/$check" "$results/here.json" "${one[@]}" --subject=null
 
 # A device that lags, in subjects that keep the order of streams.
 for lag in work:5 fill:1+sync:8 held; do
-    expect 0 "\"lag\":\"$lag\"" "$bench" --driver=standin --lag="$lag" \
+    expect_exit 0 "\"lag\":\"$lag\"" "$bench" --driver=standin --lag="$lag" \
         --subject=binade --workload=pair,mixed,rmm-random --threads=2 \
         --repeats=1 --cell-us=2000
 done
-expect 0 '"lag":"idle"' "$bench" "${one[@]}" --subject=null
-expect 3 "null cannot run here: it keeps no order of streams" "$bench" \
+expect_exit 0 '"lag":"idle"' "$bench" "${one[@]}" --subject=null
+expect_exit 3 "null cannot run here: it keeps no order of streams" "$bench" \
     "${one[@]}" --subject=null --lag=held
-expect 2 "--lag=busy: accepted is one of idle, held" "$bench" --lag=busy
-expect 2 "--lag=idle,held: accepted is one of idle" "$bench" --lag=idle,held
+expect_exit 2 "--lag=busy: accepted is one of idle, held" "$bench" --lag=busy
+expect_exit 2 "--lag=idle,held: accepted is one of idle" "$bench" --lag=idle,held
 
 # Names and numbers that there are not, each with those that there are.
-expect 2 "no workload is called \"pear\"; there are: ${workloads[*]}" \
+expect_exit 2 "no workload is called \"pear\"; there are: ${workloads[*]}" \
     "$bench" --workload=pair,pear
-expect 2 "no subject is called \"jemalloc\"; there are: ${subjects[*]}" \
+expect_exit 2 "no subject is called \"jemalloc\"; there are: ${subjects[*]}" \
     "$bench" --subject=jemalloc
-expect 2 "--threads=0: accepted values are 1 to 256" "$bench" --threads=1,0
+expect_exit 2 "--threads=0: accepted values are 1 to 256" "$bench" --threads=1,0
 for size in x GiB 1Gib 1GiBx 0KiB 2MiB 9999999999999TiB; do
-    expect 2 "--size=$size: accepted values are 1 to 1048576, or with a unit" \
+    expect_exit 2 "--size=$size: accepted values are 1 to 1048576, or with a unit" \
         "$bench" --size="$size"
 done
-expect 2 "--budget=1e9: accepted values" "$bench" --budget=1e9
-expect 2 "--budget=0: accepted values are 1 to 86400" "$bench" --budget=0
-expect 2 "--repeats=-1: accepted values" "$bench" --repeats=-1
-expect 2 "--cell-us=999: accepted values are 1000 to" "$bench" --cell-us=999
-expect 2 "--workload= names nothing" "$bench" --workload=
-expect 2 "--driver= names no driver" "$bench" --driver=
-expect 2 "--fast is not accepted; --help says what is" "$bench" --fast
-expect 0 "usage: bench" "$bench" --help
-expect 1 "--json=$results/no/file: No such file" "$bench" "${one[@]}" \
+expect_exit 2 "--budget=1e9: accepted values" "$bench" --budget=1e9
+expect_exit 2 "--budget=0: accepted values are 1 to 86400" "$bench" --budget=0
+expect_exit 2 "--repeats=-1: accepted values" "$bench" --repeats=-1
+expect_exit 2 "--cell-us=999: accepted values are 1000 to" "$bench" --cell-us=999
+expect_exit 2 "--workload= names nothing" "$bench" --workload=
+expect_exit 2 "--driver= names no driver" "$bench" --driver=
+expect_exit 2 "--fast is not accepted; --help says what is" "$bench" --fast
+expect_exit 0 "usage: bench" "$bench" --help
+expect_exit 1 "--json=$results/no/file: No such file" "$bench" "${one[@]}" \
     --subject=null --json="$results/no/file"
 
 # Subjects that cannot run: an error if named, a word if not.
-expect 3 "cuda_async cannot run here: the stand-in has no memory pools unless" \
+expect_exit 3 "cuda_async cannot run here: the stand-in has no memory pools unless" \
     "$bench" "${one[@]}" --driver=standin --subject=cuda_async
-expect 3 "cuda_malloc cannot run here: BINADE_DRIVER=/no/such.so" "$bench" \
+expect_exit 3 "cuda_malloc cannot run here: BINADE_DRIVER=/no/such.so" "$bench" \
     "${one[@]}" --driver=/no/such.so --subject=cuda_malloc
-expect 0 "cuda_malloc cannot run here: BINADE_DRIVER=/no/such.so" "$bench" \
+expect_exit 0 "cuda_malloc cannot run here: BINADE_DRIVER=/no/such.so" "$bench" \
     "${one[@]}" --driver=/no/such.so
 if ! ldconfig -p | grep -q 'libmimalloc\.so\.2 '; then
-    expect 3 "mimalloc cannot run here: libmimalloc.so.2 is not installed" \
+    expect_exit 3 "mimalloc cannot run here: libmimalloc.so.2 is not installed" \
         "$bench" "${one[@]}" --subject=mimalloc
 fi
-expect 1 "nothing was measured" "$bench" --workload=prodcons --threads=1 \
+expect_exit 1 "nothing was measured" "$bench" --workload=prodcons --threads=1 \
     --subject=null --repeats=1
 
 # A cell that fails says which, and a process that ends says so.
-expect 1 "cuda_malloc, pair, 1 threads, 65536 bytes: out of memory" env \
+expect_exit 1 "cuda_malloc, pair, 1 threads, 65536 bytes: out of memory" env \
     BINADE_STANDIN_FAULTS=cuMemAlloc:nth=9:code=2 "$bench" "${one[@]}" \
     --driver=standin --subject=cuda_malloc
 sizes=$(seq -s, 1 20)
-expect 1 "the process that ran null: its process was ended by a signal" \
+expect_exit 1 "the process that ran null: its process was ended by a signal" \
     bash -c 'ulimit -t 1; exec "$0" "$@"' "$bench" --workload=pair \
     --threads=1 --repeats=1 --subject=null --size="$sizes"
 
-[ "$failures" -eq 0 ] && echo "the benchmarks behave"
-exit "$failures"
+finish

@@ -5,26 +5,12 @@
 # missing, and what it asks the compiler for where nothing is. The interpreters
 # and the compiler are made up here; PyTorch itself is tested where it is.
 set -u
+. tests/gates/expect.sh
 
 build=bench/subjects/torch/build_torch_shim.sh
 folder=$(mktemp -d "${TEST_TMPDIR:-/tmp}/shim.XXXXXX")
 trap 'rm -rf "$folder"' EXIT
-failures=0
 unset CUDA_HOME CUDA_PATH PYTHON CXX
-
-# expect CODE TEXT COMMAND...: the exit status, and a text that is printed.
-expect() {
-    local code=$1 text=$2 output actual
-    shift 2
-    output=$("$@" 2>&1)
-    actual=$?
-    if [ "$actual" -ne "$code" ] || [[ $output != *"$text"* ]]; then
-        echo "FAILED: $*: exit status $actual (wanted $code), and not" \
-            "\"$text\" in:"
-        echo "$output"
-        failures=$((failures + 1))
-    fi
-}
 
 # program NAME: what it does is on standard input.
 program() {
@@ -37,13 +23,13 @@ program torch <<<"printf '%s\n' '$folder/torch_package' 9.9"
 program compiler <<<'echo "asked for: $*"'
 program no_compiler <<<'exit 1'
 
-expect 2 "usage: build_torch_shim.sh OUT.so" "$build"
-expect 1 "there is no $folder/none" env PYTHON="$folder/none" "$build" out.so
-expect 1 "there is no $folder/none" env CXX="$folder/none" "$build" out.so
+expect_exit 2 "usage: build_torch_shim.sh OUT.so" "$build"
+expect_exit 1 "there is no $folder/none" env PYTHON="$folder/none" "$build" out.so
+expect_exit 1 "there is no $folder/none" env CXX="$folder/none" "$build" out.so
 export CXX=$folder/compiler
-expect 1 "has no PyTorch" env PYTHON="$folder/no_torch" "$build" out.so
+expect_exit 1 "has no PyTorch" env PYTHON="$folder/no_torch" "$build" out.so
 export PYTHON=$folder/torch
-expect 1 "PyTorch 9.9 in $folder/torch_package is built without CUDA" \
+expect_exit 1 "PyTorch 9.9 in $folder/torch_package is built without CUDA" \
     "$build" out.so
 
 # With CUDA, but for the runtime's headers, unless this machine has them.
@@ -51,13 +37,12 @@ mkdir -p "$folder/torch_package/lib" "$folder/cuda/include"
 touch "$folder/torch_package/lib/libc10_cuda.so" \
     "$folder/cuda/include/cuda_runtime_api.h"
 [ -e /usr/local/cuda/include/cuda_runtime_api.h ] ||
-    expect 1 "no cuda_runtime_api.h; CUDA_HOME can say where" "$build" out.so
+    expect_exit 1 "no cuda_runtime_api.h; CUDA_HOME can say where" "$build" out.so
 export CUDA_HOME=$folder/cuda
-expect 0 "-isystem $folder/cuda/include -o out.so" "$build" out.so
-expect 0 "-L$folder/torch_package/lib" "$build" out.so
-expect 0 "out.so: PyTorch 9.9 in $folder/torch_package" "$build" out.so
-expect 1 "the shim does not build against it" \
+expect_exit 0 "-isystem $folder/cuda/include -o out.so" "$build" out.so
+expect_exit 0 "-L$folder/torch_package/lib" "$build" out.so
+expect_exit 0 "out.so: PyTorch 9.9 in $folder/torch_package" "$build" out.so
+expect_exit 1 "the shim does not build against it" \
     env CXX="$folder/no_compiler" "$build" out.so
 
-[ "$failures" -eq 0 ] && echo "the script says what is missing"
-exit "$failures"
+finish

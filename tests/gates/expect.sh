@@ -40,6 +40,20 @@ expect_refusal() {
     fi
 }
 
+# $1: the exit status; $2: words that the output must hold; the rest: a command.
+expect_exit() {
+    local code=$1 words=$2 actual
+    shift 2
+    expect_count=$((expect_count + 1))
+    expect_output=$("$@" 2>&1)
+    actual=$?
+    if [ "$actual" -ne "$code" ] || [[ $expect_output != *"$words"* ]]; then
+        printf 'FAILED  %s: exit status %d (wanted %d), and not "%s" in:\n%s\n' \
+            "$*" "$actual" "$code" "$words" "$expect_output"
+        expect_failures=$((expect_failures + 1))
+    fi
+}
+
 # $1: what is expected; $2: the text wanted; $3: the text there is.
 expect_text() {
     expect_count=$((expect_count + 1))

@@ -4,9 +4,9 @@
 # oom_test.sh SECONDS: the out-of-memory program on the stand-in, and what it
 # says of bad arguments. OOM_SEED says which random numbers.
 set -u
+. tests/gates/expect.sh
 
 seconds=$1
-failures=0
 common=(--driver="$PWD/pool/standin/libcuda.so.1" --seed="${OOM_SEED:-1}")
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
     BINADE_STANDIN_FAULTS
@@ -14,16 +14,7 @@ unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
 # expect CODE TEXT PROGRAM ARGUMENT...: the exit status, and a text that is
 # printed.
 expect() {
-    local code=$1 text=$2 program=$3 output actual
-    shift 3
-    output=$("tests/oom/$program" "${common[@]}" "$@" 2>&1)
-    actual=$?
-    if [ "$actual" -ne "$code" ] || [[ $output != *"$text"* ]]; then
-        echo "FAILED: $*: exit status $actual (wanted $code), and not" \
-            "\"$text\" in:"
-        echo "$output"
-        failures=$((failures + 1))
-    fi
+    expect_exit "$1" "$2" "tests/oom/$3" "${common[@]}" "${@:4}"
 }
 
 # Demand never above the limit: no failure. Of these sizes a block comes out of
@@ -45,5 +36,4 @@ expect 2 "--run=neither is not accepted" oom --run=neither
 expect 2 "--free=never is not accepted" oom --free=never
 expect 2 "--threads=0: accepted values are 1 to 256" oom --threads=0
 
-[ "$failures" -eq 0 ] && echo "no false failure, and nothing lost"
-exit "$failures"
+finish

@@ -4,26 +4,17 @@
 # stress_test.sh SECONDS: the stress program on the stand-in, and what it says
 # of mistakes that are made on purpose. STRESS_SEED says which random numbers.
 set -u
+. tests/gates/expect.sh
 
 stress=tests/stress/stress
 seconds=$1
-failures=0
 common=(--driver="$PWD/pool/standin/libcuda.so.1" --seed="${STRESS_SEED:-1}")
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
     BINADE_STANDIN_FAULTS
 
 # expect CODE TEXT ARGUMENT...: the exit status, and a text that is printed.
 expect() {
-    local code=$1 text=$2 output actual
-    shift 2
-    output=$("$stress" "${common[@]}" "$@" 2>&1)
-    actual=$?
-    if [ "$actual" -ne "$code" ] || [[ $output != *"$text"* ]]; then
-        echo "FAILED: $*: exit status $actual (wanted $code), and not" \
-            "\"$text\" in:"
-        echo "$output"
-        failures=$((failures + 1))
-    fi
+    expect_exit "$1" "$2" "$stress" "${common[@]}" "${@:3}"
 }
 
 expect 0 "0 overlaps, 0 lost bytes" --threads=4 --seconds="$seconds"
@@ -34,5 +25,4 @@ expect 1 "0 merges to whole in 1 phases" --threads=2 --seconds=1 --plant=loss
 expect 2 "--plant=nothing: accepted are overlap and loss" --plant=nothing
 expect 2 "--seconds=0: accepted values are 1 to 86400" --seconds=0
 
-[ "$failures" -eq 0 ] && echo "no overlap, and nothing lost"
-exit "$failures"
+finish

@@ -4,26 +4,17 @@
 # The truth test on the stand-in, a few seconds of it. TRUTH_SEED says which
 # random numbers, TRUTH_SECONDS how long each of the runs may take.
 set -u
+. tests/gates/expect.sh
 
 truth=tests/truth/truth
 driver=$PWD/pool/standin/libcuda.so.1
 seed=${TRUTH_SEED:-1}
-failures=0
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
     BINADE_STANDIN_FAULTS
 
 # expect CODE TEXT ARGUMENT...: the exit status, and a text that is printed.
 expect() {
-    local code=$1 text=$2 output actual
-    shift 2
-    output=$("$truth" "$@" 2>&1)
-    actual=$?
-    if [ "$actual" -ne "$code" ] || [[ $output != *"$text"* ]]; then
-        echo "FAILED: $*: exit status $actual (wanted $code), and not" \
-            "\"$text\" in:"
-        echo "$output"
-        failures=$((failures + 1))
-    fi
+    expect_exit "$1" "$2" "$truth" "${@:3}"
 }
 
 common=(--driver="$driver" --operations=20000 --seed="$seed"
@@ -47,5 +38,4 @@ expect 2 "--threads=0: accepted values are 1 to 256" --threads=0
 expect 2 "--fast is not accepted" --fast
 expect 3 "/no/such.so" --driver=/no/such.so
 
-[ "$failures" -eq 0 ] && echo "no word was wrong"
-exit "$failures"
+finish

@@ -8,10 +8,10 @@
 # oracle_test.sh rare FAILURES: the same of one that seldom does harm.
 # ORACLE_SEED says which random numbers.
 set -u
+. tests/gates/expect.sh
 
 part=$1
 wanted=$2
-failures=0
 common=(--driver="$PWD/pool/standin/libcuda.so.1" --seed="${ORACLE_SEED:-1}"
     --failures="$wanted")
 unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
@@ -20,16 +20,7 @@ unset BINADE_DRIVER BINADE_REQUIRE_GPU BINADE_CONF BINADE_STANDIN_COST \
 # expect CODE TEXT PROGRAM ARGUMENT...: the exit status, and a text that is
 # printed.
 expect() {
-    local code=$1 text=$2 program=$3 output actual
-    shift 3
-    output=$("tests/oom/oracle/$program" "${common[@]}" "$@" 2>&1)
-    actual=$?
-    if [ "$actual" -ne "$code" ] || [[ $output != *"$text"* ]]; then
-        echo "FAILED: $program $*: exit status $actual (wanted $code), and not" \
-            "\"$text\" in:"
-        echo "$output"
-        failures=$((failures + 1))
-    fi
+    expect_exit "$1" "$2" "tests/oom/oracle/$3" "${common[@]}" "${@:4}"
 }
 
 has_none() {
@@ -78,5 +69,4 @@ rare)
     exit 2
     ;;
 esac
-[ "$failures" -eq 0 ] && echo "$part: as they should be"
-exit "$failures"
+finish
