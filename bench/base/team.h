@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: Apache-2.0
  *
- * Threads that run one function, and meet in it.
+ * Threads that run one function, and meet in it or take turns.
  */
 #ifndef BINADE_BENCH_BASE_TEAM_H_
 #define BINADE_BENCH_BASE_TEAM_H_
@@ -14,5 +14,15 @@
  * started, since the others would wait for it for ever. */
 void team_run(void *(*work)(void *item), void *items, size_t item_bytes,
               uint32_t count);
+
+/* Called by one thread at a time: the turn of the thread with this number, which
+ * says whose turn is next, or TEAM_OVER. */
+#define TEAM_OVER UINT32_MAX
+typedef uint32_t team_turn(void *context, uint32_t thread);
+
+/* `count` threads take turns, beginning with `first`, until it is over. Ends the
+ * process as above. */
+void team_take_turns(team_turn *turn, void *context, uint32_t first,
+                     uint32_t count);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * Replays a trace on a subject that has started. Three ways to do it: on one
  * thread in the trace's order, each call timed; on a thread for each of the
- * trace's, each call timed; on one thread with a look at the subject's memory
- * after each allocation.
+ * trace's, each call timed; in the trace's order by a thread for each of the
+ * trace's, with a look at the subject's memory after each allocation.
  */
 #ifndef BINADE_BENCH_REPLAY_RUN_H_
 #define BINADE_BENCH_REPLAY_RUN_H_
@@ -43,11 +43,11 @@ struct replay_block {
     uint64_t size_bytes; /* as asked for */
 };
 
-/* All: NULL, or why it could not be done. What is live at the end is freed. */
+/* All: NULL, or why it could not be done. The subject was started for
+ * `source->run_threads`, up to REPLAY_THREADS_MAX. What is live at the end is freed. */
 
 /* `is_concurrent`: threads keep their own order, and a free waits for its
- * allocation. The subject was started for `source->run_threads`. Before each call
- * the thread touches so many pages of other memory: touch.h. */
+ * allocation. Before each call the thread touches so many pages of other memory: touch.h. */
 const char *replay_run_timed(const struct subject *subject,
                              struct replay_source *source, bool is_concurrent,
                              uint32_t touch_pages, struct replay_timing *out);

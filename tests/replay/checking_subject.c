@@ -23,6 +23,7 @@ static struct block *blocks;
 static uint64_t block_count;
 static uint64_t live_bytes;
 static uint64_t live_count;
+static uint64_t resets = 1;
 
 static void demand(bool is_so, const char *what)
 {
@@ -44,8 +45,19 @@ static const char *start(const struct subject_setup *setup)
     return blocks ? NULL : "no memory";
 }
 
+/* The lock held. */
+static void see_caller(void)
+{
+    static _Thread_local uint64_t seen_since;
+    if (seen_since == resets)
+        return;
+    seen_since = resets;
+    account.callers_seen++;
+}
+
 static void see(uint32_t thread, uint32_t stream)
 {
+    see_caller();
     demand(thread < now.thread_count, "a thread beyond the setup");
     if (thread >= account.threads_seen)
         account.threads_seen = thread + 1;
@@ -142,6 +154,7 @@ const struct subject checking_subject = {
 void checking_reset(void)
 {
     account = (struct checking_account){0};
+    resets++;
 }
 
 struct checking_account checking_account_now(void)

@@ -24,7 +24,8 @@ struct checking_account {
     uint64_t foreign_frees; /* by another thread than the allocation's */
     uint64_t frees_any;
     uint64_t frees_done;
-    uint32_t threads_seen;
+    uint32_t threads_seen; /* one more than the highest number */
+    uint32_t callers_seen; /* threads of the process that called */
     uint32_t streams_seen; /* one more than the highest number */
 };
 

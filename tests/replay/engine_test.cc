@@ -101,6 +101,36 @@ TEST_F(Replay, SeesPeakLiveAndPeakReserved)
     EXPECT_EQ(checking_account_now().live_at_stop, 0u);
 }
 
+// Caches are of threads: what an allocator takes depends on who calls. A thread
+// that is on turn makes its calls until another one's come.
+TEST_F(Replay, LooksAtMemoryWithAThreadForEachOfTheTraces)
+{
+    engine_found found = engine_footprint(Chain(3, 60), 0, 0);
+    EXPECT_EQ(found.why, nullptr);
+    EXPECT_EQ(found.peak_live_bytes, 159u);
+    EXPECT_EQ(checking_account_now().frees, 60u);
+    EXPECT_EQ(checking_account_now().foreign_frees, 60u);
+    EXPECT_EQ(checking_account_now().threads_seen, 3u);
+    EXPECT_EQ(checking_account_now().callers_seen, 3u);
+    checking_reset();
+    EXPECT_EQ(engine_until(path_.c_str(), 5).map_block_count, 1u);
+    // And who cleans up.
+    EXPECT_EQ(checking_account_now().callers_seen, 4u);
+    checking_reset();
+    EXPECT_EQ(engine_until(path_.c_str(), 0).map_block_count, 0u);
+    EXPECT_EQ(checking_account_now().allocs, 0u);
+}
+
+// More than a subject takes: several are one.
+TEST_F(Replay, DealsThreadsThatAreTooManyToFewer)
+{
+    engine_found found = engine_footprint(Chain(300, 600), 0, 0);
+    EXPECT_EQ(found.why, nullptr);
+    EXPECT_EQ(checking_account_now().frees, 600u);
+    EXPECT_EQ(checking_account_now().threads_seen, 256u);
+    EXPECT_EQ(checking_account_now().callers_seen, 256u);
+}
+
 TEST_F(Replay, TakesSamplesEvenlyOverTheTrace)
 {
     engine_found found = engine_footprint(Chain(1, 50), 10, 0);
