@@ -94,18 +94,43 @@ TEST(Record, HasWhatAThreadDidInItsOrder)
     for (const std::string &line : recording.operations)
         if (line[0] != 'g' && line[0] != 't')
             lines.push_back(WithoutTime(line));
-    const std::string null_stream = lines[0].substr(lines[0].rfind(' ') + 1);
-    EXPECT_EQ("a 0 0 1000 " + null_stream, lines[0]);
-    EXPECT_EQ("null", recording.streams[std::stoul(null_stream)]);
+    const std::string legacy = lines[0].substr(lines[0].rfind(' ') + 1);
+    EXPECT_EQ("a 0 0 1000 " + legacy, lines[0]);
+    EXPECT_EQ("legacy", recording.streams[std::stoul(legacy)]);
     EXPECT_EQ("a 0 1 5000 ", lines[1].substr(0, 11));
-    EXPECT_EQ("u 0 1 " + null_stream, lines[2]);
-    EXPECT_EQ("s 0 0 " + null_stream, lines[3]);
+    EXPECT_EQ("u 0 1 " + legacy, lines[2]);
+    EXPECT_EQ("s 0 0 " + legacy, lines[3]);
     EXPECT_EQ("w 0 1", lines[6]);
     EXPECT_EQ("x 0 1", lines[8]);
     EXPECT_EQ("o 0 66060288", lines[12].substr(0, 12));
     EXPECT_EQ(0u, recording.info.count("dropped_frees"));
     EXPECT_EQ(0u, recording.info.count("implied_frees"));
     EXPECT_TRUE(recording.live.empty());
+}
+
+// A replay would take two names for two streams, of which one cannot use what the
+// other frees before its work is over.
+TEST(Record, HasOneNameForTheLegacyStream)
+{
+    pool_test::UseStandin();
+    const std::string path = FileName("legacy.btrace");
+    binade_pool_options options = Recorded(64);
+    options.flags = BINADE_POOL_NOTE_STREAMS;
+    Pool pool(options);
+    binade_devptr blocks[3];
+    ASSERT_EQ(BINADE_OK, binade_record_start(pool, path.c_str())) << Message();
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 3 * kMiB, nullptr, &blocks[0]));
+    ASSERT_EQ(BINADE_OK, binade_alloc(pool, 1000, nullptr, &blocks[1]));
+    ASSERT_EQ(BINADE_OK,
+              binade_alloc(pool, 1000, BINADE_STREAM_LEGACY, &blocks[2]));
+    ASSERT_EQ(BINADE_OK, binade_free_own(pool, blocks[0]));
+    ASSERT_EQ(BINADE_OK, binade_free_own(pool, blocks[1]));
+    ASSERT_EQ(BINADE_OK, binade_free(pool, blocks[2], nullptr));
+    ASSERT_EQ(BINADE_OK, binade_record_stop(pool, nullptr));
+    Recording recording(path);
+    EXPECT_EQ("aaafff", recording.Letters());
+    ASSERT_EQ(1u, recording.streams.size());
+    EXPECT_EQ("legacy", recording.streams[0]);
 }
 
 TEST(Record, LosesNothingWhereRingsAreSmall)

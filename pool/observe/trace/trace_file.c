@@ -26,6 +26,7 @@
 /* Of the format. */
 #define NAMES_MAX (UINT64_C(1) << 16)
 #define LIVE_MAX (UINT64_C(1) << 20)
+#define LEGACY 1U /* CU_STREAM_LEGACY */
 
 /* Of what is live: its id, and two bits above all ids. */
 #define IS_EXPORTED (UINT32_C(1) << 30)
@@ -229,9 +230,7 @@ static void define_thread(struct binadei_trace_file *file, uint64_t key,
 static const char *stream_word(uint64_t stream)
 {
     switch (stream) {
-    case 0:
-        return "null";
-    case 1:
+    case LEGACY:
         return "legacy";
     case 2:
         return "per_thread";
@@ -260,7 +259,10 @@ static void define_stream(struct binadei_trace_file *file, uint64_t key,
 static uint32_t trace_file_stream_of(struct binadei_trace_file *file,
                                      const binade_history_entry *entry)
 {
-    return trace_file_name(file, &file->streams, (uintptr_t)entry->stream,
+    uintptr_t stream = (uintptr_t)entry->stream;
+    /* To the pool 0 is the legacy stream, under whose name it says what was freed
+     * on it. */
+    return trace_file_name(file, &file->streams, stream ? stream : LEGACY,
                            define_stream);
 }
 
