@@ -86,6 +86,17 @@ binade_status binadei_alloc(binade_pool *pool,
     return alloc_slow(pool, args, stream, out);
 }
 
+/* Inside: small blocks, and runs where they need no alignment of their own. */
+static binade_devptr pop_any(const struct binade_pool *pool,
+                             const struct binadei_route *route,
+                             size_t size_bytes)
+{
+    binade_devptr address = binadei_hit_alloc(route, size_bytes);
+    return address || pool->body->exports
+               ? address
+               : binadei_hit_pop_run(route->pop, size_bytes);
+}
+
 /* What the thread's cache has for any stream; 0: nothing. */
 static inline binade_devptr take_cached(binade_pool *pool, size_t size_bytes,
                                         binade_stream stream)
@@ -94,7 +105,7 @@ static inline binade_devptr take_cached(binade_pool *pool, size_t size_bytes,
     if (!binadei_hit_begin(thread))
         return 0;
     const struct binadei_route *route = binadei_hit_find(thread, pool, stream);
-    binade_devptr address = route ? binadei_hit_alloc(route, size_bytes) : 0;
+    binade_devptr address = route ? pop_any(pool, route, size_bytes) : 0;
     binadei_thread_leave(thread);
     if (!address && binadei_is_recorded(pool))
         address = binadei_recorded_alloc(pool, size_bytes, stream);

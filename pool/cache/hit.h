@@ -123,6 +123,11 @@ binadei_hit_alloc_full(const struct binadei_route *route, size_t size_bytes)
                            size_bytes);
 }
 
+/* Inside: pops a run of at least `size_bytes`, aligned as all blocks are, or
+ * returns 0. The engine may be told of it. */
+binade_devptr binadei_hit_pop_run(struct binadei_cache *cache,
+                                  size_t size_bytes);
+
 /* The metadata byte of a block's start, 0 where none starts. */
 static inline uint8_t binadei_hit_byte(const struct binade_pool *pool,
                                        binade_devptr address,

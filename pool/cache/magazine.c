@@ -33,6 +33,9 @@
  * Where memory moves, a block that rests holds more of it fast. */
 #define BLOCK_PART 4U
 #define MOVING_BLOCK_PART 16U
+/* The last runs together are at most this part of it, and one of them half of
+ * that. */
+#define LAST_RUNS_PART 2U
 
 static uint32_t blocks_of(uint64_t bytes, uint32_t class_index, uint32_t most)
 {
@@ -190,6 +193,7 @@ bool binadei_cache_empty(struct binadei_thread_state *by,
             return false;
         set_capacity(cache, i, 0);
     }
+    cache->last_run_count = 0;
     /* CT, relaxed: ours. What wrong frees left over in it ends here. */
     atomic_store_explicit(&cache->uneven_cached_bytes, 0, memory_order_relaxed);
     return true;
@@ -306,11 +310,80 @@ static uint32_t shed_count(const struct binadei_cache *cache, uint32_t count)
     return blocks < BINADEI_BUNDLE_BLOCKS ? blocks : BINADEI_BUNDLE_BLOCKS;
 }
 
-bool binadei_magazine_make_room(struct binadei_cache *cache,
+static uint64_t last_runs_bytes(const struct binadei_cache *cache)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < cache->last_run_count; i++)
+        bytes += binadei_class_bytes(cache->last_runs[i]);
+    return bytes;
+}
+
+/* A run that is no longer there. */
+static void last_runs_forget(struct binadei_cache *cache, uint32_t index)
+{
+    uint32_t class_index = cache->last_runs[index];
+    cache->last_run_count--;
+    for (uint32_t i = index; i < cache->last_run_count; i++)
+        cache->last_runs[i] = cache->last_runs[i + 1];
+    set_capacity(cache, class_index,
+                 binadei_magazine_count(&cache->magazines[class_index]));
+}
+
+/* The oldest leaves. False: no memory. */
+static bool last_runs_shed(struct binadei_cache *cache)
+{
+    uint32_t class_index = cache->last_runs[0];
+    /* It may have gone with its magazine. */
+    if (binadei_magazine_count(&cache->magazines[class_index]) &&
+        !shed(cache->thread_state, cache, class_index, 1, false))
+        return false;
+    last_runs_forget(cache, 0);
+    return true;
+}
+
+void binadei_last_runs_popped(struct binadei_cache *cache, uint32_t class_index)
+{
+    uint32_t index = cache->last_run_count;
+    while (index-- > 0) {
+        if (cache->last_runs[index] == class_index) {
+            last_runs_forget(cache, index);
+            return;
+        }
+    }
+}
+
+static bool last_runs_make_room(struct binadei_cache *cache,
                                 uint32_t class_index)
 {
     struct binadei_magazine *magazine = &cache->magazines[class_index];
+    uint64_t size_bytes = binadei_class_bytes(class_index);
+    uint64_t most_bytes =
+        binadei_thread_bound(cache->thread_state->engine) / LAST_RUNS_PART;
+    if (cache->stream_state->kind == BINADEI_STREAM_STATE_ANY ||
+        size_bytes > most_bytes / 2)
+        return false;
+    while (cache->last_run_count == BINADEI_LAST_RUNS ||
+           last_runs_bytes(cache) + size_bytes > most_bytes)
+        if (!cache->last_run_count || !last_runs_shed(cache))
+            return false;
+    uint32_t capacity = binadei_magazine_count(magazine) + 1;
+    if (!magazine_fits(cache->thread_state, size_bytes) ||
+        !binadei_magazine_reserve(magazine, capacity))
+        return false;
+    set_capacity(cache, class_index, capacity);
+    cache->last_runs[cache->last_run_count++] = (uint8_t)class_index;
+    return true;
+}
+
+bool binadei_magazine_make_room(struct binadei_cache *cache,
+                                uint32_t class_index)
+{
+    if (binadei_class_is_of_last_runs(cache, class_index))
+        return last_runs_make_room(cache, class_index);
+    struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint32_t count = binadei_magazine_count(magazine);
+    if (count < magazine->capacity)
+        return true;
     uint32_t capacity = next_capacity(cache, class_index);
     if (capacity > magazine->capacity &&
         magazine_grant(cache, class_index, capacity)) {

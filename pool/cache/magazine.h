@@ -96,9 +96,23 @@ bool binadei_magazine_reserve(struct binadei_magazine *magazine,
 bool binadei_class_is_cached(const struct binadei_engine *engine,
                              uint32_t class_index);
 
-/* Makes room for one more block in a full magazine: more capacity, or blocks
- * leave. False: the block must go another way, because its class is not kept,
- * or for want of memory. */
+/* Whether the class is of runs in a pool where memory moves. There a run that
+ * rests holds all its pieces fast, so a cache keeps the last few alone, of
+ * whatever classes (docs/adr/0036-last-runs.md). */
+static inline bool
+binadei_class_is_of_last_runs(const struct binadei_cache *cache,
+                              uint32_t class_index)
+{
+    return !binadei_class_is_small(class_index) &&
+           binadei_segments_are_mapped(cache->thread_state->engine->segments);
+}
+/* A run of such a class was popped. */
+void binadei_last_runs_popped(struct binadei_cache *cache,
+                              uint32_t class_index);
+
+/* Makes room for one more block: the magazine has it, or gets more capacity, or
+ * blocks leave. False: the block must go another way, because its class is not
+ * kept, or for want of memory. */
 bool binadei_magazine_make_room(struct binadei_cache *cache,
                                 uint32_t class_index);
 /* The magazine had no block of this size to pop. */

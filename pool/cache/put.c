@@ -81,34 +81,18 @@ static binade_status refuse_twice(binade_devptr address)
                         "the block at 0x%llx was freed before", address);
 }
 
-/* Its magazine has no room: it gets some, or the block leaves. */
-static void put_beside(struct binadei_cache *cache,
-                       const struct binadei_block *block, binade_devptr address)
-{
-    uint32_t class_index = block->class_index;
-    if (class_index < BINADEI_CLASSES &&
-        binadei_magazine_make_room(cache, class_index))
-        put_push(cache, block, address);
-    else
-        binadei_flush_block(cache->thread_state, cache->stream_state, address);
-}
-
 static binade_status put_plain(struct binadei_cache *cache,
                                const struct binadei_block *block,
                                binade_devptr address)
 {
-    if (block->class_index >= BINADEI_CLASSES) {
-        put_beside(cache, block, address);
-        return BINADE_OK;
-    }
-    const struct binadei_magazine *magazine =
-        &cache->magazines[block->class_index];
-    if (is_on_top(magazine, address))
+    uint32_t class_index = block->class_index;
+    bool is_cached = class_index < BINADEI_CLASSES;
+    if (is_cached && is_on_top(&cache->magazines[class_index], address))
         return refuse_twice(address);
-    if (binadei_magazine_count(magazine) >= magazine->capacity)
-        put_beside(cache, block, address);
-    else
+    if (is_cached && binadei_magazine_make_room(cache, class_index))
         put_push(cache, block, address);
+    else
+        binadei_flush_block(cache->thread_state, cache->stream_state, address);
     return BINADE_OK;
 }
 

@@ -68,6 +68,8 @@ struct binadei_magazine {
     bool is_mixed; /* misses ask for several lengths */
 };
 
+#define BINADEI_LAST_RUNS 4U
+
 struct binadei_cache {
     struct binadei_magazine magazines[BINADEI_CLASSES];
     struct binadei_thread_state *thread_state;
@@ -86,6 +88,10 @@ struct binadei_cache {
     /* What the peak knows of, see live.h; the owner's. */
     uint64_t told_counts[BINADEI_SMALL_CLASSES];
     uint64_t told_uneven_bytes;
+    /* Where memory moves: the classes of the runs in the magazines, oldest
+     * first; the owner's. */
+    uint8_t last_runs[BINADEI_LAST_RUNS];
+    uint8_t last_run_count;
 };
 
 /* What thread states count. Sums over thread states are the pool's. */

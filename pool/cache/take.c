@@ -8,6 +8,7 @@
  */
 #include "pool/base/step.h"
 #include "pool/cache/cache.h"
+#include "pool/cache/hit.h"
 #include "pool/cache/live.h"
 #include "pool/cache/magazine.h"
 #include "pool/cache/registry.h"
@@ -57,11 +58,15 @@ static void count_alloc(struct binadei_cache *cache,
                   request->size_bytes);
 }
 
-static bool is_long_enough(const struct binadei_request *request,
+/* What is left over of one of the last runs cannot move. */
+static bool is_long_enough(const struct binadei_cache *cache,
+                           const struct binadei_request *request,
                            uint64_t grains)
 {
-    return request->is_exact ? grains == request->size.grains
-                             : grains >= request->size.grains;
+    return request->is_exact ||
+                   binadei_class_is_of_last_runs(cache, class_of(request))
+               ? grains == request->size.grains
+               : grains >= request->size.grains;
 }
 
 static bool is_aligned(const struct binadei_request *request,
@@ -85,17 +90,32 @@ static bool miss_pop(struct binadei_cache *cache,
         binade_devptr entry = magazine->entries[i];
         uint64_t grains = binadei_entry_grains(cache->thread_state->engine,
                                                class_of(request), entry);
-        if (!is_long_enough(request, grains) || !is_aligned(request, entry))
+        if (!is_long_enough(cache, request, grains) ||
+            !is_aligned(request, entry))
             continue;
         magazine->entries[i] = magazine->entries[count - 1];
         binadei_magazine_set(magazine, count - 1);
         binadei_count_add(&cache->uneven_cached_bytes,
                           -binadei_uneven_bytes(class_of(request), grains));
         count_alloc(cache, request, grains);
+        if (binadei_class_is_of_last_runs(cache, class_of(request)))
+            binadei_last_runs_popped(cache, class_of(request));
         *out = binadei_entry_address(entry);
         return true;
     }
     return false;
+}
+
+binade_devptr binadei_hit_pop_run(struct binadei_cache *cache,
+                                  size_t size_bytes)
+{
+    if (!size_bytes)
+        return 0;
+    const struct binadei_request request = {binadei_size_of_bytes(size_bytes),
+                                            size_bytes, 1, false};
+    binade_devptr address;
+    return is_run(&request) && miss_pop(cache, &request, &address) ? address
+                                                                   : 0;
 }
 
 void binadei_mark_block(struct binadei_engine *engine, binadei_grain start,

@@ -7,6 +7,7 @@
  * new ones are powers of two, as the driver takes its time by the handle and not
  * by the byte (docs/adr/0027-mapped-segments.md).
  */
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/step.h"
 #include "pool/segment/mapped.h"
@@ -24,6 +25,8 @@
 #define STEP_PART 128U
 #define TIGHT_STEP_PART 32U
 #define TIGHT_PART 4U
+/* What moving may take of the time since it grew last. */
+#define MOVING_TIME_PART 32U
 
 /* All of the offset space, so that there is room among places that are still
  * waited for. What is refused is halved, but not below the need or the limit: the
@@ -50,13 +53,15 @@ binade_status binadei_reserve_addresses(struct binadei_segments *segments,
     return status;
 }
 
-/* Where a pool has moved this part of what it has since it grew last, it has too
- * little for what the program does, and a little more costs less than to move on.
- */
+/* Where a pool has moved a good part of what it has since it grew last, and that
+ * took a good part of the time, it has too little for what the program does, and a
+ * little more costs less than to move on. */
 static bool has_moved_much(const struct binadei_segments *segments)
 {
     return segments->moved_bytes - segments->moved_at_growth >=
-           binadei_segments_reserved_bytes(segments) / TIGHT_PART;
+               binadei_segments_reserved_bytes(segments) / TIGHT_PART &&
+           MOVING_TIME_PART * segments->moving_ns >=
+               binadei_now_ns() - segments->grown_at_ns;
 }
 
 static bool is_worth_moving(struct binadei_segments *segments,
@@ -121,6 +126,8 @@ static binade_status create_all(struct binadei_segments *segments, uint32_t at,
     binade_status status = BINADE_OK;
     const uint32_t largest = largest_handle(pages);
     segments->moved_at_growth = segments->moved_bytes;
+    segments->grown_at_ns = binadei_now_ns();
+    segments->moving_ns = 0;
     while (created_pages < pages && status == BINADE_OK) {
         uint32_t rest = pages - created_pages;
         status = create_one(segments, rest < largest ? rest : largest, end);
@@ -210,9 +217,11 @@ static binade_status fill(struct binadei_segments *segments,
                           const struct binadei_extension *extension,
                           const struct binadei_place *place)
 {
+    uint64_t begin_ns = binadei_now_ns();
     uint32_t missing = extension->view
                            ? move_what_is_free(segments, extension, place)
                            : place->pages;
+    segments->moving_ns += binadei_now_ns() - begin_ns;
     uint32_t done = place->pages - missing;
     return missing
                ? create_all(segments, place->first + done, missing,

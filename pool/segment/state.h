@@ -86,6 +86,8 @@ struct binadei_segments {
     uint32_t base_pages;
     uint64_t peers; /* ordinals of devices that may access it, a bit each */
     uint64_t moved_at_growth; /* `moved_bytes` when it created a handle last */
+    uint64_t grown_at_ns;     /* the time then */
+    uint64_t moving_ns;       /* that moves took since */
 
     struct binadei_lookup lookup;
 };

@@ -4,8 +4,10 @@
 // move under work that waits, and all that a pool offers on top.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "binade/scope.h"
@@ -163,6 +165,48 @@ TEST_F(MappedPool, MovesWhatIsDone)
     EXPECT_EQ(14 * kMiB, stats.reserved_bytes_current);
     pool.Free(block);
     pool.Free(keeper);
+}
+
+// Two of three pieces are wanted side by side, and the third is between them.
+void MoveOnce(Pool *pool)
+{
+    binade_devptr before = pool->Alloc(8 * kMiB);
+    binade_devptr keeper = pool->Alloc(8 * kMiB);
+    binade_devptr behind = pool->Alloc(8 * kMiB);
+    pool->Free(before, BINADE_STREAM_DONE);
+    pool->Free(behind, BINADE_STREAM_DONE);
+    binade_devptr block = pool->Alloc(16 * kMiB);
+    pool->Free(block, BINADE_STREAM_DONE);
+    pool->Free(keeper, BINADE_STREAM_DONE);
+}
+
+// A pool that moves in each round, of whose time that is a small part.
+TEST_F(MappedPool, MovesAsOftenAsAProgramWantsThatHasTimeForIt)
+{
+    Pool pool(Mapped());
+    MoveOnce(&pool);
+    const uint64_t reserved = pool.Stats().reserved_bytes_current;
+    for (int i = 0; i < 10; i++) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        MoveOnce(&pool);
+    }
+    EXPECT_LE(10u, pool.Stats().mapped_moves);
+    EXPECT_EQ(reserved, pool.Stats().reserved_bytes_current);
+}
+
+TEST_F(MappedPool, GrowsWhereAProgramDoesNothingButMove)
+{
+    Pool pool(Mapped());
+    MoveOnce(&pool);
+    const uint64_t reserved = pool.Stats().reserved_bytes_current;
+    for (int i = 0; i < 100; i++)
+        MoveOnce(&pool);
+    const uint64_t moves = pool.Stats().mapped_moves;
+    EXPECT_LT(reserved, pool.Stats().reserved_bytes_current);
+    // Then there is room, and it need not move.
+    for (int i = 0; i < 100; i++)
+        MoveOnce(&pool);
+    EXPECT_GT(moves + 100, pool.Stats().mapped_moves);
 }
 
 // Both addresses are of the same memory, and the stream's work is in order.

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where memory moves, a thread's cache keeps the last few runs of a stream, and no
+// others (docs/adr/0036-last-runs.md).
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/pool/pool_under_test.h"
+
+namespace
+{
+
+using pool_test::kMiB;
+using pool_test::Pool;
+
+const binade_stream kStream = BINADE_STREAM_LEGACY;
+
+// What caches may hold in all, before a pool has grown: a quarter of it.
+constexpr uint64_t kReserved = 256 * kMiB;
+
+binade_pool_options Mapped()
+{
+    binade_pool_options options = pool_test::Defaults();
+    options.flags = BINADE_POOL_MAPPED | BINADE_POOL_NOTE_STREAMS;
+    options.limit_bytes = kReserved;
+    return options;
+}
+
+// A pool that has reserved all that it may, and its streams' memory is their own.
+class LastRuns : public ::testing::Test
+{
+  protected:
+    static void SetUpTestSuite()
+    {
+        pool_test::UseStandin();
+    }
+
+    void TearDown() override
+    {
+        pool.End();
+    }
+
+    LastRuns() : pool(Mapped())
+    {
+        pool.Free(pool.Alloc(kReserved, kStream), kStream);
+    }
+
+    binade_devptr Cached(uint64_t bytes, binade_stream stream = kStream)
+    {
+        binade_devptr address = 0;
+        uint64_t hits = pool.Stats().cache_hits;
+        address = pool.Alloc(bytes, stream);
+        return pool.Stats().cache_hits > hits ? address : 0;
+    }
+
+    Pool pool;
+};
+
+TEST_F(LastRuns, ServeTheirLengthAgain)
+{
+    binade_devptr first = pool.Alloc(3 * kMiB, kStream);
+    binade_devptr second = pool.Alloc(5 * kMiB, kStream);
+    pool.Free(first, kStream);
+    pool.Free(second, kStream);
+    EXPECT_EQ(8 * kMiB, pool.Stats().cached_bytes);
+    EXPECT_EQ(first, Cached(3 * kMiB));
+    EXPECT_EQ(second, Cached(5 * kMiB));
+    EXPECT_EQ(0u, pool.Stats().cached_bytes);
+    EXPECT_EQ(0u, Cached(3 * kMiB));
+}
+
+// What would be left over of it could not move.
+TEST_F(LastRuns, ServeNoOtherLengthOfTheirClass)
+{
+    pool.Free(pool.Alloc(4 * kMiB, kStream), kStream);
+    EXPECT_EQ(0u, Cached(4 * kMiB - 64 * 1024));
+    EXPECT_EQ(4 * kMiB, pool.Stats().cached_bytes);
+}
+
+TEST_F(LastRuns, AreFourAndTheOldestLeaves)
+{
+    std::vector<binade_devptr> runs;
+    for (uint64_t i = 0; i < 6; i++)
+        runs.push_back(pool.Alloc((2 + i) * kMiB, kStream));
+    for (binade_devptr run : runs)
+        pool.Free(run, kStream);
+    EXPECT_EQ((4 + 5 + 6 + 7) * kMiB, pool.Stats().cached_bytes);
+    EXPECT_EQ(runs[2], Cached(4 * kMiB));
+    EXPECT_EQ(0u, Cached(2 * kMiB));
+    EXPECT_EQ(0u, Cached(3 * kMiB));
+    pool.Free(pool.Alloc(9 * kMiB, kStream), kStream);
+    EXPECT_EQ((5 + 6 + 7 + 9) * kMiB, pool.Stats().cached_bytes);
+}
+
+// Of one length too: the newest is served, the oldest leaves.
+TEST_F(LastRuns, OfOneLengthAreFourAsWell)
+{
+    std::vector<binade_devptr> runs;
+    for (int i = 0; i < 6; i++)
+        runs.push_back(pool.Alloc(2 * kMiB, kStream));
+    for (binade_devptr run : runs)
+        pool.Free(run, kStream);
+    EXPECT_EQ(8 * kMiB, pool.Stats().cached_bytes);
+    for (size_t i = 6; i-- > 2;)
+        EXPECT_EQ(runs[i], Cached(2 * kMiB));
+    EXPECT_EQ(0u, Cached(2 * kMiB));
+}
+
+// Half of what a thread's caches may hold, together, and one run a quarter.
+TEST_F(LastRuns, AreNoLongerThanTheirPartOfTheCaches)
+{
+    pool.Free(pool.Alloc(17 * kMiB, kStream), kStream);
+    EXPECT_EQ(0u, pool.Stats().cached_bytes);
+    binade_devptr first = pool.Alloc(12 * kMiB, kStream);
+    binade_devptr second = pool.Alloc(12 * kMiB, kStream);
+    binade_devptr third = pool.Alloc(12 * kMiB, kStream);
+    pool.Free(first, kStream);
+    pool.Free(second, kStream);
+    pool.Free(third, kStream);
+    EXPECT_EQ(24 * kMiB, pool.Stats().cached_bytes);
+    EXPECT_EQ(third, Cached(12 * kMiB));
+    EXPECT_EQ(second, Cached(12 * kMiB));
+}
+
+TEST_F(LastRuns, AreOfEachStream)
+{
+    pool_test::Stream other;
+    binade_devptr mine = pool.Alloc(3 * kMiB, kStream);
+    binade_devptr its = pool.Alloc(3 * kMiB, other);
+    pool.Free(mine, kStream);
+    pool.Free(its, other);
+    EXPECT_EQ(its, Cached(3 * kMiB, other));
+    EXPECT_EQ(mine, Cached(3 * kMiB));
+    EXPECT_EQ(BINADE_OK, binade_stream_retire(pool, other));
+}
+
+// All of the memory can be had at once: runs that are kept are in nobody's way.
+TEST_F(LastRuns, LeaveWhereMemoryIsShort)
+{
+    std::vector<binade_devptr> runs;
+    for (uint64_t i = 0; i < 4; i++)
+        runs.push_back(pool.Alloc((2 + i) * kMiB, kStream));
+    for (binade_devptr run : runs)
+        pool.Free(run, kStream);
+    EXPECT_EQ(14 * kMiB, pool.Stats().cached_bytes);
+    binade_devptr all = pool.Alloc(kReserved, kStream);
+    EXPECT_NE(0u, all);
+    EXPECT_EQ(0u, pool.Stats().cached_bytes);
+    EXPECT_EQ(kReserved, pool.Stats().reserved_bytes_current);
+}
+
+// And those of a thread that ended.
+TEST_F(LastRuns, OfAThreadThatEndedLeaveToo)
+{
+    std::thread([this] {
+        pool_test::SetCurrent(pool_test::PrimaryContext());
+        pool.Free(pool.Alloc(7 * kMiB, kStream), kStream);
+    }).join();
+    EXPECT_EQ(7 * kMiB, pool.Stats().cached_bytes);
+    EXPECT_NE(0u, pool.Alloc(kReserved, kStream));
+}
+
+TEST_F(LastRuns, FreedTwiceAreRefused)
+{
+    binade_devptr run = pool.Alloc(3 * kMiB, kStream);
+    pool.Free(run, kStream);
+    EXPECT_EQ(BINADE_E_INVALID, binade_free(pool, run, kStream));
+    EXPECT_EQ(3 * kMiB, pool.Stats().cached_bytes);
+}
+
+// A hit makes no call of the driver and is no miss.
+TEST_F(LastRuns, ServeWhoAsksForWhatIsCached)
+{
+    binade_devptr run = pool.Alloc(3 * kMiB, kStream), again = 0;
+    pool.Free(run, kStream);
+    uint64_t calls_before = pool_test::Calls();
+    uint64_t misses_before = pool.Stats().cache_misses;
+    ASSERT_EQ(BINADE_OK, binade_alloc_cached(pool, 3 * kMiB, kStream, &again));
+    EXPECT_EQ(run, again);
+    EXPECT_EQ(calls_before, pool_test::Calls());
+    EXPECT_EQ(misses_before, pool.Stats().cache_misses);
+}
+
+} // namespace
