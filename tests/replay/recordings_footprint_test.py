@@ -24,7 +24,12 @@ MODEL_PART_MAX = 0.005
 # does; and why, where that is more than 2 %.
 POOL_BY_MODEL_MAX = {
     "frame.btrace.gz": 1.02,
-    "server.btrace.gz": 1.02,
+    # Blocks of up to 16 MiB rest in the caches of two threads; without caches
+    # these take 0.95 and 0.93.
+    "gpt.btrace.gz": 1.05,
+    "gpt-checkpointed.btrace.gz": 1.03,
+    # The caches of 16 threads, with 39 MiB live.
+    "server.btrace.gz": 1.40,
     "serving.btrace.gz": 1.02,
     "train-checkpointed.btrace.gz": 1.02,
     "train.btrace.gz": 1.02,
@@ -34,6 +39,8 @@ POOL_BY_MODEL_MAX = {
 # that shares nothing with the model.
 EXPANDABLE_BY_LIVE = {
     "frame.btrace.gz": 2.98,
+    "gpt.btrace.gz": 1.061,
+    "gpt-checkpointed.btrace.gz": 1.169,
     "server.btrace.gz": 10.1,
     "serving.btrace.gz": 1.037,
     "train-checkpointed.btrace.gz": 1.152,
@@ -113,7 +120,7 @@ def test_best_fit_takes_what_pytorch_took(entry):
 
 
 @pytest.mark.parametrize("name", POOL_BY_MODEL_MAX)
-def test_binade_is_not_above_best_fit_by_more_than_2_percent(name):
+def test_binade_is_not_above_best_fit_by_more_than_its_bound(name):
     assert above_model(peaks(name), POOL_BY_MODEL_MAX[name]) is None
 
 
