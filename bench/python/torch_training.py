@@ -5,12 +5,14 @@ expandable segments, and on Binade.
 
     torch_training.py SUBJECT [--checkpoints] [--steps N]
 
-SUBJECT is native, expandable or binade. Prints one row of JSON.
+SUBJECT is native, expandable or binade, with what BINADE_CONF says. Prints one
+row of JSON.
 """
 
 import argparse
 import json
 import os
+import resource
 import sys
 import time
 
@@ -79,6 +81,7 @@ begin = None
 for step, length in enumerate(lengths):
     if step == arguments.steps // 2:
         torch.cuda.synchronize()
+        usage = resource.getrusage(resource.RUSAGE_SELF)
         begin = time.perf_counter()
     tokens = torch.randint(0, 16384, (8, length), device="cuda")
     with torch.autocast("cuda", torch.bfloat16):
@@ -89,12 +92,19 @@ for step, length in enumerate(lengths):
     optimizer.zero_grad(set_to_none=True)
 torch.cuda.synchronize()
 took = time.perf_counter() - begin
+timed = arguments.steps - arguments.steps // 2
+end = resource.getrusage(resource.RUSAGE_SELF)
 stats = torch.cuda.memory_stats()
 json.dump({
     "kind": "torch-training", "subject": arguments.subject,
     "checkpoints": arguments.checkpoints, "steps": arguments.steps,
-    "ms_per_step": round(1e3 * took / (arguments.steps -
-                                       arguments.steps // 2), 3),
+    "ms_per_step": round(1e3 * took / timed, 3),
+    "cpu_ms_per_step": round(1e3 * (end.ru_utime - usage.ru_utime +
+                                    end.ru_stime - usage.ru_stime) / timed, 3),
+    "system_ms_per_step": round(1e3 * (end.ru_stime - usage.ru_stime) / timed,
+                                3),
+    "faults_per_step": round((end.ru_minflt - usage.ru_minflt) / timed, 1),
+    "conf": os.environ.get("BINADE_CONF", ""),
     "reserved_peak_bytes": stats["reserved_bytes.all.peak"],
     "live_peak_bytes": stats["allocated_bytes.all.peak"],
     "loss": loss.item(), "torch": torch.__version__,

@@ -161,6 +161,19 @@ void try_tensors()
     device().emptyCache({0, 0});
 }
 
+void try_flags()
+{
+    void *block = device().raw_alloc(kMiB);
+    binade_pool *pool = nullptr;
+    binade_pool_options options = {};
+    options.struct_size = sizeof(options);
+    EXPECT(!binade_pool_of(reinterpret_cast<binade_devptr>(block), &pool));
+    EXPECT(!binade_pool_options_get(pool, &options));
+    EXPECT(options.flags & BINADE_POOL_NOTE_STREAMS);
+    EXPECT(options.flags & BINADE_POOL_HUGE_TABLES);
+    device().raw_delete(block);
+}
+
 void try_limits()
 {
     size_t largest = 0;
@@ -293,6 +306,7 @@ int main()
     EXPECT(binade_torch::caching::allocator.load() == &device());
     device().init(1);
     try_tensors();
+    try_flags();
     try_limits();
     try_a_tenant();
     try_fixed_memory();
