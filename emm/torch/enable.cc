@@ -32,8 +32,8 @@ void enable(const binade_torch_options &options)
                 before ? before->name() : "",
                 "\": Binade must be enabled before");
     binade_torch::PoolSettings settings;
-    settings.flags = options.pool_flags | BINADE_POOL_NOTE_STREAMS |
-                     BINADE_POOL_HUGE_TABLES;
+    settings.flags =
+        options.pool_flags | BINADE_POOL_NOTE_STREAMS | BINADE_POOL_HUGE_TABLES;
     settings.limit_bytes = options.limit_bytes;
     ours.set(settings, options.has_exact_peaks != 0);
     /* torch.accelerator looks at the one, all else at the other. */
