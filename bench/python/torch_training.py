@@ -28,65 +28,25 @@ if arguments.subject == "expandable":
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
 
 import torch  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
+import torch_gpt  # noqa: E402
 
 if arguments.subject == "binade":
     import binade.torch
     binade.torch.enable()
 
-HEADS = 12
-
-
-class Block(torch.nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm1 = torch.nn.LayerNorm(width)
-        self.attend = torch.nn.Linear(width, 3 * width)
-        self.project = torch.nn.Linear(width, width)
-        self.norm2 = torch.nn.LayerNorm(width)
-        self.feed = torch.nn.Sequential(
-            torch.nn.Linear(width, 4 * width), torch.nn.GELU(),
-            torch.nn.Linear(4 * width, width))
-
-    def forward(self, x):
-        batch, length, width = x.shape
-        parts = self.attend(self.norm1(x)).view(
-            batch, length, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
-        mixed = torch.nn.functional.scaled_dot_product_attention(
-            *parts, is_causal=True)
-        x = x + self.project(mixed.transpose(1, 2).reshape(x.shape))
-        return x + self.feed(self.norm2(x))
-
-
-class Model(torch.nn.Module):
-    def __init__(self, layers, width):
-        super().__init__()
-        self.embed = torch.nn.Embedding(16384, width)
-        self.blocks = torch.nn.ModuleList(Block(width) for _ in range(layers))
-        self.head = torch.nn.Linear(width, 16384)
-
-    def forward(self, tokens):
-        x = self.embed(tokens)
-        for block in self.blocks:
-            x = (checkpoint(block, x, use_reentrant=False)
-                 if arguments.checkpoints else block(x))
-        return self.head(x)
-
-
 torch.manual_seed(1)
-model = Model(arguments.layers, arguments.width).cuda()
+model = torch_gpt.Model(arguments.layers, arguments.width,
+                        arguments.checkpoints).cuda()
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-lengths = [128 + 64 * ((i * 7) % 15) for i in range(arguments.steps)]
 begin = None
-for step, length in enumerate(lengths):
+for step in range(arguments.steps):
     if step == arguments.steps // 2:
         torch.cuda.synchronize()
         usage = resource.getrusage(resource.RUSAGE_SELF)
         begin = time.perf_counter()
-    tokens = torch.randint(0, 16384, (8, length), device="cuda")
-    with torch.autocast("cuda", torch.bfloat16):
-        loss = torch.nn.functional.cross_entropy(
-            model(tokens).flatten(0, 1), tokens.flatten())
+    tokens = torch_gpt.words(
+        torch_gpt.LENGTHS[step % len(torch_gpt.LENGTHS)])
+    loss = torch_gpt.loss_of(model, tokens)
     loss.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)

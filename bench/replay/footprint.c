@@ -10,6 +10,7 @@
 #include "bench/replay/run.h"
 
 static const char changed[] = "the trace has changed meanwhile";
+static const char unusable[] = "a thread cannot use it";
 
 struct walk;
 
@@ -53,6 +54,9 @@ static void begin(struct walk *walk)
     walk->are_attached = calloc(walk->threads, sizeof(*walk->are_attached));
     if (!walk->blocks || !walk->are_attached)
         walk->why = "there is no memory to replay it";
+    /* Who looks at what is left, and frees it. */
+    else if (walk->subject->attach && !walk->subject->attach(0))
+        walk->why = unusable;
 }
 
 static void end(struct walk *walk)
@@ -117,7 +121,7 @@ static bool attach(struct walk *walk, uint32_t thread)
 {
     if (!walk->are_attached[thread] && walk->subject->attach &&
         !walk->subject->attach(thread))
-        walk->why = "a thread cannot use it";
+        walk->why = unusable;
     walk->are_attached[thread] = !walk->why;
     return !walk->why;
 }

@@ -1,0 +1,216 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * For torch_turns.py: changes which allocator PyTorch has for CUDA, from one that
+ * is there to another; blocks go back to where they are from. Beside PyTorch's own
+ * and Binade's there is one that does next to nothing: a list of blocks for each
+ * size, which are never split. Calls may be timed, by the processor's counter.
+ *
+ * An allocator is changed by its table of virtual functions, of which the third is
+ * allocate(): as g++ lays them out for x86-64.
+ */
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <x86intrin.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+namespace
+{
+
+namespace caching = c10::cuda::CUDACachingAllocator;
+using Allocate = c10::DataPtr (*)(c10::Allocator *, size_t);
+
+enum Which { NATIVE, BINADE, LISTS, SUBJECTS };
+enum Timing { NONE, PLAIN, FENCED }; /* FENCED: with all that it has begun */
+
+constexpr size_t kBefore = 2; /* words of a table in front of its functions */
+constexpr size_t kWords = 128;
+constexpr size_t kAllocate = 2;
+constexpr size_t kThreadsMax = 64;
+constexpr size_t kRoundBytes = 512;
+
+using Table = std::array<void *, kWords>;
+
+struct Subject {
+    caching::CUDAAllocator *allocator = nullptr;
+    Allocate allocate = nullptr;
+    c10::DeleterFnPtr deleter = nullptr;
+    Table plain;
+    Table timed;
+};
+
+struct Sum {
+    uint64_t ticks[2] = {}; /* in allocations, in frees */
+};
+
+Subject subjects[SUBJECTS];
+Sum sums[SUBJECTS][kThreadsMax];
+std::atomic<size_t> thread_count{0};
+bool is_fenced;
+
+struct Block {
+    void *address;
+    size_t bytes;
+    Block *next;
+};
+
+std::mutex lock; /* of what follows */
+std::unordered_map<size_t, Block *> lists;
+void *object_of_lists[64]; /* the first word is its table */
+
+void lists_delete(void *context)
+{
+    auto *block = static_cast<Block *>(context);
+    const std::lock_guard<std::mutex> guard(lock);
+    Block *&first = lists[block->bytes];
+    block->next = first;
+    first = block;
+}
+
+Block *lists_pop(size_t bytes)
+{
+    const std::lock_guard<std::mutex> guard(lock);
+    Block *&first = lists[bytes];
+    Block *block = first;
+    if (block)
+        first = block->next;
+    return block;
+}
+
+c10::DataPtr lists_allocate(c10::Allocator *, size_t bytes)
+{
+    const c10::Device place(c10::kCUDA, c10::cuda::current_device());
+    if (!bytes)
+        return {nullptr, nullptr, &lists_delete, place};
+    bytes = (bytes + kRoundBytes - 1) & ~(kRoundBytes - 1);
+    Block *block = lists_pop(bytes);
+    if (!block)
+        block = new Block{subjects[NATIVE].allocator->raw_alloc(bytes), bytes,
+                          nullptr};
+    return {block->address, block, &lists_delete, place};
+}
+
+uint64_t now()
+{
+    if (is_fenced) {
+        _mm_mfence();
+        _mm_lfence();
+    }
+    return __rdtsc();
+}
+
+void count(Which which, int kind, uint64_t ticks)
+{
+    static thread_local const size_t thread = thread_count++ % kThreadsMax;
+    sums[which][thread].ticks[kind] += ticks;
+}
+
+template <Which which> void timed_delete(void *context)
+{
+    const uint64_t begin = now();
+    subjects[which].deleter(context);
+    count(which, 1, now() - begin);
+}
+
+template <Which which>
+c10::DataPtr timed_allocate(c10::Allocator *self, size_t bytes)
+{
+    const uint64_t begin = now();
+    c10::DataPtr block = subjects[which].allocate(self, bytes);
+    count(which, 0, now() - begin);
+    if (block.get_context())
+        (void)block.compare_exchange_deleter(subjects[which].deleter,
+                                             &timed_delete<which>);
+    return block;
+}
+
+Allocate allocate_of(const Table &table)
+{
+    Allocate allocate;
+    std::memcpy(&allocate, &table[kBefore + kAllocate], sizeof(allocate));
+    return allocate;
+}
+
+void set_allocate(Table *table, Allocate allocate)
+{
+    std::memcpy(&(*table)[kBefore + kAllocate], &allocate, sizeof(allocate));
+}
+
+template <Which which> void prepare(void **functions)
+{
+    Subject &subject = subjects[which];
+    std::memcpy(subject.plain.data(), functions - kBefore,
+                sizeof(subject.plain));
+    if (which == LISTS)
+        set_allocate(&subject.plain, &lists_allocate);
+    subject.timed = subject.plain;
+    subject.allocate = allocate_of(subject.plain);
+    set_allocate(&subject.timed, &timed_allocate<which>);
+}
+
+void **functions_of(caching::CUDAAllocator *allocator)
+{
+    return *reinterpret_cast<void ***>(allocator);
+}
+
+} // namespace
+
+/* Before Binade is enabled. */
+extern "C" void turns_note_native()
+{
+    subjects[NATIVE].allocator = caching::allocator.load();
+}
+
+/* Once CUDA has started. */
+extern "C" void turns_begin(int devices)
+{
+    caching::CUDAAllocator *native = subjects[NATIVE].allocator;
+    subjects[BINADE].allocator = caching::allocator.load();
+    subjects[LISTS].allocator =
+        reinterpret_cast<caching::CUDAAllocator *>(object_of_lists);
+    native->init(devices);
+    prepare<NATIVE>(functions_of(native));
+    prepare<BINADE>(functions_of(subjects[BINADE].allocator));
+    prepare<LISTS>(functions_of(native));
+    subjects[NATIVE].deleter = native->raw_deleter();
+    subjects[BINADE].deleter = subjects[BINADE].allocator->raw_deleter();
+    subjects[LISTS].deleter = &lists_delete;
+}
+
+/* No thread allocates meanwhile. */
+extern "C" void turns_take(int which, int timing)
+{
+    Subject &subject = subjects[which];
+    Table &table = timing == NONE ? subject.plain : subject.timed;
+    is_fenced = timing == FENCED;
+    *reinterpret_cast<void ***>(subject.allocator) = table.data() + kBefore;
+    caching::allocator.store(subject.allocator);
+}
+
+/* Microseconds in calls of the subject and of a kind since this was asked last. */
+extern "C" double turns_microseconds(int which, int kind)
+{
+    using Clock = std::chrono::steady_clock;
+    constexpr auto kLook = std::chrono::milliseconds(20);
+    const auto begin = Clock::now();
+    const uint64_t begin_ticks = __rdtsc();
+    while (Clock::now() - begin < kLook)
+        ;
+    const double us =
+        std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+    const double ticks = double(__rdtsc() - begin_ticks);
+    uint64_t sum = 0;
+    for (Sum &of_thread : sums[which]) {
+        sum += of_thread.ticks[kind];
+        of_thread.ticks[kind] = 0;
+    }
+    return double(sum) * us / ticks;
+}
