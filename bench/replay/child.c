@@ -167,9 +167,7 @@ static void set_up(struct job *job, const struct replay_options *options)
         subject_lagging(options->subjects.subjects[0], &options->lags.plans[0]);
     job->smallest_limit_bytes = SUBJECT_UNKNOWN;
     job->setup = (struct subject_setup){
-        .thread_count = job->source.run_threads < REPLAY_THREADS_MAX
-                            ? job->source.run_threads
-                            : REPLAY_THREADS_MAX,
+        .thread_count = replay_turn_threads(&job->source),
         .stream_count = job->source.about.stream_count,
         .limit_bytes = options->limit_bytes,
     };

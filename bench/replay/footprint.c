@@ -34,7 +34,6 @@ struct walk {
     bool is_over;
 };
 
-/* Of a trace with more threads than a subject takes, several are one. */
 static uint32_t thread_of(const struct walk *walk, const struct replay_op *op)
 {
     return op->thread % walk->threads;
@@ -43,9 +42,7 @@ static uint32_t thread_of(const struct walk *walk, const struct replay_op *op)
 static void begin(struct walk *walk)
 {
     struct replay_source *source = walk->source;
-    walk->threads = source->run_threads < REPLAY_THREADS_MAX
-                        ? source->run_threads
-                        : REPLAY_THREADS_MAX;
+    walk->threads = replay_turn_threads(source);
     if (!replay_source_rewind(source)) {
         walk->why = changed;
         return;
@@ -54,7 +51,7 @@ static void begin(struct walk *walk)
     walk->are_attached = calloc(walk->threads, sizeof(*walk->are_attached));
     if (!walk->blocks || !walk->are_attached)
         walk->why = "there is no memory to replay it";
-    /* Who looks at what is left, and frees it. */
+    /* The calling thread looks at what is left, and frees it. */
     else if (walk->subject->attach && !walk->subject->attach(0))
         walk->why = unusable;
 }

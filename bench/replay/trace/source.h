@@ -58,6 +58,14 @@ struct replay_source {
     uint64_t alloc_count;
 };
 
+/* Of who replays in order by threads that take turns: of a trace with more than a
+ * subject takes, several are one. */
+static inline uint32_t replay_turn_threads(const struct replay_source *source)
+{
+    return source->run_threads < REPLAY_THREADS_MAX ? source->run_threads
+                                                    : REPLAY_THREADS_MAX;
+}
+
 /* Reads the whole trace once. `threads` 0: as many as it has; else its blocks
  * are dealt in turn to so many, as far as each thread of the trace can have the
  * same number of them. False: `source->trace.error` says why. The first window

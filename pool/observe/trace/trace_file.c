@@ -26,7 +26,6 @@
 /* Of the format. */
 #define NAMES_MAX (UINT64_C(1) << 16)
 #define LIVE_MAX (UINT64_C(1) << 20)
-#define LEGACY 1U /* CU_STREAM_LEGACY */
 
 /* Of what is live: its id, and two bits above all ids. */
 #define IS_EXPORTED (UINT32_C(1) << 30)
@@ -230,7 +229,7 @@ static void define_thread(struct binadei_trace_file *file, uint64_t key,
 static const char *stream_word(uint64_t stream)
 {
     switch (stream) {
-    case LEGACY:
+    case 1:
         return "legacy";
     case 2:
         return "per_thread";
@@ -259,10 +258,10 @@ static void define_stream(struct binadei_trace_file *file, uint64_t key,
 static uint32_t trace_file_stream_of(struct binadei_trace_file *file,
                                      const binade_history_entry *entry)
 {
-    uintptr_t stream = (uintptr_t)entry->stream;
     /* To the pool 0 is the legacy stream, under whose name it says what was freed
      * on it. */
-    return trace_file_name(file, &file->streams, stream ? stream : LEGACY,
+    binade_stream stream = entry->stream ? entry->stream : BINADE_STREAM_LEGACY;
+    return trace_file_name(file, &file->streams, (uintptr_t)stream,
                            define_stream);
 }
 

@@ -17,7 +17,7 @@ using pool_test::Pool;
 
 const binade_stream kStream = BINADE_STREAM_LEGACY;
 
-// What caches may hold in all, before a pool has grown: a quarter of it.
+// A thread's caches may hold a quarter of it, before the pool has grown.
 constexpr uint64_t kReserved = 256 * kMiB;
 
 binade_pool_options Mapped()
@@ -55,6 +55,17 @@ class LastRuns : public ::testing::Test
         return pool.Stats().cache_hits > hits ? address : 0;
     }
 
+    // Of 2 MiB, and each longer than the one before by so many bytes.
+    std::vector<binade_devptr> FreeRuns(uint64_t count, uint64_t more_bytes)
+    {
+        std::vector<binade_devptr> runs;
+        for (uint64_t i = 0; i < count; i++)
+            runs.push_back(pool.Alloc(2 * kMiB + i * more_bytes, kStream));
+        for (binade_devptr run : runs)
+            pool.Free(run, kStream);
+        return runs;
+    }
+
     Pool pool;
 };
 
@@ -81,11 +92,7 @@ TEST_F(LastRuns, ServeNoOtherLengthOfTheirClass)
 
 TEST_F(LastRuns, AreFourAndTheOldestLeaves)
 {
-    std::vector<binade_devptr> runs;
-    for (uint64_t i = 0; i < 6; i++)
-        runs.push_back(pool.Alloc((2 + i) * kMiB, kStream));
-    for (binade_devptr run : runs)
-        pool.Free(run, kStream);
+    std::vector<binade_devptr> runs = FreeRuns(6, kMiB);
     EXPECT_EQ((4 + 5 + 6 + 7) * kMiB, pool.Stats().cached_bytes);
     EXPECT_EQ(runs[2], Cached(4 * kMiB));
     EXPECT_EQ(0u, Cached(2 * kMiB));
@@ -97,11 +104,7 @@ TEST_F(LastRuns, AreFourAndTheOldestLeaves)
 // Of one length too: the newest is served, the oldest leaves.
 TEST_F(LastRuns, OfOneLengthAreFourAsWell)
 {
-    std::vector<binade_devptr> runs;
-    for (int i = 0; i < 6; i++)
-        runs.push_back(pool.Alloc(2 * kMiB, kStream));
-    for (binade_devptr run : runs)
-        pool.Free(run, kStream);
+    std::vector<binade_devptr> runs = FreeRuns(6, 0);
     EXPECT_EQ(8 * kMiB, pool.Stats().cached_bytes);
     for (size_t i = 6; i-- > 2;)
         EXPECT_EQ(runs[i], Cached(2 * kMiB));
@@ -139,11 +142,7 @@ TEST_F(LastRuns, AreOfEachStream)
 // All of the memory can be had at once: runs that are kept are in nobody's way.
 TEST_F(LastRuns, LeaveWhereMemoryIsShort)
 {
-    std::vector<binade_devptr> runs;
-    for (uint64_t i = 0; i < 4; i++)
-        runs.push_back(pool.Alloc((2 + i) * kMiB, kStream));
-    for (binade_devptr run : runs)
-        pool.Free(run, kStream);
+    FreeRuns(4, kMiB);
     EXPECT_EQ(14 * kMiB, pool.Stats().cached_bytes);
     binade_devptr all = pool.Alloc(kReserved, kStream);
     EXPECT_NE(0u, all);
