@@ -171,14 +171,24 @@ static bool take_new(const struct want *want, binadei_page first,
     return is_added;
 }
 
-/* Of the pool, by so many pages, which the arena has room for; they are taken off
- * it again where that fails. */
+/* How an arena grows: as it was decided under its lock, since another arena may
+ * be in its place by the time the pages are had. */
+struct growth {
+    uint32_t page_count;
+    bool is_piece; /* a handle of its own */
+};
+
+/* Of the pool, what the arena has room for; that is taken off it again where it
+ * fails. */
 static binade_status private_grow_by(const struct want *want,
-                                     uint32_t page_count, binade_devptr *out)
+                                     const struct growth *growth,
+                                     binade_devptr *out)
 {
     struct binadei_private *arena = want->ref->arena;
+    const uint32_t page_count = growth->page_count;
     binadei_page first;
-    binade_status status = binadei_private_has_pieces(arena)
+    BINADEI_STEP("private.growing");
+    binade_status status = growth->is_piece
                                ? binadei_private_hold(want->call, page_count,
                                                       want->may_wait, &first)
                                : private_escalate(want, page_count, &first);
@@ -220,10 +230,12 @@ static binade_status private_grow_once(const struct want *want, bool is_step,
     *out = borrow(want);
     if (!*out)
         status = private_reserve_step(arena, least, page_count);
+    const struct growth growth = {*page_count,
+                                  binadei_private_has_pieces(arena)};
     binadei_private_leave(arena);
     if (*out || status != BINADE_OK)
         return status;
-    return private_grow_by(want, *page_count, out);
+    return private_grow_by(want, &growth, out);
 }
 
 static bool private_is_short(binade_status status);

@@ -198,7 +198,7 @@ void binadei_private_count_return(struct binadei_call *call,
 bool binadei_private_is_over(struct binadei_call *call,
                              const struct binadei_wait *wait, bool may_wait);
 
-/* private_held.c: arenas whose memory is handles of their own. */
+/* private_held.c: arenas whose memory is handles of their own. Lock held. */
 static inline bool
 binadei_private_has_pieces(const struct binadei_private *arena)
 {

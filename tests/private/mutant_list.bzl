@@ -127,4 +127,9 @@ STEP_MUTANTS = {
         "s/if \\(!take_new\\(want, first, page_count, out, \\&status\\)\\)/if (!take_new(want, first, page_count, out, \\&status) \\&\\& status == BINADE_OK)/",
         "PrivateStep.GrowingIsOvertakenByTheRelease",
     ),
+    "late_growth_is_by_the_place": (
+        "pool/graph/private_take.c",
+        "s/growth->is_piece$/binadei_private_has_pieces(arena)/",
+        "MappedPrivateStep.GrowingIsOvertakenByAnArenaOfAnotherKind",
+    ),
 }

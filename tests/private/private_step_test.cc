@@ -29,19 +29,31 @@ class PrivateStep : public ::testing::Test
         ASSERT_TRUE(stage_init(&stage_));
         binade_pool_options options = BINADE_POOL_OPTIONS_INIT;
         options.wait_ms = 0;
+        options.flags = Flags();
         ASSERT_EQ(BINADE_OK, binade_pool_create(&options, &pool_));
         ASSERT_EQ(BINADE_OK, binade_private_create(pool_, kBytes, &arena_));
     }
 
     void TearDown() override
     {
-        binade_stats stats = {};
-        stats.struct_size = sizeof stats;
-        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        const binade_stats stats = Stats();
         EXPECT_EQ(0u, stats.allocation_current);
         EXPECT_EQ(0u, stats.allocated_bytes_current);
         EXPECT_EQ(BINADE_OK, binade_pool_destroy(pool_, nullptr));
         stage_fini(&stage_);
+    }
+
+    virtual uint32_t Flags() const
+    {
+        return 0;
+    }
+
+    binade_stats Stats() const
+    {
+        binade_stats stats = {};
+        stats.struct_size = sizeof stats;
+        EXPECT_EQ(BINADE_OK, binade_pool_stats(pool_, &stats));
+        return stats;
     }
 
     binade_stream Handle(unsigned index) const
@@ -128,6 +140,39 @@ TEST_F(PrivateStep, GrowingIsOvertakenByTheRelease)
     Overtake(
         "private.escalated", [&] { EXPECT_EQ(BINADE_E_INVALID, Take(0)); },
         [&] { EXPECT_EQ(BINADE_OK, binade_private_release(arena_)); });
+}
+
+class MappedPrivateStep : public PrivateStep
+{
+  protected:
+    uint32_t Flags() const override
+    {
+        return BINADE_POOL_MAPPED;
+    }
+};
+
+// The arena now in its place has handles of its own; the one that grows has not,
+// and takes what the pool has free.
+TEST_F(MappedPrivateStep, GrowingIsOvertakenByAnArenaOfAnotherKind)
+{
+    binade_private_options options = {};
+    options.struct_size = sizeof options;
+    options.flags = BINADE_PRIVATE_FIXED;
+    binade_private next = 0;
+    ASSERT_EQ(BINADE_OK, Take(0));
+    ASSERT_EQ(BINADE_OK, binade_free(pool_, block_, BINADE_STREAM_DONE));
+    ASSERT_EQ(BINADE_OK, binade_private_trim(arena_, nullptr));
+    uint64_t reserved_bytes = Stats().reserved_bytes_current;
+    ASSERT_LE(kBytes, reserved_bytes);
+    Overtake(
+        "private.growing", [&] { EXPECT_EQ(BINADE_E_INVALID, Take(0)); },
+        [&] {
+            EXPECT_EQ(BINADE_OK, binade_private_release(arena_));
+            EXPECT_EQ(BINADE_OK,
+                      binade_private_create_with(pool_, &options, &next));
+        });
+    EXPECT_EQ(reserved_bytes, Stats().reserved_bytes_current);
+    EXPECT_EQ(BINADE_OK, binade_private_release(next));
 }
 
 } // namespace
