@@ -75,9 +75,11 @@ static uint64_t alloc_of_view(uint64_t grains, bool is_thorough)
     const struct binadei_view view = {.buddy = core};
     uint32_t alignment = grains < ARENA_PAGE_GRAINS ? 1 : ARENA_PAGE_GRAINS;
     binadei_grain grain;
-    return binadei_view_take(&view, grains, alignment, is_thorough, &grain)
-               ? arena_address(grain.index)
-               : 0;
+    bool is_taken =
+        is_thorough
+            ? binadei_view_take_best(&view, grains, alignment, true, &grain)
+            : binadei_view_take(&view, grains, alignment, &grain);
+    return is_taken ? arena_address(grain.index) : 0;
 }
 
 static uint64_t alloc_core(uint32_t thread, size_t size_bytes, uint32_t stream)

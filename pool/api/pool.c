@@ -204,8 +204,6 @@ static binade_status make_segments(struct binadei_pool_body *body)
                             "bytes at most (vm.overcommit_memory, ulimit -v)",
                             (unsigned long long)body->first_limit_bytes);
     }
-    if (is_mapped(body))
-        binadei_buddy_join_runs(body->buddy);
     if (body->options.flags & BINADE_POOL_HUGE_TABLES)
         binadei_buddy_prefer_huge(body->buddy);
     body->any_maps = binadei_maps_create(body->buddy);

@@ -67,11 +67,6 @@ binade_status binadei_buddy_create(uint32_t page_capacity,
     return BINADE_OK;
 }
 
-void binadei_buddy_join_runs(struct binadei_buddy *buddy)
-{
-    buddy->joins_runs = true;
-}
-
 void binadei_buddy_prefer_huge(struct binadei_buddy *buddy)
 {
     binadei_table_prefer_huge(buddy->map, buddy->map_bytes);

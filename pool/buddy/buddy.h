@@ -46,11 +46,6 @@ struct binadei_affinity {
  * BINADEI_PAGES_MAX), BINADE_E_NO_HOST_MEMORY. */
 BINADE_MUST_USE binade_status binadei_buddy_create(uint32_t page_capacity,
                                                    struct binadei_buddy **out);
-/* Before the first page: the index has the runs of a stream's maps as long as
- * they are with what is done beside them, and good fits are made of both. Then an
- * index is enough for long intervals too, where a run that is not the best costs
- * little, as its memory can move: ADR 34. */
-void binadei_buddy_join_runs(struct binadei_buddy *buddy);
 /* Before the first page: its tables ask for huge pages; see pool/base/table.h. */
 void binadei_buddy_prefer_huge(struct binadei_buddy *buddy);
 /* No other call may be under way. */

@@ -308,17 +308,15 @@ static void claim_note_sides(const struct claim *claim, uint64_t start,
                              uint64_t end)
 {
     const struct binadei_kind own = kind_of(claim, false);
+    const struct binadei_kind done = kind_of(claim, true);
     for (uint32_t i = 0; i < claim->count; i++) {
         const struct piece *piece = &claim->pieces[i];
-        const struct binadei_kind kind = kind_of(claim, piece->is_done);
-        if (!piece->is_done && own.buddy->joins_runs)
-            continue;
-        if (piece->start == start)
-            binadei_index_note_left(&kind, start);
-        if (piece->start + piece->grains == end)
-            binadei_index_note_right(&kind, end);
+        if (piece->is_done && piece->start == start)
+            binadei_index_note_left(&done, start);
+        if (piece->is_done && piece->start + piece->grains == end)
+            binadei_index_note_right(&done, end);
     }
-    if (own.maps && own.buddy->joins_runs)
+    if (own.maps)
         binadei_index_note_sides(&own, start, end);
 }
 

@@ -120,7 +120,7 @@ static uint64_t extent_start(const struct extent *extent, uint64_t at,
 
 static struct extent extent_of_kind(const struct binadei_kind *kind)
 {
-    return (struct extent){kind->maps, binadei_kind_done(kind)};
+    return (struct extent){kind->maps, kind->buddy};
 }
 
 uint64_t binadei_run_end(const struct binadei_kind *kind, uint64_t at)

@@ -64,17 +64,10 @@ binadei_page_words_of(const struct binadei_maps *maps,
         page};
 }
 
-/* What is done, where the kind's runs are made of that too; or NULL. */
-static inline const struct binadei_buddy *
-binadei_kind_done(const struct binadei_kind *kind)
-{
-    return !kind->maps || kind->buddy->joins_runs ? kind->buddy : NULL;
-}
-
 static inline struct binadei_page_words
 binadei_page_words_of_kind(const struct binadei_kind *kind, binadei_page page)
 {
-    return binadei_page_words_of(kind->maps, binadei_kind_done(kind), page);
+    return binadei_page_words_of(kind->maps, kind->buddy, page);
 }
 
 /* The group's pages that are free as a whole; relaxed. */

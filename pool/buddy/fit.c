@@ -104,6 +104,7 @@ struct visit {
     const struct binadei_kind *reach;
     uint64_t least; /* grains; shorter runs are not looked at */
     struct binadei_want want;
+    const struct binadei_view *own; /* NULL: not of the stream's own alone */
     uint64_t page_base;
     struct binadei_run best;
     bool has_runs;
@@ -122,6 +123,29 @@ static struct binadei_run whole_run(const struct visit *visit)
     return (struct binadei_run){first, last - first};
 }
 
+/* What is the stream's own at one of the ends of a run: the longer one. */
+static struct binadei_run own_end(const struct binadei_view *own,
+                                  const struct binadei_run *run)
+{
+    binadei_grain start = binadei_grain_at(run->start);
+    binadei_grain end = binadei_grain_at(run->start + run->grains);
+    uint64_t first = binadei_view_free_from(own, start, end);
+    uint64_t last =
+        first < run->grains ? binadei_view_free_before(own, start, end) : first;
+    return first >= last ? (struct binadei_run){start.index, first}
+                         : (struct binadei_run){end.index - last, last};
+}
+
+/* As long as it is with what is joined with it. */
+static void note_fit(const struct visit *visit, const struct binadei_run *fit)
+{
+    if (visit->own && fit->grains)
+        binadei_index_note_around(visit->reach, fit->start,
+                                  fit->start + fit->grains);
+    else
+        binadei_index_note(visit->reach, fit->start, fit->grains);
+}
+
 /* The better one stays, the other one is noted. */
 static void good_fit_end_run(struct binadei_run *run)
 {
@@ -137,13 +161,13 @@ static void good_fit_end_run(struct binadei_run *run)
         whole = binadei_run_around(visit->reach, whole.start,
                                    whole.start + whole.grains);
     }
-    if (binadei_run_fits(&whole, &visit->want) &&
-        (!visit->best.grains || whole.grains < visit->best.grains)) {
-        struct binadei_run worse = visit->best;
-        visit->best = whole;
-        whole = worse;
+    struct binadei_run fit = visit->own ? own_end(visit->own, &whole) : whole;
+    if (binadei_run_fits(&fit, &visit->want) &&
+        (!visit->best.grains || fit.grains < visit->best.grains)) {
+        whole = visit->best;
+        visit->best = fit;
     }
-    binadei_index_note(visit->reach, whole.start, whole.grains);
+    note_fit(visit, &whole);
 }
 
 /* Runs of the page, of a chunk at least, the best of them in `best`. */
@@ -161,12 +185,6 @@ static void good_fit_look(struct visit *visit, binadei_page page)
     run_end(&visit->run, good_fit_end_run);
 }
 
-static void note_best(const struct visit *visit)
-{
-    if (visit->best.grains)
-        binadei_index_note(visit->reach, visit->best.start, visit->best.grains);
-}
-
 /* The best fit of a visit. Where a part of it has gone meanwhile, whoever took
  * that has noted what is left, and so does the claim with what it gives back.
  */
@@ -175,8 +193,7 @@ static bool good_fit_claim(const struct visit *visit, binadei_grain *out)
     const struct binadei_kind *kind = visit->reach;
     const struct binadei_view view = {.buddy = kind->buddy,
                                       .maps = kind->maps,
-                                      .is_own_only = kind->maps &&
-                                                     !kind->buddy->joins_runs};
+                                      .is_own_only = visit->own != NULL};
     *out = binadei_grain_at(binadei_run_begin(&visit->best, &visit->want));
     BINADEI_STEP("index.looked");
     return binadei_view_claim(&view, *out, visit->want.grains);
@@ -192,23 +209,16 @@ struct search {
     unsigned looks;
 };
 
-/* Whether the view has memory of the kind, and of no other beside it. */
-static bool is_in_view(const struct binadei_view *view, bool is_own)
-{
-    if (!is_own)
-        return !view->is_own_only;
-    return view->maps && !(view->is_own_only && view->buddy->joins_runs);
-}
-
 static void good_fit_start(struct search *search,
                            const struct binadei_view *view, uint64_t grains)
 {
     search->first_bin = binadei_index_bin(grains);
     for (unsigned i = 0; i < KINDS; i++) {
         bool is_own = i == 0;
+        bool is_in_view = is_own ? view->maps != NULL : !view->is_own_only;
         search->kinds[i] =
             (struct binadei_kind){view->buddy, is_own ? view->maps : NULL};
-        search->is_behind[i] = is_in_view(view, is_own);
+        search->is_behind[i] = is_in_view;
         search->at[i] = (struct binadei_index_at){
             search->is_behind[i] ? search->first_bin : BINADEI_INDEX_BINS, 0};
     }
@@ -251,7 +261,7 @@ static void visit_next(struct search *search, unsigned kind,
     const struct binadei_index_at *at = &search->at[kind];
     const struct binadei_kind *own = &search->kinds[0];
     visit->kind = &search->kinds[kind];
-    visit->reach = own->maps && own->buddy->joins_runs ? own : visit->kind;
+    visit->reach = own->maps ? own : visit->kind;
     visit->least = binadei_index_bin_grains(at->bin);
     visit->run = (struct binadei_run){0, 0};
     visit->best = (struct binadei_run){0, 0};
@@ -277,52 +287,47 @@ static bool is_tight_enough(const struct visit *visit)
            visit->best.grains <= visit->want.grains + rest;
 }
 
-/* The bin up to which a search goes on that has a fit, of a page of bin `found`: no
- * further, or, where runs are joined, as long as a run may be shorter than this
- * one, which is longer by what it is joined with. */
-static unsigned last_bin(const struct visit *fit, unsigned found)
+/* Whether a run of the bin may be shorter than the best so far, which is longer by
+ * what it is joined with. */
+static bool may_be_better(const struct visit *best, unsigned bin)
 {
-    return fit->kind->buddy->joins_runs ? binadei_index_bin(fit->best.grains)
-                                        : found;
+    return !best->best.grains || bin <= binadei_index_bin(best->best.grains);
 }
 
 /* The best of a few pages of the lowest bin that has a fit. */
 static bool good_fit_find(struct search *search, struct visit *best)
 {
     unsigned most = is_long(&best->want) ? VISITS : FITS;
-    unsigned found = BINADEI_INDEX_BINS;
     unsigned kind;
     for (unsigned fits = 0; fits < most && !is_tight_enough(best) &&
                             (kind = next_kind(search)) < KINDS;) {
         struct visit visit = *best;
-        unsigned bin = search->at[kind].bin;
-        if (best->best.grains && bin > last_bin(best, found))
+        if (!may_be_better(best, search->at[kind].bin))
             break;
         visit_next(search, kind, &visit);
         if (!visit.best.grains)
             continue;
-        if (fits++ == 0)
-            found = bin;
+        fits++;
         if (best->best.grains && best->best.grains <= visit.best.grains) {
-            note_best(&visit);
+            note_fit(&visit, &visit.best);
             continue;
         }
-        note_best(best);
+        note_fit(best, &best->best);
         *best = visit;
     }
     return best->best.grains != 0;
 }
 
-/* False does not mean that there is none. */
-static bool take_good(const struct binadei_view *view, uint64_t grains,
-                      uint32_t alignment, binadei_grain *out)
+bool binadei_view_take_good(const struct binadei_view *view, uint64_t grains,
+                            uint32_t alignment, binadei_grain *out)
 {
     struct search search = {.visits = 0};
     struct visit best;
     if (grains < BINADEI_INDEX_LEAST || grains > BINADEI_INDEX_MOST / 2)
         return false;
     do {
-        best = (struct visit){.want = {grains, alignment}};
+        best = (struct visit){.want = {grains, alignment},
+                              .own = view->is_own_only ? view : NULL};
         good_fit_start(&search, view, grains);
         if (!good_fit_find(&search, &best))
             return false;
@@ -520,13 +525,18 @@ static bool take_best(struct scan *scan, binadei_grain *out)
     return is_taken;
 }
 
-bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
-                       uint32_t alignment, bool is_thorough, binadei_grain *out)
+bool binadei_view_take_best(const struct binadei_view *view, uint64_t grains,
+                            uint32_t alignment, bool is_thorough,
+                            binadei_grain *out)
 {
     struct scan scan = {
         .view = view, .want = {grains, alignment}, .is_thorough = is_thorough};
-    bool is_good_enough = view->is_good_only || grains <= view->good_fit_grains;
-    return (is_good_enough && !is_thorough &&
-            take_good(view, grains, alignment, out)) ||
-           (!view->is_good_only && take_best(&scan, out));
+    return take_best(&scan, out);
+}
+
+bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
+                       uint32_t alignment, binadei_grain *out)
+{
+    return binadei_view_take_good(view, grains, alignment, out) ||
+           binadei_view_take_best(view, grains, alignment, false, out);
 }

@@ -77,10 +77,6 @@ struct binadei_view {
     struct binadei_buddy *buddy;
     struct binadei_maps *maps; /* NULL: done memory only */
     bool is_own_only;          /* the stream's maps, and not what is done */
-    /* Up to so many grains a good fit will do, which is found at once; above it,
-     * or where there is none, the best fit of all is looked for. */
-    uint64_t good_fit_grains;
-    bool is_good_only; /* for any length, and the best is not looked for */
 };
 
 /* Takes up to `what->count` intervals of at most 1 MiB out of single words of
@@ -92,15 +88,21 @@ uint32_t binadei_maps_take(struct binadei_maps *maps,
                            binadei_grain *out);
 
 /* Takes one interval of any length that starts at a multiple of `alignment`
- * grains (a power of two up to a page): best fit, lowest first, put together
- * from all maps of the view, and beginning and ending at any grain. Up to a
- * page, a fit that leaves at most a sixteenth over is as good as the best;
- * where the view says so, a good fit is, of the stream's own maps alone or of
- * what is done. `is_thorough`: every word is looked at, whatever the hints say.
- */
+ * grains (a power of two up to a page), put together from all maps of the view,
+ * and beginning and ending at any grain: a good fit, which the index finds at
+ * once, or, where that has none, the best. */
 bool binadei_view_take(const struct binadei_view *view, uint64_t grains,
-                       uint32_t alignment, bool is_thorough,
-                       binadei_grain *out);
+                       uint32_t alignment, binadei_grain *out);
+/* The index alone is asked: false does not mean that there is none. Of the
+ * stream's own alone it finds what lies at an end of a run. */
+bool binadei_view_take_good(const struct binadei_view *view, uint64_t grains,
+                            uint32_t alignment, binadei_grain *out);
+/* The words are read: the best fit, lowest first. Up to a page, one that leaves at
+ * most a sixteenth over is as good as the best. `is_thorough`: every word,
+ * whatever the hints say. */
+bool binadei_view_take_best(const struct binadei_view *view, uint64_t grains,
+                            uint32_t alignment, bool is_thorough,
+                            binadei_grain *out);
 /* Takes exactly this interval; false: a part of it is not free there. */
 bool binadei_view_claim(const struct binadei_view *view, binadei_grain start,
                         uint64_t grains);

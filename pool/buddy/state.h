@@ -55,7 +55,6 @@ struct binadei_buddy {
     uint32_t page_capacity;
     size_t map_bytes;
     void *map;
-    bool joins_runs; /* constant: binadei_buddy_join_runs() */
 
     /* Edge BP: add (release) -> any search (acquire). One past the highest page
      * ever added; only grows. */

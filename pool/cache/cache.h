@@ -120,7 +120,7 @@ struct binadei_request {
     struct binadei_size size;
     size_t size_bytes;
     uint32_t alignment_grains;
-    bool is_exact; /* a longer run that is cached will not do */
+    bool is_exact; /* a longer one that a scope keeps will not do */
 };
 
 /* Takes a block: out of the thread's magazines, then of what threads share and

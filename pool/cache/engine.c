@@ -162,7 +162,7 @@ static void give_cache(struct binadei_thread_state *by,
 static void give_stream_state(struct binadei_thread_state *by,
                               struct binadei_stream_state *stream_state)
 {
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+    for (uint32_t i = 0; i < BINADEI_SMALL_CLASSES; i++) {
         struct binadei_bundle *bundle;
         while ((bundle = binadei_depot_take(by, stream_state, i)))
             binadei_give_bundle(by, bundle);

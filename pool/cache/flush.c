@@ -373,7 +373,7 @@ binadei_depot_take(struct binadei_thread_state *by,
                    struct binadei_stream_state *stream_state,
                    uint32_t class_index)
 {
-    if (class_index >= BINADEI_CLASSES)
+    if (!binadei_class_is_small(class_index))
         return NULL;
     for (unsigned i = 0; i < BINADEI_DEPOT_PLACES; i++) {
         _Atomic(struct binadei_bundle *) *place =
@@ -399,7 +399,7 @@ binadei_depot_take(struct binadei_thread_state *by,
 void binadei_depot_drain(struct binadei_thread_state *by,
                          struct binadei_stream_state *stream_state)
 {
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+    for (uint32_t i = 0; i < BINADEI_SMALL_CLASSES; i++) {
         struct binadei_bundle *bundle;
         while ((bundle = binadei_depot_take(by, stream_state, i)))
             give_bundle_to(by, stream_state_with_maps(stream_state), bundle);
@@ -419,7 +419,7 @@ void binadei_flush_bundle(struct binadei_thread_state *by,
                           struct binadei_bundle *bundle, bool may_share)
 {
     struct binadei_stream_state *stream_state = cache->stream_state;
-    if (!may_share || bundle->class_index >= BINADEI_CLASSES ||
+    if (!may_share || !binadei_class_is_small(bundle->class_index) ||
         !has_depot(stream_state) ||
         !binadei_depot_put(by, stream_state, bundle))
         give_bundle_to(by, stream_state_with_maps(stream_state), bundle);

@@ -3,7 +3,8 @@
  *
  * How large magazines are. A magazine starts with little, doubles when it
  * overflows up to what threads exchange at once, and beyond that only where the
- * same thread also runs dry: a producer's consumer does not hoard. When the
+ * same thread also runs dry: a producer's consumer does not hoard. Of runs the
+ * last few are kept, whatever their classes (docs/adr/0036-last-runs.md). When the
  * budget is spent, a clock's hand passes over the magazines and takes from those
  * that rested since it passed last.
  */
@@ -29,10 +30,9 @@
 #define HAND_CACHES 32U
 #define TOLD_PARTS 16U
 #define TOLD_BYTES_MOST (UINT64_C(1) << 20)
-/* The longest block that is kept is this part of what a thread's caches may hold.
- * Where memory moves, a block that rests holds more of it fast. */
+/* The longest small block that is kept is this part of what a thread's caches may
+ * hold. */
 #define BLOCK_PART 4U
-#define MOVING_BLOCK_PART 16U
 /* The last runs together are at most this part of it, and one of them half of
  * that. */
 #define LAST_RUNS_PART 2U
@@ -62,15 +62,13 @@ bool binadei_magazine_reserve(struct binadei_magazine *magazine,
     return true;
 }
 
-bool binadei_class_is_cached(const struct binadei_engine *engine,
-                             uint32_t class_index)
+/* Whether small blocks of this class are kept at all: a thread's share is a few
+ * times their size. */
+static bool is_kept(const struct binadei_engine *engine, uint32_t class_index)
 {
-    uint64_t part = binadei_segments_are_mapped(engine->segments)
-                        ? MOVING_BLOCK_PART
-                        : BLOCK_PART;
-    return class_index < BINADEI_CLASSES &&
-           binadei_class_bytes(class_index) <=
-               binadei_share(engine, engine->thread_cache_bytes / part * 2) / 2;
+    return binadei_class_bytes(class_index) <=
+           binadei_share(engine, engine->thread_cache_bytes / BLOCK_PART * 2) /
+               2;
 }
 
 static uint64_t activity(const struct binadei_magazine *magazine)
@@ -270,7 +268,7 @@ static bool magazine_grant(struct binadei_cache *cache, uint32_t class_index,
     struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint64_t more_bytes = (uint64_t)(capacity - magazine->capacity) *
                           binadei_class_bytes(class_index);
-    if (!binadei_class_is_cached(thread_state->engine, class_index))
+    if (!is_kept(thread_state->engine, class_index))
         return false;
     if (!magazine_fits(thread_state, more_bytes) &&
         !take_from_resting(thread_state, more_bytes, magazine)) {
@@ -378,7 +376,7 @@ static bool last_runs_make_room(struct binadei_cache *cache,
 bool binadei_magazine_make_room(struct binadei_cache *cache,
                                 uint32_t class_index)
 {
-    if (binadei_class_is_of_last_runs(cache, class_index))
+    if (!binadei_class_is_small(class_index))
         return last_runs_make_room(cache, class_index);
     struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint32_t count = binadei_magazine_count(magazine);
@@ -412,6 +410,18 @@ static void note_length(struct binadei_magazine *magazine, uint64_t grains)
     }
 }
 
+/* Blocks that are taken side by side rest until they are asked for. So they are
+ * taken one by one where some are freed between misses, and twice as many at each
+ * where none are. */
+static void end_burst(struct binadei_magazine *magazine,
+                      const struct binadei_size *size)
+{
+    uint64_t frees = binadei_count_read(&magazine->free_count);
+    if (frees != magazine->missed_frees && size->grains > BINADEI_CHUNK_GRAINS)
+        magazine->refill = 0;
+    magazine->missed_frees = frees;
+}
+
 void binadei_magazine_missed(struct binadei_magazine *magazine,
                              const struct binadei_size *size)
 {
@@ -419,6 +429,7 @@ void binadei_magazine_missed(struct binadei_magazine *magazine,
         note_length(magazine, size->grains);
     magazine->has_bounced |= magazine->has_overflowed;
     magazine->has_overflowed = false;
+    end_burst(magazine, size);
 }
 
 uint32_t binadei_magazine_room(const struct binadei_magazine *magazine)

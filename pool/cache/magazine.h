@@ -91,22 +91,7 @@ binadei_magazine_count_alloc(struct binadei_magazine *magazine,
 bool binadei_magazine_reserve(struct binadei_magazine *magazine,
                               uint32_t blocks);
 
-/* Whether blocks of this class are kept at all: a thread's share is a few times
- * their size. */
-bool binadei_class_is_cached(const struct binadei_engine *engine,
-                             uint32_t class_index);
-
-/* Whether the class is of runs in a pool where memory moves. There a run that
- * rests holds all its pieces fast, so a cache keeps the last few alone, of
- * whatever classes (docs/adr/0036-last-runs.md). */
-static inline bool
-binadei_class_is_of_last_runs(const struct binadei_cache *cache,
-                              uint32_t class_index)
-{
-    return !binadei_class_is_small(class_index) &&
-           binadei_segments_are_mapped(cache->thread_state->engine->segments);
-}
-/* A run of such a class was popped. */
+/* A run was popped. */
 void binadei_last_runs_popped(struct binadei_cache *cache,
                               uint32_t class_index);
 

@@ -65,7 +65,8 @@ struct binadei_magazine {
     bool has_bounced;    /* ran dry after it had overflowed */
     uint8_t same_misses; /* in a row, that asked for: */
     uint16_t missed_grains;
-    bool is_mixed; /* misses ask for several lengths */
+    bool is_mixed;         /* misses ask for several lengths */
+    uint64_t missed_frees; /* at the last miss */
 };
 
 #define BINADEI_LAST_RUNS 4U
@@ -88,8 +89,7 @@ struct binadei_cache {
     /* What the peak knows of, see live.h; the owner's. */
     uint64_t told_counts[BINADEI_SMALL_CLASSES];
     uint64_t told_uneven_bytes;
-    /* Where memory moves: the classes of the runs in the magazines, oldest
-     * first; the owner's. */
+    /* The classes of the runs in the magazines, oldest first; the owner's. */
     uint8_t last_runs[BINADEI_LAST_RUNS];
     uint8_t last_run_count;
 };

@@ -14,16 +14,6 @@
 #include "pool/cache/registry.h"
 #include "pool/stream/stream_state.h"
 
-/* Up to so many threads look through all free memory of a pool for the best fit;
- * more would be in each other's way. None do where memory moves. */
-#define FEW_THREADS 4U
-/* And they do for more than this part of what is reserved, within these bounds: a
- * look takes time by what is reserved (docs/adr/0025-index-of-runs.md). */
-#define GOOD_FIT_PART 1024U
-#define GOOD_FIT_LEAST_GRAINS UINT64_C(1024)
-#define GOOD_FIT_MOST_GRAINS UINT64_C(16384)
-/* What more of them look for by the index: 64 MiB. */
-#define CROWDED_GOOD_FIT_GRAINS (UINT64_C(1) << 17)
 /* Entries of a magazine that a miss looks at, newest first. */
 #define POP_DEPTH 64U
 
@@ -58,15 +48,12 @@ static void count_alloc(struct binadei_cache *cache,
                   request->size_bytes);
 }
 
-/* What is left over of one of the last runs cannot move. */
-static bool is_long_enough(const struct binadei_cache *cache,
-                           const struct binadei_request *request,
+/* A run serves its own length alone: what were left over of it would rest. */
+static bool is_long_enough(const struct binadei_request *request,
                            uint64_t grains)
 {
-    return request->is_exact ||
-                   binadei_class_is_of_last_runs(cache, class_of(request))
-               ? grains == request->size.grains
-               : grains >= request->size.grains;
+    return is_run(request) ? grains == request->size.grains
+                           : grains >= request->size.grains;
 }
 
 static bool is_aligned(const struct binadei_request *request,
@@ -90,15 +77,14 @@ static bool miss_pop(struct binadei_cache *cache,
         binade_devptr entry = magazine->entries[i];
         uint64_t grains = binadei_entry_grains(cache->thread_state->engine,
                                                class_of(request), entry);
-        if (!is_long_enough(cache, request, grains) ||
-            !is_aligned(request, entry))
+        if (!is_long_enough(request, grains) || !is_aligned(request, entry))
             continue;
         magazine->entries[i] = magazine->entries[count - 1];
         binadei_magazine_set(magazine, count - 1);
         binadei_count_add(&cache->uneven_cached_bytes,
                           -binadei_uneven_bytes(class_of(request), grains));
         count_alloc(cache, request, grains);
-        if (binadei_class_is_of_last_runs(cache, class_of(request)))
+        if (is_run(request))
             binadei_last_runs_popped(cache, class_of(request));
         *out = binadei_entry_address(entry);
         return true;
@@ -239,37 +225,11 @@ static struct binadei_maps *maps_of(const struct binadei_call *call)
                : NULL;
 }
 
-static bool is_moving(const struct binadei_call *call)
-{
-    return binadei_segments_are_mapped(call->engine->segments);
-}
-
-static bool is_crowded(const struct binadei_call *call)
-{
-    /* relaxed: advice. */
-    return atomic_load_explicit(&call->engine->thread_state_count,
-                                memory_order_relaxed) > FEW_THREADS;
-}
-
-static uint64_t good_fit_grains(const struct binadei_call *call)
-{
-    if (is_moving(call))
-        return UINT64_MAX;
-    if (is_crowded(call))
-        return CROWDED_GOOD_FIT_GRAINS;
-    uint64_t part = binadei_segments_reserved_bytes(call->engine->segments) /
-                    GOOD_FIT_PART / BINADEI_GRAIN_BYTES;
-    if (part > GOOD_FIT_MOST_GRAINS)
-        return GOOD_FIT_MOST_GRAINS;
-    return part > GOOD_FIT_LEAST_GRAINS ? part : GOOD_FIT_LEAST_GRAINS;
-}
-
 static struct binadei_view view_of(const struct binadei_call *call,
                                    struct binadei_maps *maps)
 {
     return (struct binadei_view){.buddy = call->engine->streams.buddy,
-                                 .maps = maps,
-                                 .good_fit_grains = good_fit_grains(call)};
+                                 .maps = maps};
 }
 
 struct binadei_view binadei_call_view(const struct binadei_call *call)
@@ -277,10 +237,9 @@ struct binadei_view binadei_call_view(const struct binadei_call *call)
     return view_of(call, maps_of(call));
 }
 
-/* Small blocks: the stream's own first, which nobody else can use; then what is
- * done; then a run that is put together from both. Where memory moves, one small
- * block holds much of it fast, so they are gathered: the stream's own where small
- * ones are already, then what is done, and the rest of its own only then. */
+/* Small blocks are gathered, as one of them keeps what is around it from being one
+ * run: the stream's own where small ones are already, then what is done, then the
+ * rest of its own, and at last a run that is put together from both. */
 static bool take_small_of_maps(struct binadei_call *call,
                                const struct binadei_request *request,
                                binade_devptr *out)
@@ -293,12 +252,11 @@ static bool take_small_of_maps(struct binadei_call *call,
     uint32_t taken = 0;
     if (maps && request->alignment_grains == 1)
         what.count = binadei_magazine_refill(call->pop, class_of(request));
-    bool is_gathered = maps && is_moving(call);
     if (maps)
-        taken = binadei_maps_take(maps, &what, is_gathered, starts);
+        taken = binadei_maps_take(maps, &what, true, starts);
     if (!taken && miss_take_small(call, request, out))
         return true;
-    if (!taken && is_gathered) {
+    if (!taken && maps) {
         const struct binadei_magazine *magazine =
             &call->pop->magazines[class_of(request)];
         /* The look at what is done may have taken room from this magazine. */
@@ -307,33 +265,23 @@ static bool take_small_of_maps(struct binadei_call *call,
         taken = binadei_maps_take(maps, &what, false, starts);
     }
     if (!taken)
-        taken = binadei_view_take(&view, what.grains, what.alignment, false,
-                                  starts);
+        taken = binadei_view_take(&view, what.grains, what.alignment, starts);
     if (taken)
         share_out(call, call->pop, request, starts, taken, out);
     return taken != 0;
 }
 
-/* One block from all that the view has. */
-static bool take_of_view(struct binadei_call *call,
-                         const struct binadei_view *view,
-                         const struct binadei_request *request,
-                         bool is_thorough, binade_devptr *out)
+/* One block from all that the call may have. */
+static bool take_one(struct binadei_call *call,
+                     const struct binadei_request *request, binade_devptr *out)
 {
+    const struct binadei_view view = binadei_call_view(call);
     binadei_grain start;
-    if (!binadei_view_take(view, request->size.grains,
-                           request->alignment_grains, is_thorough, &start))
+    if (!binadei_view_take(&view, request->size.grains,
+                           request->alignment_grains, &start))
         return false;
     miss_hand_out(call, request, start, out);
     return true;
-}
-
-static bool take_one(struct binadei_call *call,
-                     const struct binadei_request *request, bool is_thorough,
-                     binade_devptr *out)
-{
-    const struct binadei_view view = binadei_call_view(call);
-    return take_of_view(call, &view, request, is_thorough, out);
 }
 
 static bool is_memory_short(const struct binadei_call *call)
@@ -354,18 +302,15 @@ static bool take_side_by_side(struct binadei_call *call,
 {
     struct binadei_maps *maps = maps_of(call);
     struct binadei_cache *cache = maps ? call->pop : call->thread_state->done;
-    const struct binadei_view view = view_of(call, maps);
-    struct binadei_view one_kind = view;
+    struct binadei_view view = view_of(call, maps);
     uint64_t grains = request->size.grains;
     uint32_t count = request->alignment_grains == 1 && !is_memory_short(call)
                          ? binadei_magazine_refill(cache, class_of(request))
                          : 1;
     binadei_grain starts[BINADEI_REFILL_BLOCKS];
-    one_kind.is_own_only = maps != NULL;
-    one_kind.is_good_only = true;
-    if (count == 1 ||
-        !binadei_view_take(&one_kind, count * grains, 1, false, starts))
-        return take_of_view(call, &view, request, false, out);
+    view.is_own_only = maps != NULL;
+    if (count == 1 || !binadei_view_take_good(&view, count * grains, 1, starts))
+        return take_one(call, request, out);
     for (uint32_t i = 1; i < count; i++)
         starts[i] = binadei_grain_at(starts[0].index + i * grains);
     share_out(call, cache, request, starts, count, out);
@@ -398,7 +343,7 @@ static bool take_of_maps(struct binadei_call *call,
 {
     struct binadei_request sized = *request;
     if (is_run(request))
-        return take_one(call, request, false, out);
+        return take_one(call, request, out);
     sized.size.grains = length_of(call, request);
     return sized.size.grains > BINADEI_CHUNK_GRAINS
                ? take_side_by_side(call, &sized, out)
@@ -438,7 +383,14 @@ bool binadei_take_last(struct binadei_call *call,
                        const struct binadei_request *request,
                        binade_devptr *out)
 {
+    binadei_grain start;
     binadei_buddy_trim(call->engine->streams.buddy);
-    return binadei_take(call, request, out) ||
-           take_one(call, request, true, out);
+    if (binadei_take(call, request, out))
+        return true;
+    const struct binadei_view view = binadei_call_view(call);
+    if (!binadei_view_take_best(&view, request->size.grains,
+                                request->alignment_grains, true, &start))
+        return false;
+    miss_hand_out(call, request, start, out);
+    return true;
 }

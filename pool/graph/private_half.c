@@ -57,7 +57,7 @@ bool binadei_half_remove(struct binadei_half *half, uint32_t page_count,
     const struct binadei_view view = {.buddy = half->done};
     binadei_grain start;
     if (!binadei_view_take(&view, (uint64_t)page_count * BINADEI_PAGE_GRAINS,
-                           BINADEI_PAGE_GRAINS, false, &start))
+                           BINADEI_PAGE_GRAINS, &start))
         return false;
     *out_first = binadei_page_of_grain(start);
     return true;
@@ -118,7 +118,7 @@ bool binadei_half_take(struct binadei_half *half,
                        binadei_grain *out)
 {
     const struct binadei_view view = half_view(half, key);
-    return binadei_view_take(&view, grains, 1, false, out);
+    return binadei_view_take(&view, grains, 1, out);
 }
 
 bool binadei_half_extend(struct binadei_half *half,

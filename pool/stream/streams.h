@@ -110,9 +110,9 @@ struct binadei_stream_state {
     /* Edge: none; relaxed: a bound. Counted in before a bundle is put and out
      * after it was taken, so where it is 0 the depot is empty. */
     _Atomic uint64_t depot_bytes;
-    /* Edge DE: put (release) -> take (acquire). */
+    /* Edge DE: put (release) -> take (acquire). Of small blocks. */
     alignas(64) _Atomic(struct binadei_bundle *)
-        depot[BINADEI_CLASSES][BINADEI_DEPOT_PLACES];
+        depot[BINADEI_SMALL_CLASSES][BINADEI_DEPOT_PLACES];
 };
 
 /* Events of all contexts that may be in flight. */

@@ -138,11 +138,12 @@ TEST_F(FreeAllOf, KeepsTheOrderOfTheStream)
     Pool pool;
     Stream own;
     Stream other;
-    binade_devptr block = pool.Alloc(3 * kMiB, own);
+    // Each has a segment of its own.
+    binade_devptr block = pool.Alloc(12 * kMiB, own);
     own.Hold();
     EXPECT_EQ(1u, FreeAll(pool, own));
-    EXPECT_NE(block, pool.Alloc(3 * kMiB, other));
-    EXPECT_EQ(block, pool.Alloc(3 * kMiB, own));
+    EXPECT_NE(block, pool.Alloc(12 * kMiB, other));
+    EXPECT_EQ(block, pool.Alloc(12 * kMiB, own));
     own.Release();
     pool.End();
 }

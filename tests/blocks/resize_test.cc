@@ -330,15 +330,16 @@ TEST_F(Resize, MakesABlockThatGrewItsStreams)
 {
     binade_pool_options options = WithoutCaches();
     options.flags = BINADE_POOL_NOTE_STREAMS;
+    options.first_segment_bytes = 16 * kMiB;
     Pool pool(options);
     Stream first;
     Stream second;
-    binade_devptr block = pool.Alloc(3 * kMiB, first);
-    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 5 * kMiB, second));
+    binade_devptr block = pool.Alloc(12 * kMiB, first);
+    ASSERT_EQ(BINADE_OK, binade_resize(pool, block, 16 * kMiB, second));
     second.Hold();
     ASSERT_EQ(BINADE_OK, binade_free_own(pool, block));
-    EXPECT_NE(block, pool.Alloc(5 * kMiB, first));
-    EXPECT_EQ(block, pool.Alloc(5 * kMiB, second));
+    EXPECT_NE(block, pool.Alloc(16 * kMiB, first));
+    EXPECT_EQ(block, pool.Alloc(16 * kMiB, second));
     second.Release();
     pool.End();
 }

@@ -294,8 +294,8 @@ static void best_of_two_maps(struct game *game)
     expect("from within a page", start, page - PAGE / 2);
 }
 
-/* From here on in a buddy that joins runs: a stream's own go on in what is done. What
- * is done later is noted with the stream's next free there. */
+/* A stream's own run goes on in what is done. What is done later is noted with the
+ * stream's next free there. */
 static void joined(struct game *game)
 {
     finish(game, 3 * PAGE + 1000, 1000);
@@ -335,6 +335,51 @@ static void joined_own_only(struct game *game)
     expect("its own", start, 5 * PAGE + 2000);
 }
 
+/* The stream's own at either end of a run, and what is left is noted with both. */
+static void own_at_the_ends(struct game *game)
+{
+    const struct map_probe_view own = {game->buddy, game->maps, true, true};
+    finish(game, 3 * PAGE + 1000, 1000);
+    give(game, 3 * PAGE, 1000);
+    finish(game, 5 * PAGE, 700);
+    give(game, 5 * PAGE + 700, 1300);
+    expect("in front of what is done", good_fit(&own, 900, 1), 3 * PAGE);
+    expect("behind what is done", good_fit(&own, 1100, 1), 5 * PAGE + 700);
+    expect("the rest, and what is done", fit(game, 1100), 3 * PAGE + 900);
+    expect("the other rest", fit(game, 200), 5 * PAGE + 1800);
+}
+
+/* A run that is passed by, and one that is worse than another of its page. */
+static void own_passed_by(struct game *game)
+{
+    const struct map_probe_view own = {game->buddy, game->maps, true, true};
+    finish(game, 9 * PAGE + 100, 2000);
+    give(game, 9 * PAGE, 100);
+    expect("its own is too short", good_fit(&own, 1000, 1), NONE);
+    expect("both", fit(game, 2100), 9 * PAGE);
+    finish(game, 20 * PAGE + 1110, 100);
+    give(game, 20 * PAGE, 1110);
+    finish(game, 20 * PAGE + 2705, 100);
+    give(game, 20 * PAGE + 1600, 1105);
+    expect("the shorter one", good_fit(&own, 1100, 1), 20 * PAGE + 1600);
+    expect("the longer one, and what is done", fit(game, 1210), 20 * PAGE);
+}
+
+/* Who may take what is done as well leaves it to those who may take nothing else. */
+static void done_left_over(struct game *game)
+{
+    finish(game, 3 * PAGE, 1500);
+    take(game, 3 * PAGE + 400, 200);
+    expect("in front", fit_done(game, 400), 3 * PAGE);
+    finish(game, 5 * PAGE, 1500);
+    take(game, 5 * PAGE + 300, 200);
+    expect("behind", fit_done(game, 1000), 5 * PAGE + 500);
+    finish(game, 20 * PAGE, 200);
+    finish(game, 30 * PAGE, 204);
+    expect("the shorter one", fit(game, 150), 20 * PAGE);
+    expect("the longer one", fit_done(game, 204), 30 * PAGE);
+}
+
 /* Long ones too: an index is enough for them. */
 static void joined_long(struct game *game)
 {
@@ -361,31 +406,33 @@ static void joined_on_both_sides(struct game *game)
 struct kind {
     const char *name;
     void (*play)(struct game *game);
-    bool joins_runs;
 };
 
 static const struct kind kinds[] = {
-    {"EveryLength", every_length, false},
-    {"LengthsBeyond", lengths_beyond, false},
-    {"TheLowestBin", the_lowest_bin, false},
-    {"ItsOwnBeforeWhatIsDone", its_own_before_what_is_done, false},
-    {"SeveralInAPage", several_in_a_page, false},
-    {"WhatIsLeftOver", what_is_left_over, false},
-    {"Aligned", aligned, false},
-    {"BeyondAPage", beyond_a_page, false},
-    {"Merged", merged, false},
-    {"Moved", moved, false},
-    {"TooShortInTheFirstBin", too_short_in_the_first_bin, false},
-    {"Gone", gone, false},
-    {"LongOnes", long_ones, false},
-    {"GoneFromMany", gone_from_many, false},
-    {"BestOverABorder", best_over_a_border, false},
-    {"BestOfTwoMaps", best_of_two_maps, false},
-    {"Joined", joined, true},
-    {"JoinedLeftOver", joined_left_over, true},
-    {"JoinedOwnOnly", joined_own_only, true},
-    {"JoinedLong", joined_long, true},
-    {"JoinedOnBothSides", joined_on_both_sides, true},
+    {"EveryLength", every_length},
+    {"LengthsBeyond", lengths_beyond},
+    {"TheLowestBin", the_lowest_bin},
+    {"ItsOwnBeforeWhatIsDone", its_own_before_what_is_done},
+    {"SeveralInAPage", several_in_a_page},
+    {"WhatIsLeftOver", what_is_left_over},
+    {"Aligned", aligned},
+    {"BeyondAPage", beyond_a_page},
+    {"Merged", merged},
+    {"Moved", moved},
+    {"TooShortInTheFirstBin", too_short_in_the_first_bin},
+    {"Gone", gone},
+    {"LongOnes", long_ones},
+    {"GoneFromMany", gone_from_many},
+    {"BestOverABorder", best_over_a_border},
+    {"BestOfTwoMaps", best_of_two_maps},
+    {"Joined", joined},
+    {"JoinedLeftOver", joined_left_over},
+    {"JoinedOwnOnly", joined_own_only},
+    {"OwnAtTheEnds", own_at_the_ends},
+    {"OwnPassedBy", own_passed_by},
+    {"DoneLeftOver", done_left_over},
+    {"JoinedLong", joined_long},
+    {"JoinedOnBothSides", joined_on_both_sides},
 };
 
 size_t good_fits_count(void)
@@ -404,8 +451,6 @@ const char *good_fits_run(size_t index)
     failure[0] = 0;
     if (buddy_probe_create(PAGES, &game.buddy) != 0)
         return "no memory";
-    if (kinds[index].joins_runs)
-        buddy_probe_join_runs(game.buddy);
     buddy_probe_add(game.buddy, 0, PAGES);
     game.maps = map_probe_create(game.buddy);
     game.other = map_probe_create(game.buddy);

@@ -221,8 +221,7 @@ mutant "a full word of a map is never coalesced" $map \
 mutant "a word of a map is coalesced without setting the bit above" $map \
     's/^        \*coalesced \|= bit;/        ;/'
 mutant "a chunk is coalesced and the page's word refuses" $map \
-    's/^    if \(coalesced\)$/    if (0)/;
-     s/if \(give_chunks\(map, page_bit, cut.chunks \| coalesced\)\)/if (0)/'
+    's/if \(give_chunks\(group, BINADEI_FRESH, page_bit, cut.chunks \| coalesced\)\)/if (0)/'
 mutant "what is free on a stream may be given again" $map \
     's/if \(seen & mask\)/if (0)/'
 mutant "a give to a stream is a load and a store" $map \
@@ -338,25 +337,32 @@ mutant "a search ends at a fit that is gone" $fit \
 mutant "pages from which all has gone are counted" $fit \
     's/search->visits \+= visit->has_runs;/search->visits++;/'
 mutant "runs that a look leaves are not noted" $fit \
-    '/^static void good_fit_end_run/,/^}/s/^    binadei_index_note\(visit->reach.*/    ;/'
+    '/^static void good_fit_end_run/,/^}/s/^    note_fit\(visit.*/    ;/'
 mutant "the best of a few long runs is taken" $fit \
     's/return want->grains > LONG_GRAINS;/return 0 * want->grains;/'
 mutant "what is done is cut out of the middle of a run" $fit \
     's/if \(visit->reach != visit->kind\)/if (0)/'
 mutant "a run that is shorter than what was joined is passed" $fit \
-    's/return fit->kind->buddy->joins_runs \?.*/return fit == NULL ? 0/'
+    's/\|\| bin <= binadei_index_bin\(.*/\&\& bin;/'
 mutant "what is done is not noted again where it is joined" $fit \
     's/^        binadei_index_note\(visit->kind, whole/        if (0) &/'
 mutant "a fit that is not the best is not noted" $fit \
-    '/^static bool good_fit_find/,/^}/s/^            note_best\(&visit\);/            ;/'
+    '/^static bool good_fit_find/,/^}/s/^            note_fit\(&visit.*/            ;/'
 mutant "the first fit of a bin is taken" $fit \
     's/#define FITS 4U/#define FITS 1U/'
 mutant "the worst fit of a page is taken" $fit \
-    's/whole\.grains < visit->best\.grains/whole.grains > visit->best.grains/'
+    's/fit\.grains < visit->best\.grains/fit.grains > visit->best.grains/'
 mutant "who may have the stream's own alone gets what is done" $fit \
-    's/^    return view->maps && !\(.*/    return view->maps != NULL;/'
+    's/visit->own \? own_end\(visit->own, &whole\) : whole/whole/
+     s/\.is_own_only = visit->own != NULL/.is_own_only = false/'
 mutant "what was found joined is claimed of the stream's own alone" $fit \
-    's/\.is_own_only = kind->maps && !kind->buddy->joins_runs/.is_own_only = kind->maps != NULL/'
+    's/\.is_own_only = visit->own != NULL/.is_own_only = kind->maps != NULL/'
+mutant "of the stream's own alone only the begin of a run is found" $fit \
+    's/return first >= last \?/return 1 ?/'
+mutant "of the stream's own alone only the end of a run is found" $fit \
+    's/return first >= last \?/return last < last ?/'
+mutant "who passes a run for its own alone notes its own part of it" $fit \
+    's/if \(visit->own && fit->grains\)/if (0)/'
 mutant "what is done goes before the stream's own" $fit \
     's/bin > search->first_bin && next_bin\(search, 1\) < bin/next_bin(search, 1) <= bin/'
 mutant "a run ends with its page" $extent \
@@ -376,11 +382,11 @@ mutant "the rest of a page that is opened is not noted" $take \
 mutant "the sides of a claim are not noted" $claim \
     's/^    if \(!claim\.is_failed\)$/    if (0)/'
 mutant "what is left before what was claimed is not noted" $claim \
-    's/if \(piece->start == start\)/if (0)/'
+    's/piece->is_done && piece->start == start/0/'
 mutant "what is left behind what was claimed is not noted" $claim \
-    's/if \(piece->start \+ piece->grains == end\)/if (0)/'
+    's/piece->is_done && piece->start \+ piece->grains == end/0/'
 mutant "what is left of a run that was joined is not noted" $claim \
-    's/if \(own\.maps && own\.buddy->joins_runs\)/if (0)/'
+    's/^    if \(own\.maps\)/    if (0)/'
 mutant "what a claim gives back is not noted" $claim \
     '/^static void undo_piece/,/^}/s/^    binadei_index_note_around/    if (0) &/'
 part=buddy plays=(races)

@@ -98,7 +98,7 @@ TEST_F(HeapTest, HasWhatAThreadHasCached)
     EXPECT_EQ(block, pool.Alloc(64 * kKiB, stream));
     pool.Free(block, BINADE_STREAM_ANY);
     EXPECT_EQ(BINADE_STREAM_ANY, Heap(pool).At(block).stream);
-    block = pool.Alloc(3 * kMiB);
+    block = pool.Alloc(96 * kKiB);
     pool.Free(block, BINADE_STREAM_DONE);
     EXPECT_EQ(BINADE_STREAM_DONE, Heap(pool).At(block).stream);
     block = pool.Alloc(kKiB, BINADE_STREAM_PER_THREAD);

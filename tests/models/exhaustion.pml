@@ -231,8 +231,8 @@ proctype worker(byte me, held)
 #define EXHAUSTED 2
 #define UNDECIDED 3
 
-/* The words themselves, bottom-up. binadei_view_take() reads them top-down and
- * then claims: no difference while nobody moves anything. */
+/* The words themselves, bottom-up. binadei_view_take_best() reads them top-down
+ * and then claims: no difference while nobody moves anything. */
 inline pass()
 {
     take_open(0);

@@ -20,20 +20,8 @@ ENTRIES = json.loads((TRACES / "index.json").read_text())["traces"]
 
 # How far from PyTorch's own figure the model may be, either way.
 MODEL_PART_MAX = 0.005
-# For each trace how much the pool may reserve at its peak, by what the model
-# does; and why, where that is more than 2 %.
-POOL_BY_MODEL_MAX = {
-    "frame.btrace.gz": 1.02,
-    # Blocks of up to 16 MiB rest in the caches of two threads; without caches
-    # these take 0.95 and 0.93.
-    "gpt.btrace.gz": 1.05,
-    "gpt-checkpointed.btrace.gz": 1.03,
-    # The caches of 16 threads, with 39 MiB live.
-    "server.btrace.gz": 1.40,
-    "serving.btrace.gz": 1.02,
-    "train-checkpointed.btrace.gz": 1.02,
-    "train.btrace.gz": 1.02,
-}
+# How much the pool may reserve at its peak, by what the model does.
+POOL_BY_MODEL_MAX = 1.02
 
 # Most reserved by most live, as another simulation of expandable segments has it
 # that shares nothing with the model.
@@ -109,7 +97,6 @@ OF_PYTORCH = [entry for entry in ENTRIES if entry["recorded_with"][
 
 
 def test_each_trace_has_a_bound():
-    assert sorted(POOL_BY_MODEL_MAX) == sorted(names_of(ENTRIES))
     assert sorted(EXPANDABLE_BY_LIVE) == sorted(names_of(ENTRIES))
     assert len(OF_PYTORCH) >= 3
 
@@ -119,9 +106,9 @@ def test_best_fit_takes_what_pytorch_took(entry):
     assert unlike_pytorch(peaks(entry["file"]), entry) is None
 
 
-@pytest.mark.parametrize("name", POOL_BY_MODEL_MAX)
+@pytest.mark.parametrize("name", names_of(ENTRIES))
 def test_binade_is_not_above_best_fit_by_more_than_its_bound(name):
-    assert above_model(peaks(name), POOL_BY_MODEL_MAX[name]) is None
+    assert above_model(peaks(name), POOL_BY_MODEL_MAX) is None
 
 
 @pytest.mark.parametrize("name", EXPANDABLE_BY_LIVE)

@@ -33,11 +33,6 @@ int buddy_probe_create(uint32_t page_capacity, struct binadei_buddy **out)
     return (int)binadei_buddy_create(page_capacity, out);
 }
 
-void buddy_probe_join_runs(struct binadei_buddy *buddy)
-{
-    binadei_buddy_join_runs(buddy);
-}
-
 void buddy_probe_destroy(struct binadei_buddy *buddy)
 {
     binadei_buddy_destroy(buddy);
@@ -77,7 +72,7 @@ uint32_t buddy_probe_take(struct binadei_buddy *buddy,
     return taken;
 }
 
-/* As the pool searches free memory that no stream has. */
+/* The best fit of free memory that no stream has. */
 static bool probe_take_of_view(struct binadei_buddy *buddy, uint64_t grains,
                                uint32_t alignment, bool is_thorough,
                                uint64_t *out_start)
@@ -85,7 +80,7 @@ static bool probe_take_of_view(struct binadei_buddy *buddy, uint64_t grains,
     const struct binadei_view view = {.buddy = buddy};
     binadei_grain out;
     bool is_taken =
-        binadei_view_take(&view, grains, alignment, is_thorough, &out);
+        binadei_view_take_best(&view, grains, alignment, is_thorough, &out);
     if (is_taken)
         *out_start = out.index;
     return is_taken;

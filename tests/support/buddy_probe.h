@@ -31,7 +31,6 @@ struct buddy_probe_affinity {
 
 /* The binade_status of creation. */
 int buddy_probe_create(uint32_t page_capacity, struct binadei_buddy **out);
-void buddy_probe_join_runs(struct binadei_buddy *buddy);
 void buddy_probe_destroy(struct binadei_buddy *buddy);
 
 void buddy_probe_add(struct binadei_buddy *buddy, uint32_t first_page,

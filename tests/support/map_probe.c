@@ -93,9 +93,7 @@ static struct binadei_view view_of_probe(const struct map_probe_view *view)
 {
     return (struct binadei_view){.buddy = view->buddy,
                                  .maps = view->maps,
-                                 .is_own_only = view->is_own_only,
-                                 .good_fit_grains =
-                                     view->is_good_enough ? UINT64_MAX : 0};
+                                 .is_own_only = view->is_own_only};
 }
 
 bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
@@ -104,8 +102,10 @@ bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
 {
     const struct binadei_view own = view_of_probe(view);
     binadei_grain out;
-    bool is_taken =
-        binadei_view_take(&own, grains, alignment, is_thorough, &out);
+    bool is_taken = view->is_good_enough && !is_thorough
+                        ? binadei_view_take(&own, grains, alignment, &out)
+                        : binadei_view_take_best(&own, grains, alignment,
+                                                 is_thorough, &out);
     if (is_taken)
         *out_start = out.index;
     return is_taken;
@@ -114,10 +114,9 @@ bool map_probe_view_take(const struct map_probe_view *view, uint64_t grains,
 bool map_probe_good_fit(const struct map_probe_view *view, uint64_t grains,
                         uint32_t alignment, uint64_t *out_start)
 {
-    struct binadei_view own = view_of_probe(view);
+    const struct binadei_view own = view_of_probe(view);
     binadei_grain out;
-    own.is_good_only = true;
-    bool is_taken = binadei_view_take(&own, grains, alignment, false, &out);
+    bool is_taken = binadei_view_take_good(&own, grains, alignment, &out);
     if (is_taken)
         *out_start = out.index;
     return is_taken;

@@ -250,16 +250,33 @@ TEST_F(Bounds, HoldForManyThreads)
     EXPECT_GT(cached_bytes, 4 * kMiB);
 }
 
-// Of blocks larger than half of the share, none.
-TEST_F(Bounds, KeepNoLargeBlocksInASmallPool)
+// Of runs longer than a quarter of the share, none.
+TEST_F(Bounds, KeepNoLongRunsInASmallPool)
 {
     binade_pool_options options = Defaults();
-    options.first_segment_bytes = 16 * kMiB;
+    options.first_segment_bytes = 32 * kMiB;
     Pool pool(options);
     pool.Free(pool.Alloc(2 * kMiB));
     EXPECT_EQ(2 * kMiB, pool.Stats().cached_bytes);
     pool.Free(pool.Alloc(3 * kMiB));
     EXPECT_EQ(2 * kMiB, pool.Stats().cached_bytes);
+}
+
+// Of small blocks larger than half of the share, none: that is 576 KiB here.
+TEST_F(Bounds, KeepNoLargeBlocksInASmallPoolThatHasGrown)
+{
+    binade_pool_options options = Defaults();
+    options.first_segment_bytes = 12 * kMiB;
+    Pool pool(options);
+    binade_devptr first = pool.Alloc(12 * kMiB);
+    binade_devptr second = pool.Alloc(12 * kMiB);
+    pool.Free(pool.Alloc(768 * kKiB));
+    EXPECT_EQ(0u, pool.Stats().cached_bytes);
+    EXPECT_EQ(36 * kMiB, pool.Stats().reserved_bytes_current);
+    pool.Free(pool.Alloc(192 * kKiB));
+    EXPECT_EQ(192 * kKiB, pool.Stats().cached_bytes);
+    pool.Free(first);
+    pool.Free(second);
 }
 
 } // namespace

@@ -111,12 +111,12 @@ TEST_F(TenantFree, WaitsForRecordedUses)
     Pool pool;
     Stream user, freer;
     binade_tenant tenant = NewTenant(pool, 0);
-    binade_devptr block = Alloc(tenant, 4 * kMiB, freer);
+    binade_devptr block = Alloc(tenant, 64 * kKiB, freer);
     user.Hold();
     ASSERT_EQ(BINADE_OK, binade_record_use(pool, block, user));
     pool.Free(block, freer);
     EXPECT_EQ(0u, Live(tenant));
-    EXPECT_EQ(4 * kMiB, pool.Stats().retiring_bytes);
+    EXPECT_EQ(64 * kKiB, pool.Stats().retiring_bytes);
     user.Release();
     uint64_t reserved_bytes = pool.Stats().reserved_bytes_current;
     EXPECT_EQ(reserved_bytes, pool.TrimAll());

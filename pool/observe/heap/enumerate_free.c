@@ -75,7 +75,7 @@ static void add_depot(struct binadei_enumerated_list *list,
     const struct binadei_enumerated where = {
         .stream = enumerated_stream_of(stream_state),
         .kind = BINADE_HEAP_DEPOT};
-    for (uint32_t i = 0; i < BINADEI_CLASSES; i++) {
+    for (uint32_t i = 0; i < BINADEI_SMALL_CLASSES; i++) {
         for (unsigned j = 0; j < BINADEI_DEPOT_PLACES; j++) {
             /* DE.acquire. A place has one bundle, whose link means nothing. */
             const struct binadei_bundle *bundle = atomic_load_explicit(

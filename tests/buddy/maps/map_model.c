@@ -590,8 +590,6 @@ static bool create(struct model *model)
     model->places = calloc(model->grains, 1);
     if (!model->places || buddy_probe_create(model->pages, &model->buddy) != 0)
         return false;
-    if (choose(model, 2))
-        buddy_probe_join_runs(model->buddy);
     for (unsigned i = 0; i < STREAMS; i++)
         model->maps[i] = map_probe_create(model->buddy);
     uint32_t first = (uint32_t)(model->first / PROBE_PAGE_GRAINS);

@@ -30,8 +30,6 @@ bool race_arena_init(struct race_arena *arena, uint32_t first_page,
         buddy_probe_create(page_capacity, &arena->buddy) != 0 ||
         !race_streams_init(arena))
         return false;
-    if (seed % 2)
-        buddy_probe_join_runs(arena->buddy);
     buddy_probe_add(arena->buddy, first_page, pages);
     return true;
 }

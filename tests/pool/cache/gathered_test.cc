@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small blocks of a mapped pool are looked for three times, and each look wants
-// room in a magazine. With caches that are nearly full one look's room is taken
+// Small blocks are looked for three times, and each look wants room in a magazine. With caches that are nearly full one look's room is taken
 // from another's magazine; no block may be put where nobody looks any more.
 #include <gtest/gtest.h>
 
@@ -21,14 +20,18 @@ constexpr int kRounds = 50;
 constexpr size_t kBlocks = 300;
 constexpr size_t kMostBytes = 32 * kKiB;
 
+class GatheredBlocks : public ::testing::TestWithParam<uint32_t>
+{
+};
+
 // All memory is the stream's own, and none of it done: each miss looks first for
 // pages that have small blocks, then in what is done, and then in the rest. Blocks
 // are freed as done, so that the stream's magazines are left as misses filled them.
-TEST(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
+TEST_P(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
 {
     pool_test::UseStandin();
     binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_MAPPED;
+    options.flags = GetParam();
     options.limit_bytes = 64 * kMiB;
     options.thread_cache_bytes = 256 * kKiB;
     pool_test::Pool pool(options);
@@ -48,5 +51,11 @@ TEST(GatheredBlocks, AreNotLostBetweenMagazinesThatTakeRoomFromEachOther)
     }
     EXPECT_EQ(0u, pool.End().block_count);
 }
+
+INSTANTIATE_TEST_SUITE_P(Pools, GatheredBlocks,
+                         ::testing::Values(0u, uint32_t{BINADE_POOL_MAPPED}),
+                         [](const ::testing::TestParamInfo<uint32_t> &each) {
+                             return each.param ? "Mapped" : "Driver";
+                         });
 
 } // namespace

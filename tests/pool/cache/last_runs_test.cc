@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where memory moves, a thread's cache keeps the last few runs of a stream, and no
-// others (docs/adr/0036-last-runs.md).
+// A thread's cache keeps the last few runs of a stream, and no others
+// (docs/adr/0036-last-runs.md).
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -20,16 +20,16 @@ const binade_stream kStream = BINADE_STREAM_LEGACY;
 // A thread's caches may hold a quarter of it, before the pool has grown.
 constexpr uint64_t kReserved = 256 * kMiB;
 
-binade_pool_options Mapped()
+binade_pool_options OfKind(uint32_t flags)
 {
     binade_pool_options options = pool_test::Defaults();
-    options.flags = BINADE_POOL_MAPPED | BINADE_POOL_NOTE_STREAMS;
+    options.flags = flags | BINADE_POOL_NOTE_STREAMS;
     options.limit_bytes = kReserved;
     return options;
 }
 
 // A pool that has reserved all that it may, and its streams' memory is their own.
-class LastRuns : public ::testing::Test
+class LastRuns : public ::testing::TestWithParam<uint32_t>
 {
   protected:
     static void SetUpTestSuite()
@@ -42,7 +42,7 @@ class LastRuns : public ::testing::Test
         pool.End();
     }
 
-    LastRuns() : pool(Mapped())
+    LastRuns() : pool(OfKind(GetParam()))
     {
         pool.Free(pool.Alloc(kReserved, kStream), kStream);
     }
@@ -69,7 +69,7 @@ class LastRuns : public ::testing::Test
     Pool pool;
 };
 
-TEST_F(LastRuns, ServeTheirLengthAgain)
+TEST_P(LastRuns, ServeTheirLengthAgain)
 {
     binade_devptr first = pool.Alloc(3 * kMiB, kStream);
     binade_devptr second = pool.Alloc(5 * kMiB, kStream);
@@ -82,15 +82,14 @@ TEST_F(LastRuns, ServeTheirLengthAgain)
     EXPECT_EQ(0u, Cached(3 * kMiB));
 }
 
-// What would be left over of it could not move.
-TEST_F(LastRuns, ServeNoOtherLengthOfTheirClass)
+TEST_P(LastRuns, ServeNoOtherLengthOfTheirClass)
 {
     pool.Free(pool.Alloc(4 * kMiB, kStream), kStream);
     EXPECT_EQ(0u, Cached(4 * kMiB - 64 * 1024));
     EXPECT_EQ(4 * kMiB, pool.Stats().cached_bytes);
 }
 
-TEST_F(LastRuns, AreFourAndTheOldestLeaves)
+TEST_P(LastRuns, AreFourAndTheOldestLeaves)
 {
     std::vector<binade_devptr> runs = FreeRuns(6, kMiB);
     EXPECT_EQ((4 + 5 + 6 + 7) * kMiB, pool.Stats().cached_bytes);
@@ -102,7 +101,7 @@ TEST_F(LastRuns, AreFourAndTheOldestLeaves)
 }
 
 // Of one length too: the newest is served, the oldest leaves.
-TEST_F(LastRuns, OfOneLengthAreFourAsWell)
+TEST_P(LastRuns, OfOneLengthAreFourAsWell)
 {
     std::vector<binade_devptr> runs = FreeRuns(6, 0);
     EXPECT_EQ(8 * kMiB, pool.Stats().cached_bytes);
@@ -112,7 +111,7 @@ TEST_F(LastRuns, OfOneLengthAreFourAsWell)
 }
 
 // Half of what a thread's caches may hold, together, and one run a quarter.
-TEST_F(LastRuns, AreNoLongerThanTheirPartOfTheCaches)
+TEST_P(LastRuns, AreNoLongerThanTheirPartOfTheCaches)
 {
     pool.Free(pool.Alloc(17 * kMiB, kStream), kStream);
     EXPECT_EQ(0u, pool.Stats().cached_bytes);
@@ -127,7 +126,7 @@ TEST_F(LastRuns, AreNoLongerThanTheirPartOfTheCaches)
     EXPECT_EQ(second, Cached(12 * kMiB));
 }
 
-TEST_F(LastRuns, AreOfEachStream)
+TEST_P(LastRuns, AreOfEachStream)
 {
     pool_test::Stream other;
     binade_devptr mine = pool.Alloc(3 * kMiB, kStream);
@@ -140,7 +139,7 @@ TEST_F(LastRuns, AreOfEachStream)
 }
 
 // All of the memory can be had at once: runs that are kept are in nobody's way.
-TEST_F(LastRuns, LeaveWhereMemoryIsShort)
+TEST_P(LastRuns, LeaveWhereMemoryIsShort)
 {
     FreeRuns(4, kMiB);
     EXPECT_EQ(14 * kMiB, pool.Stats().cached_bytes);
@@ -151,7 +150,7 @@ TEST_F(LastRuns, LeaveWhereMemoryIsShort)
 }
 
 // And those of a thread that ended.
-TEST_F(LastRuns, OfAThreadThatEndedLeaveToo)
+TEST_P(LastRuns, OfAThreadThatEndedLeaveToo)
 {
     std::thread([this] {
         pool_test::SetCurrent(pool_test::PrimaryContext());
@@ -161,7 +160,7 @@ TEST_F(LastRuns, OfAThreadThatEndedLeaveToo)
     EXPECT_NE(0u, pool.Alloc(kReserved, kStream));
 }
 
-TEST_F(LastRuns, FreedTwiceAreRefused)
+TEST_P(LastRuns, FreedTwiceAreRefused)
 {
     binade_devptr run = pool.Alloc(3 * kMiB, kStream);
     pool.Free(run, kStream);
@@ -170,7 +169,7 @@ TEST_F(LastRuns, FreedTwiceAreRefused)
 }
 
 // A hit makes no call of the driver and is no miss.
-TEST_F(LastRuns, ServeWhoAsksForWhatIsCached)
+TEST_P(LastRuns, ServeWhoAsksForWhatIsCached)
 {
     binade_devptr run = pool.Alloc(3 * kMiB, kStream), again = 0;
     pool.Free(run, kStream);
@@ -181,5 +180,11 @@ TEST_F(LastRuns, ServeWhoAsksForWhatIsCached)
     EXPECT_EQ(calls_before, pool_test::Calls());
     EXPECT_EQ(misses_before, pool.Stats().cache_misses);
 }
+
+INSTANTIATE_TEST_SUITE_P(Pools, LastRuns,
+                         ::testing::Values(0u, uint32_t{BINADE_POOL_MAPPED}),
+                         [](const ::testing::TestParamInfo<uint32_t> &each) {
+                             return each.param ? "Mapped" : "Driver";
+                         });
 
 } // namespace
