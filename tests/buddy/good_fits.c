@@ -365,6 +365,20 @@ static void own_passed_by(struct game *game)
     expect("the longer one, and what is done", fit(game, 1210), 20 * PAGE);
 }
 
+/* So many runs were its own and are done that a search gives up; the next one does
+ * not meet them again. */
+static void own_no_more(struct game *game)
+{
+    const struct map_probe_view own = {game->buddy, game->maps, true, true};
+    for (uint64_t i = 0; i < 40; i++)
+        give(game, i * PAGE, 1000);
+    expect("a close", map_probe_close(game->maps), 40000);
+    (void)map_probe_drain(game->maps, PROBE_AGEING);
+    give(game, 50 * PAGE, 1100);
+    expect("too many", good_fit(&own, 900, 1), NONE);
+    expect("its own", good_fit(&own, 900, 1), 50 * PAGE);
+}
+
 /* Who may take what is done as well leaves it to those who may take nothing else. */
 static void done_left_over(struct game *game)
 {
@@ -430,6 +444,7 @@ static const struct kind kinds[] = {
     {"JoinedOwnOnly", joined_own_only},
     {"OwnAtTheEnds", own_at_the_ends},
     {"OwnPassedBy", own_passed_by},
+    {"OwnNoMore", own_no_more},
     {"DoneLeftOver", done_left_over},
     {"JoinedLong", joined_long},
     {"JoinedOnBothSides", joined_on_both_sides},

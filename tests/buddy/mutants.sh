@@ -361,6 +361,8 @@ mutant "of the stream's own alone only the begin of a run is found" $fit \
     's/return first >= last \?/return 1 ?/'
 mutant "of the stream's own alone only the end of a run is found" $fit \
     's/return first >= last \?/return last < last ?/'
+mutant "a run of which nothing is the stream's any more stays in its index" $fit \
+    's/if \(!fit\.grains\)/if (0)/'
 mutant "who passes a run for its own alone notes its own part of it" $fit \
     's/if \(visit->own && fit->grains\)/if (0)/'
 mutant "what is done goes before the stream's own" $fit \

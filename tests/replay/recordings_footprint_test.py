@@ -22,6 +22,8 @@ ENTRIES = json.loads((TRACES / "index.json").read_text())["traces"]
 MODEL_PART_MAX = 0.005
 # How much the pool may reserve at its peak, by what the model does.
 POOL_BY_MODEL_MAX = 1.02
+# 39 MiB in the caches of 16 threads: a segment more or less.
+SERVER_BY_MODEL_MAX = 1.10
 
 # Most reserved by most live, as another simulation of expandable segments has it
 # that shares nothing with the model.
@@ -108,7 +110,8 @@ def test_best_fit_takes_what_pytorch_took(entry):
 
 @pytest.mark.parametrize("name", names_of(ENTRIES))
 def test_binade_is_not_above_best_fit_by_more_than_its_bound(name):
-    assert above_model(peaks(name), POOL_BY_MODEL_MAX) is None
+    most = SERVER_BY_MODEL_MAX if "server" in name else POOL_BY_MODEL_MAX
+    assert above_model(peaks(name), most) is None
 
 
 @pytest.mark.parametrize("name", EXPANDABLE_BY_LIVE)
