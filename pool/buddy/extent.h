@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  *
  * Free memory of one kind, read as runs of grains: what is done; or what one
- * stream's maps have, in a buddy that joins runs with what is done beside it. For
- * the files of this folder only.
+ * stream's maps have, joined with what is done beside it. For the files of this
+ * folder only.
  */
 #ifndef BINADE_POOL_BUDDY_EXTENT_H_
 #define BINADE_POOL_BUDDY_EXTENT_H_

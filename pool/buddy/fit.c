@@ -3,10 +3,11 @@
  *
  * Fits among the free runs of a view: a good one by the index, or the best.
  *
- * A good fit: of the lowest bin in which a page has a run that is long enough, in
- * the stream's own maps, or these joined with what is done, or in what is done,
- * the best of a few pages. A search takes a page's bit off before it looks there,
- * so that others go elsewhere, and notes all runs that it sees and leaves.
+ * A good fit: of the lowest bin in which a page has a run that is long enough, of
+ * the stream's own joined with what is done, or of what is done, the best of a few
+ * pages; of the stream's own alone, what lies at an end of such a run. A search
+ * takes a page's bit off before it looks there, so that others go elsewhere, and
+ * notes all runs that it sees and leaves.
  *
  * The best fit reads all maps as one: a run may be made of pages of one map,
  * chunks of a second and grains of a third. The search goes by groups of 64 pages
