@@ -163,7 +163,7 @@ static void good_fit_end_run(struct binadei_run *run)
                                    whole.start + whole.grains);
     }
     struct binadei_run fit = visit->own ? own_end(visit->own, &whole) : whole;
-    /* It was the stream's, and is done: what is done leads there. */
+    /* Its ends are the stream's no more: the index of what is done leads there. */
     if (!fit.grains)
         return;
     if (binadei_run_fits(&fit, &visit->want) &&

@@ -464,8 +464,6 @@ bool binadei_magazine_load(struct binadei_thread_state *thread_state,
                            struct binadei_bundle *bundle)
 {
     uint32_t class_index = bundle->class_index;
-    if (class_index >= BINADEI_CLASSES)
-        return false;
     struct binadei_magazine *magazine = &cache->magazines[class_index];
     uint32_t count = binadei_magazine_count(magazine);
     uint32_t total = count + bundle->count;

@@ -109,8 +109,8 @@ uint32_t binadei_magazine_room(const struct binadei_magazine *magazine);
  * another is refilled, which may take it. */
 uint32_t binadei_magazine_refill(struct binadei_cache *cache,
                                  uint32_t class_index);
-/* Puts the blocks of a bundle into the magazine, and recycles the bundle.
- * False: it is of no class, or there is no memory; nothing changed. */
+/* Puts the blocks of a depot's bundle into the magazine, and recycles the bundle.
+ * False: there is no memory; nothing changed. */
 bool binadei_magazine_load(struct binadei_thread_state *thread_state,
                            struct binadei_cache *cache,
                            struct binadei_bundle *bundle);

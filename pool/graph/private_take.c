@@ -219,33 +219,34 @@ static binade_status private_reserve_step(struct binadei_private *arena,
 }
 
 static binade_status private_grow_once(const struct want *want, bool is_step,
-                                       uint32_t *page_count, binade_devptr *out)
+                                       struct growth *growth,
+                                       binade_devptr *out)
 {
     struct binadei_private *arena = want->ref->arena;
     uint32_t least = private_pages_of(want);
     binade_status status = binadei_private_enter_running(want->ref);
     if (status != BINADE_OK)
         return status;
-    *page_count = is_step ? binadei_private_step(arena, least) : least;
+    growth->page_count = is_step ? binadei_private_step(arena, least) : least;
+    growth->is_piece = binadei_private_has_pieces(arena);
     *out = borrow(want);
     if (!*out)
-        status = private_reserve_step(arena, least, page_count);
-    const struct growth growth = {*page_count,
-                                  binadei_private_has_pieces(arena)};
+        status = private_reserve_step(arena, least, &growth->page_count);
     binadei_private_leave(arena);
     if (*out || status != BINADE_OK)
         return status;
-    return private_grow_by(want, &growth, out);
+    return private_grow_by(want, growth, out);
 }
 
 static bool private_is_short(binade_status status);
 
 static binade_status private_grow(const struct want *want, binade_devptr *out)
 {
-    uint32_t page_count = 0;
-    binade_status status = private_grow_once(want, true, &page_count, out);
-    return private_is_short(status) && page_count > private_pages_of(want)
-               ? private_grow_once(want, false, &page_count, out)
+    struct growth growth = {0};
+    binade_status status = private_grow_once(want, true, &growth, out);
+    return private_is_short(status) &&
+                   growth.page_count > private_pages_of(want)
+               ? private_grow_once(want, false, &growth, out)
                : status;
 }
 

@@ -379,7 +379,8 @@ static void own_no_more(struct game *game)
     expect("its own", good_fit(&own, 900, 1), 50 * PAGE);
 }
 
-/* Who may take what is done as well leaves it to those who may take nothing else. */
+/* A search of both kinds notes what it leaves of what is done for a search of that
+ * alone. */
 static void done_left_over(struct game *game)
 {
     finish(game, 3 * PAGE, 1500);

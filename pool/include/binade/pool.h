@@ -122,8 +122,8 @@ typedef struct binade_pool_options {
      *  64 MiB. Never more than a quarter of what is reserved, or 2 MiB if that
      *  is more; an eighth of that once the pool has grown, which doubles with
      *  each 2048 misses without growth. Blocks up to 1 MiB are not cached above
-     *  half of it; of longer ones the last four, of half of it together and a
-     *  quarter each at most, which serve their own length. [thread_cache] */
+     *  half of it or a quarter of this option; of longer ones a cache keeps the
+     *  last four, half of it together and a quarter each. [thread_cache] */
     uint64_t thread_cache_bytes;
     /** The same for all threads together; 0: an eighth of what may be
      *  reserved, and 64 MiB at least. What the threads of one stream leave for

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Small blocks are looked for three times, and each look wants room in a magazine. With caches that are nearly full one look's room is taken
-// from another's magazine; no block may be put where nobody looks any more.
+// A miss looks for small blocks three times, and each look wants room in a magazine.
+// With caches that are nearly full one look takes its room from another's magazine;
+// no look may put a block where nobody looks any more.
 #include <gtest/gtest.h>
 
 #include <cstddef>
