@@ -5,8 +5,9 @@
  * a segment a rest shorter than a block is left. Where the program set a limit it
  * wants that used up: a segment then has as many blocks like the one that is
  * asked for as leave the least, and the last segment has all that the limit
- * leaves. Up to an eighth of the limit is asked for in advance, or as much again
- * as is reserved.
+ * leaves. A segment has four such blocks at most, and an eighth of the limit, or
+ * as much again as is reserved: a program that needs little of a large limit has
+ * little.
  */
 #include "pool/segment/state.h"
 
@@ -14,7 +15,8 @@
 #define SMALL_BYTES (UINT64_C(1) << 20)
 /* A rest of this part of a segment is none. */
 #define LITTLE_PART 256U
-#define ADVANCE_PART 8U
+#define FEW_PART 8U
+#define FEW_BLOCKS 4U
 #define BLOCKS_MOST 256U
 
 static uint64_t rest_of(uint64_t block_bytes, uint64_t pages)
@@ -33,10 +35,13 @@ static uint64_t most_shared_pages(const struct binadei_segments *segments)
     return segments->largest_bytes / BINADEI_PAGE_BYTES;
 }
 
-static uint64_t most_pages(const struct binadei_segments *segments)
+static uint64_t most_pages(const struct binadei_segments *segments,
+                           uint64_t block_bytes)
 {
     uint64_t reserved = binadei_segments_reserved_bytes(segments);
-    uint64_t bytes = binadei_limit(segments) / ADVANCE_PART;
+    uint64_t bytes = binadei_limit(segments) / FEW_PART;
+    if (bytes > FEW_BLOCKS * block_bytes)
+        bytes = FEW_BLOCKS * block_bytes;
     if (bytes < reserved)
         bytes = reserved;
     uint64_t pages = bytes / BINADEI_PAGE_BYTES;
@@ -70,7 +75,8 @@ uint64_t binadei_fitted_pages(const struct binadei_segments *segments,
     if (!segments->is_limited || block_bytes <= SMALL_BYTES)
         return pages;
     if (rest_of(block_bytes, pages) > pages * BINADEI_PAGE_BYTES / LITTLE_PART)
-        pages = best_pages(block_bytes, pages, most_pages(segments));
+        pages =
+            best_pages(block_bytes, pages, most_pages(segments, block_bytes));
     return left < 2 * pages && left <= most_shared_pages(segments) ? left
                                                                    : pages;
 }

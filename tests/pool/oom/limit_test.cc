@@ -118,6 +118,22 @@ TEST_F(Limit, IsNeverExceeded)
     FreeAll(pool, live, kStream);
 }
 
+// Blocks of odd sizes, and a limit that leaves room for many more of them.
+TEST_F(Limit, IsNotReservedInAdvance)
+{
+    binade_pool_options options = Defaults();
+    options.limit_bytes = 4096 * kMiB;
+    Pool pool(options);
+    std::vector<binade_devptr> blocks;
+    size_t live_bytes = 0;
+    for (size_t tenths : {51, 93, 137, 179}) {
+        blocks.push_back(pool.Alloc(tenths * kMiB / 10));
+        live_bytes += tenths * kMiB / 10;
+    }
+    EXPECT_LE(pool.Stats().reserved_bytes_peak, 2 * live_bytes);
+    FreeAll(pool, blocks, kStream);
+}
+
 class Ladder : public Limit
 {
 };
