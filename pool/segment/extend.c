@@ -196,6 +196,25 @@ static bool may_create(const struct binadei_segments *segments, uint32_t pages)
            binadei_bytes_below(segments, binadei_limit(segments));
 }
 
+/* Whether the device may have that much. Where it has less, all of it would be
+ * this pool's, to the last page, until that is refused: other programs would
+ * find none. */
+static binade_status look_before(struct binadei_segments *segments,
+                                 uint32_t pages)
+{
+    const struct binadei_mapper *mapper = segments->mapper;
+    uint64_t bytes = (uint64_t)pages * BINADEI_PAGE_BYTES;
+    uint64_t free_bytes;
+    if (pages <= HANDLE_PAGES_LEAST || !mapper->look_free ||
+        mapper->look_free(mapper->context, &free_bytes) != BINADE_OK ||
+        free_bytes >= bytes)
+        return BINADE_OK;
+    return binadei_fail(binadei_source_exhausted(segments),
+                        "%llu bytes are missing, and the device has %llu",
+                        (unsigned long long)bytes,
+                        (unsigned long long)free_bytes);
+}
+
 /* Returns the pages that are still missing. */
 static uint32_t move_what_is_free(struct binadei_segments *segments,
                                   const struct binadei_extension *extension,
@@ -223,10 +242,11 @@ static binade_status fill(struct binadei_segments *segments,
                            : place->pages;
     segments->moving_ns += binadei_now_ns() - begin_ns;
     uint32_t done = place->pages - missing;
-    return missing
-               ? create_all(segments, place->first + done, missing,
-                            growth_step(segments, missing, place->room - done))
-               : BINADE_OK;
+    binade_status status = missing ? look_before(segments, missing) : BINADE_OK;
+    if (!missing || status != BINADE_OK)
+        return status;
+    return create_all(segments, place->first + done, missing,
+                      growth_step(segments, missing, place->room - done));
 }
 
 static struct binadei_place

@@ -136,6 +136,27 @@ static binade_status do_create_shared(const struct binadei_driver *driver,
                         (&job->handle, job->size_bytes, &properties, 0));
 }
 
+/* A device that shares the host's memory can have more than it says, as the host
+ * makes room. */
+static binade_status do_look_free(const struct binadei_driver *driver,
+                                  struct job *job)
+{
+    CUmemLocation location = {.id = 0};
+    int is_integrated = 0;
+    size_t total_bytes;
+    binade_status status = locate(driver, &location);
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(
+            driver, cuDeviceGetAttribute,
+            (&is_integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, location.id));
+    if (status == BINADE_OK)
+        status = BINADEI_CALL(driver, cuMemGetInfo,
+                              (&job->size_bytes, &total_bytes));
+    if (is_integrated)
+        job->size_bytes = SIZE_MAX;
+    return status;
+}
+
 static binade_status do_share(const struct binadei_driver *driver,
                               struct job *job)
 {
@@ -241,6 +262,15 @@ static binade_status mapper_create(void *context, uint64_t size_bytes,
     return status;
 }
 
+static binade_status mapper_look_free(void *context, uint64_t *out_bytes)
+{
+    struct job job = {.size_bytes = 0};
+    binade_status status = within(context_of(context), do_look_free, &job);
+    if (status == BINADE_OK)
+        *out_bytes = job.size_bytes;
+    return status;
+}
+
 static enum binadei_fabric fabric_of(struct binadei_mapped_device *device)
 {
     /* relaxed: a value by itself. */
@@ -343,6 +373,7 @@ binadei_device_mapper_init(struct binadei_mapped_device *device, bool is_shared)
         .reserve = mapper_reserve,
         .release = mapper_release,
         .create = is_shared ? mapper_create_shared : mapper_create,
+        .look_free = mapper_look_free,
         .destroy = mapper_destroy,
         .map = mapper_map,
         .grant = mapper_grant,

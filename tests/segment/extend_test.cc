@@ -271,6 +271,41 @@ TEST(Extend, KeepsNothingThatIsTooLittle)
     EXPECT_EQ(4u, segments.Trim());
 }
 
+// It would be full of this pool's handles before it refuses one.
+TEST(Extend, TakesNothingOfADeviceThatHasTooLittle)
+{
+    MappedSegments segments;
+    segments.mapper.memory_bytes = 63 * kPage;
+    EXPECT_EQ(BINADE_E_NO_DEVICE_MEMORY, segments.Extend(64));
+    EXPECT_NE(nullptr, std::strstr(segment_probe_message(),
+                                   "134217728 bytes are missing, and the "
+                                   "device has 132120576"))
+        << segment_probe_message();
+    EXPECT_EQ(Pages(), segments.AskedPages());
+    EXPECT_EQ(0u, segments.ReservedPages());
+    EXPECT_EQ(BINADE_OK, segments.Extend(63));
+    EXPECT_EQ(63u, segments.ReservedPages());
+    segments.ExpectSound();
+}
+
+// What the device says is a hint.
+TEST(Extend, GrowsWhereTheDeviceDoesNotTellWhatItHas)
+{
+    MappedSegments segments;
+    segments.mapper.Fail(FakeMapper::kLookFree, 1);
+    EXPECT_EQ(BINADE_OK, segments.Extend(64));
+    EXPECT_TRUE(segments.mapper.HasFailed());
+    EXPECT_EQ(64u, segments.ReservedPages());
+    segments.ExpectSound();
+}
+
+TEST(Extend, AsksTheDeviceForNothingOfLittle)
+{
+    MappedSegments segments;
+    EXPECT_EQ(BINADE_OK, segments.Extend(32));
+    EXPECT_EQ(0u, segments.mapper.Calls(FakeMapper::kLookFree));
+}
+
 TEST(Extend, IsRefusedBeyondTheLimit)
 {
     MappedSegments segments(WithCapacity(64, 8));

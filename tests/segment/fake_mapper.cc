@@ -36,6 +36,7 @@ FakeMapper::FakeMapper()
     functions.reserve = Reserve;
     functions.release = Release;
     functions.create = Create;
+    functions.look_free = LookFree;
     functions.destroy = Destroy;
     functions.map = Map;
     functions.grant = Grant;
@@ -259,6 +260,16 @@ binade_status FakeMapper::Create(void *self, uint64_t size_bytes,
         return BINADE_E_NO_DEVICE_MEMORY;
     *out_handle = own->next_handle_++;
     own->handles_[*out_handle] = size_bytes;
+    return BINADE_OK;
+}
+
+binade_status FakeMapper::LookFree(void *self, uint64_t *out_bytes)
+{
+    FakeMapper *own = Self(self);
+    Guard guard(own->lock_);
+    if (own->Fails(kLookFree))
+        return own->failure;
+    *out_bytes = own->memory_bytes - own->SumHandles();
     return BINADE_OK;
 }
 

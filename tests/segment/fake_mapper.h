@@ -27,6 +27,7 @@ class FakeMapper
         kReserve,
         kRelease,
         kCreate,
+        kLookFree,
         kDestroy,
         kMap,
         kGrant,
@@ -95,6 +96,7 @@ class FakeMapper
                                  uint64_t size_bytes);
     static binade_status Create(void *self, uint64_t size_bytes,
                                 uint64_t *out_handle);
+    static binade_status LookFree(void *self, uint64_t *out_bytes);
     static binade_status Destroy(void *self, uint64_t handle);
     static binade_status Map(void *self, binade_devptr address,
                              uint64_t size_bytes, uint64_t handle,

@@ -25,6 +25,7 @@ segment_probe_mapper_create(const struct segment_probe_mapper *functions)
                                       .reserve = functions->reserve,
                                       .release = functions->release,
                                       .create = functions->create,
+                                      .look_free = functions->look_free,
                                       .destroy = functions->destroy,
                                       .map = functions->map,
                                       .grant = functions->grant,

@@ -34,6 +34,7 @@ struct segment_probe_mapper {
                              uint64_t size_bytes);
     binade_status (*create)(void *context, uint64_t size_bytes,
                             uint64_t *out_handle);
+    binade_status (*look_free)(void *context, uint64_t *out_bytes);
     binade_status (*destroy)(void *context, uint64_t handle);
     binade_status (*map)(void *context, binade_devptr address,
                          uint64_t size_bytes, uint64_t handle, uint64_t peers);

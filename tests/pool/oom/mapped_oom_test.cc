@@ -56,6 +56,33 @@ TEST_F(MappedOom, IsExactAndCreatesNothingBeyondTheLimit)
     pool.Free(fits);
 }
 
+// As another program would need what is left while that is refused.
+TEST_F(MappedOom, TakesNothingOfADeviceThatHasTooLittle)
+{
+    Pool others(Mapped());
+    Pool pool(Mapped());
+    const size_t most = pool.Stats().limit_bytes;
+    const binade_devptr taken = others.Alloc(most / 2 + 2 * kMiB);
+    const uint64_t created = pool_test::Calls("cuMemCreate");
+    Fail(pool, most / 2);
+    EXPECT_EQ(pool_test::Calls("cuMemCreate"), created);
+    EXPECT_EQ(pool.Stats().reserved_bytes_current, 0u);
+    others.Free(taken);
+    others.TrimAll();
+    pool.Free(pool.Alloc(most / 2));
+}
+
+TEST_F(MappedOom, GrowsWhereTheDeviceDoesNotTellWhatItHas)
+{
+    Pool pool(Mapped());
+    const uint64_t looks = pool_test::Calls("cuMemGetInfo_v2");
+    pool_test::SetFaults("cuMemGetInfo_v2:every=1:code=CUDA_ERROR_UNKNOWN");
+    const binade_devptr block = pool.Alloc(100 * kMiB);
+    pool_test::SetFaults("");
+    EXPECT_LT(looks, pool_test::Calls("cuMemGetInfo_v2"));
+    pool.Free(block);
+}
+
 TEST_F(MappedOom, KeepsNothingWhereTheDriverHasTooLittle)
 {
     Pool pool(Mapped());
