@@ -114,6 +114,25 @@ static void release_created(struct binadei_segments *segments,
     }
 }
 
+/* Whether the device may have that much. Where it has less, all of it would be
+ * this pool's, to the last page, until that is refused: other programs would
+ * find none. */
+static binade_status look_before(struct binadei_segments *segments,
+                                 uint32_t pages)
+{
+    const struct binadei_mapper *mapper = segments->mapper;
+    uint64_t bytes = (uint64_t)pages * BINADEI_PAGE_BYTES;
+    uint64_t free_bytes;
+    if (pages <= HANDLE_PAGES_LEAST ||
+        mapper->look_free(mapper->context, &free_bytes) != BINADE_OK ||
+        free_bytes >= bytes)
+        return BINADE_OK;
+    return binadei_fail(binadei_source_exhausted(segments),
+                        "%llu bytes are missing, and the device has %llu",
+                        (unsigned long long)bytes,
+                        (unsigned long long)free_bytes);
+}
+
 /* `pages` pages or, if the driver has less, `least` or more: nothing that is too
  * little stays, or a pool that is out of memory would find it free again and
  * again. */
@@ -123,8 +142,10 @@ static binade_status create_all(struct binadei_segments *segments, uint32_t at,
     struct binadei_segment *created = NULL;
     struct binadei_segment **end = &created;
     uint32_t created_pages = 0;
-    binade_status status = BINADE_OK;
+    binade_status status = look_before(segments, least);
     const uint32_t largest = largest_handle(pages);
+    if (status != BINADE_OK)
+        return status;
     segments->moved_at_growth = segments->moved_bytes;
     segments->grown_at_ns = binadei_now_ns();
     segments->moving_ns = 0;
@@ -196,25 +217,6 @@ static bool may_create(const struct binadei_segments *segments, uint32_t pages)
            binadei_bytes_below(segments, binadei_limit(segments));
 }
 
-/* Whether the device may have that much. Where it has less, all of it would be
- * this pool's, to the last page, until that is refused: other programs would
- * find none. */
-static binade_status look_before(struct binadei_segments *segments,
-                                 uint32_t pages)
-{
-    const struct binadei_mapper *mapper = segments->mapper;
-    uint64_t bytes = (uint64_t)pages * BINADEI_PAGE_BYTES;
-    uint64_t free_bytes;
-    if (pages <= HANDLE_PAGES_LEAST || !mapper->look_free ||
-        mapper->look_free(mapper->context, &free_bytes) != BINADE_OK ||
-        free_bytes >= bytes)
-        return BINADE_OK;
-    return binadei_fail(binadei_source_exhausted(segments),
-                        "%llu bytes are missing, and the device has %llu",
-                        (unsigned long long)bytes,
-                        (unsigned long long)free_bytes);
-}
-
 /* Returns the pages that are still missing. */
 static uint32_t move_what_is_free(struct binadei_segments *segments,
                                   const struct binadei_extension *extension,
@@ -242,11 +244,10 @@ static binade_status fill(struct binadei_segments *segments,
                            : place->pages;
     segments->moving_ns += binadei_now_ns() - begin_ns;
     uint32_t done = place->pages - missing;
-    binade_status status = missing ? look_before(segments, missing) : BINADE_OK;
-    if (!missing || status != BINADE_OK)
-        return status;
-    return create_all(segments, place->first + done, missing,
-                      growth_step(segments, missing, place->room - done));
+    return missing
+               ? create_all(segments, place->first + done, missing,
+                            growth_step(segments, missing, place->room - done))
+               : BINADE_OK;
 }
 
 static struct binadei_place

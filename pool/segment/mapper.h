@@ -29,7 +29,7 @@ struct binadei_mapper {
                              uint64_t size_bytes);
     binade_status (*create)(void *context, uint64_t size_bytes,
                             uint64_t *out_handle);
-    /* What can be created now, as far as the device tells. NULL: it does not. */
+    /* What can be created now, as far as the device tells. */
     binade_status (*look_free)(void *context, uint64_t *out_bytes);
     /* The memory goes with the last mapping, at once where there is none. */
     binade_status (*destroy)(void *context, uint64_t handle);
