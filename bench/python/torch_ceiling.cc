@@ -7,71 +7,50 @@
  *
  *     torch_ceiling THREADS SECONDS native|binade|lists
  *
- * prints the server's row. Such lists are of no use elsewhere: a block is not
- * split, and stays with the thread that frees it.
- *
- * They are PyTorch's own allocator with another function in its table of virtual
- * ones, of which the third is allocate(): as g++ lays them out for x86-64.
+ * prints the server's row. Such lists are of no use elsewhere: a block stays with
+ * the thread that frees it. Compiled as the server is, with the repository's root
+ * among the folders of headers.
  */
 #define main server_main
 #include "examples/torch/server.cc"
 #undef main
 
-#include <array>
-#include <unordered_map>
+#include "bench/python/torch_lists.h"
 
 namespace
 {
 
-namespace caching = c10::cuda::CUDACachingAllocator;
+struct OfThread {
+    static thread_local torch_lists::Lists lists;
 
-constexpr size_t kBefore = 2; /* words of a table in front of its functions */
-constexpr size_t kWords = 128;
-constexpr size_t kAllocate = 2;
-constexpr size_t kRoundBytes = 512;
+    static void Push(torch_lists::Block *block)
+    {
+        torch_lists::push(&lists, block);
+    }
 
-struct Block {
-    void *address;
-    size_t bytes;
-    Block *next;
+    static torch_lists::Block *Pop(size_t bytes)
+    {
+        return torch_lists::pop(&lists, bytes);
+    }
 };
 
-thread_local std::unordered_map<size_t, Block *> lists;
-
-void lists_delete(void *context)
-{
-    auto *block = static_cast<Block *>(context);
-    Block *&first = lists[block->bytes];
-    block->next = first;
-    first = block;
-}
+thread_local torch_lists::Lists OfThread::lists;
 
 c10::DataPtr lists_allocate(c10::Allocator *native, size_t bytes)
 {
-    const c10::Device place(c10::kCUDA, c10::cuda::current_device());
-    if (!bytes)
-        return {nullptr, nullptr, &lists_delete, place};
-    bytes = (bytes + kRoundBytes - 1) & ~(kRoundBytes - 1);
-    Block *&first = lists[bytes];
-    Block *block = first;
-    if (block)
-        first = block->next;
-    else
-        block = new Block{
-            static_cast<caching::CUDAAllocator *>(native)->raw_alloc(bytes),
-            bytes, nullptr};
-    return {block->address, block, &lists_delete, place};
+    return torch_lists::take<OfThread>(
+        static_cast<torch_lists::Native *>(native), bytes);
 }
 
 /* Once CUDA has started. */
 void enable_lists()
 {
-    static std::array<void *, kWords> table;
-    auto ***object = reinterpret_cast<void ***>(caching::allocator.load());
-    const auto allocate = &lists_allocate;
-    std::memcpy(table.data(), *object - kBefore, sizeof(table));
-    std::memcpy(&table[kBefore + kAllocate], &allocate, sizeof(allocate));
-    *object = table.data() + kBefore;
+    static torch_lists::Table table;
+    auto ***object = reinterpret_cast<void ***>(
+        c10::cuda::CUDACachingAllocator::allocator.load());
+    std::memcpy(table.data(), *object - torch_lists::kBefore, sizeof(table));
+    torch_lists::set_allocate(&table, &lists_allocate);
+    *object = table.data() + torch_lists::kBefore;
 }
 
 } // namespace

@@ -3,40 +3,31 @@
  *
  * For torch_turns.py: changes which allocator PyTorch has for CUDA, from one that
  * is there to another; blocks go back to where they are from. Beside PyTorch's own
- * and Binade's there is one that does next to nothing: a list of blocks for each
- * size, which are never split. Calls may be timed, by the processor's counter.
- *
- * An allocator is changed by its table of virtual functions, of which the third is
- * allocate(): as g++ lays them out for x86-64.
+ * and Binade's there are lists (torch_lists.h). Calls may be timed, by the
+ * processor's counter. An allocator is changed by its table of virtual functions.
  */
-#include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAFunctions.h>
 #include <x86intrin.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstring>
 #include <mutex>
-#include <unordered_map>
+
+#include "bench/python/torch_lists.h"
 
 namespace
 {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
-using Allocate = c10::DataPtr (*)(c10::Allocator *, size_t);
+using torch_lists::Allocate;
+using torch_lists::kAllocate;
+using torch_lists::kBefore;
+using torch_lists::Table;
 
 enum Which { NATIVE, BINADE, LISTS, SUBJECTS };
 enum Timing { NONE, PLAIN, FENCED }; /* FENCED: with all that it has begun */
 
-constexpr size_t kBefore = 2; /* words of a table in front of its functions */
-constexpr size_t kWords = 128;
-constexpr size_t kAllocate = 2;
 constexpr size_t kThreadsMax = 64;
-constexpr size_t kRoundBytes = 512;
-
-using Table = std::array<void *, kWords>;
 
 struct Subject {
     caching::CUDAAllocator *allocator = nullptr;
@@ -55,46 +46,31 @@ Sum sums[SUBJECTS][kThreadsMax];
 std::atomic<size_t> thread_count{0};
 bool is_fenced;
 
-struct Block {
-    void *address;
-    size_t bytes;
-    Block *next;
-};
-
-std::mutex lock; /* of what follows */
-std::unordered_map<size_t, Block *> lists;
 void *object_of_lists[64]; /* the first word is its table */
 
-void lists_delete(void *context)
-{
-    auto *block = static_cast<Block *>(context);
-    const std::lock_guard<std::mutex> guard(lock);
-    Block *&first = lists[block->bytes];
-    block->next = first;
-    first = block;
-}
+struct OfAll {
+    static std::mutex lock; /* of what follows */
+    static torch_lists::Lists lists;
 
-Block *lists_pop(size_t bytes)
-{
-    const std::lock_guard<std::mutex> guard(lock);
-    Block *&first = lists[bytes];
-    Block *block = first;
-    if (block)
-        first = block->next;
-    return block;
-}
+    static void Push(torch_lists::Block *block)
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        torch_lists::push(&lists, block);
+    }
+
+    static torch_lists::Block *Pop(size_t bytes)
+    {
+        const std::lock_guard<std::mutex> guard(lock);
+        return torch_lists::pop(&lists, bytes);
+    }
+};
+
+std::mutex OfAll::lock;
+torch_lists::Lists OfAll::lists;
 
 c10::DataPtr lists_allocate(c10::Allocator *, size_t bytes)
 {
-    const c10::Device place(c10::kCUDA, c10::cuda::current_device());
-    if (!bytes)
-        return {nullptr, nullptr, &lists_delete, place};
-    bytes = (bytes + kRoundBytes - 1) & ~(kRoundBytes - 1);
-    Block *block = lists_pop(bytes);
-    if (!block)
-        block = new Block{subjects[NATIVE].allocator->raw_alloc(bytes), bytes,
-                          nullptr};
-    return {block->address, block, &lists_delete, place};
+    return torch_lists::take<OfAll>(subjects[NATIVE].allocator, bytes);
 }
 
 uint64_t now()
@@ -138,21 +114,16 @@ Allocate allocate_of(const Table &table)
     return allocate;
 }
 
-void set_allocate(Table *table, Allocate allocate)
-{
-    std::memcpy(&(*table)[kBefore + kAllocate], &allocate, sizeof(allocate));
-}
-
 template <Which which> void prepare(void **functions)
 {
     Subject &subject = subjects[which];
     std::memcpy(subject.plain.data(), functions - kBefore,
                 sizeof(subject.plain));
     if (which == LISTS)
-        set_allocate(&subject.plain, &lists_allocate);
+        torch_lists::set_allocate(&subject.plain, &lists_allocate);
     subject.timed = subject.plain;
     subject.allocate = allocate_of(subject.plain);
-    set_allocate(&subject.timed, &timed_allocate<which>);
+    torch_lists::set_allocate(&subject.timed, &timed_allocate<which>);
 }
 
 void **functions_of(caching::CUDAAllocator *allocator)
@@ -181,7 +152,7 @@ extern "C" void turns_begin(int devices)
     prepare<LISTS>(functions_of(native));
     subjects[NATIVE].deleter = native->raw_deleter();
     subjects[BINADE].deleter = subjects[BINADE].allocator->raw_deleter();
-    subjects[LISTS].deleter = &lists_delete;
+    subjects[LISTS].deleter = &torch_lists::give<OfAll>;
 }
 
 /* No thread allocates meanwhile. */

@@ -14,7 +14,7 @@ and torch_turns.cc compiled:
 
     T=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))')
     g++ -std=c++17 -O2 -shared -fPIC torch_turns.cc -o libturns.so \\
-        -I $T/include -I $T/include/torch/csrc/api/include \\
+        -I ../.. -I $T/include -I $T/include/torch/csrc/api/include \\
         -I /usr/local/cuda/include -L $T/lib -lc10 -lc10_cuda
     TURNS=$PWD/libturns.so python3 torch_turns.py
 """

@@ -15,6 +15,8 @@
 #define SMALL_BYTES (UINT64_C(1) << 20)
 /* A rest of this part of a segment is none. */
 #define LITTLE_PART 256U
+/* What a segment has at most while little is reserved: of the limit, and of such
+ * blocks. */
 #define FEW_PART 8U
 #define FEW_BLOCKS 4U
 #define BLOCKS_MOST 256U
