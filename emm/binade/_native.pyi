@@ -168,8 +168,12 @@ class Pool:
         """The newest operations of all threads, 65536 at most, oldest first, as
         binade/history.h has them: "entries", and how many were "noted" and
         "lost". Error, E_UNSUPPORTED, for a pool without history_entries."""
+    def synchronize(self, timeout_ms: int = 4294967295) -> None:
+        """Waits for all work that was queued before; what was freed before it is
+        everybody's then, and trim() gives it back. Error, E_CAPTURING, while a
+        graph is captured; E_BUSY, when the time is over."""
     def trim(self, keep_bytes: int = 0) -> int:
-        """Bytes given back to the driver."""
+        """Bytes given back to the driver. What waits for work stays."""
     def set_limit(self, limit_bytes: int) -> None:
         """The most that it reserves from now on; 0: what the device has. What is
         reserved above it goes back as far as nobody uses it. Error,
@@ -179,7 +183,8 @@ class Pool:
     def total_bytes(self) -> int:
         """Bytes that are reserved, used or not."""
     def free_all_blocks(self) -> None:
-        """trim(), under the name that CuPy's pools have for it."""
+        """synchronize() and trim(), as CuPy's pools have it; while a graph is
+        captured, trim() alone."""
     def reset_peaks(self) -> None:
         """Lets the peaks of stats() begin anew at the current values."""
     def reserve(self, nbytes: int) -> None:
@@ -257,6 +262,8 @@ class HostArena:
     def stats(self) -> dict[str, Any]:
         """Of the pool, and under "host" those of binade_host_stats."""
     def report(self) -> str: ...
+    def synchronize(self, timeout_ms: int = 4294967295) -> None:
+        """As Pool.synchronize()."""
     def trim(self, keep_bytes: int = 0) -> int: ...
     def set_limit(self, limit_bytes: int) -> None:
         """The most that it reserves from now on; 0: as much as it may. What is
@@ -267,7 +274,8 @@ class HostArena:
     def total_bytes(self) -> int:
         """Bytes that are reserved, used or not."""
     def free_all_blocks(self) -> None:
-        """trim(), under the name that CuPy's pools have for it."""
+        """synchronize() and trim(), as CuPy's pools have it; while a graph is
+        captured, trim() alone."""
     def reset_peaks(self) -> None:
         """Lets the peaks of stats() begin anew at the current values."""
     def last_oom(self) -> dict[str, Any] | None: ...

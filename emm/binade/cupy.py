@@ -120,8 +120,9 @@ class MemoryPool:
                    for interval in self._pool().snapshot()["intervals"])
 
     def free_all_blocks(self, stream=None):
-        """Gives what nobody uses back to the driver, whatever stream is
-        named: a pool knows which of it is done."""
+        """Gives what nobody uses back to the driver, whatever stream is named,
+        once the work is over that is queued on any; in a capture, what is
+        done."""
         self._pool().free_all_blocks()
 
     def set_limit(self, size=None, fraction=None):

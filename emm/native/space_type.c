@@ -179,6 +179,24 @@ static PyObject *space_record_use(PyObject *self, PyObject *const *arguments,
     return native_leave_with(self, status);
 }
 
+static PyObject *space_synchronize(PyObject *self, PyObject *arguments,
+                                   PyObject *names)
+{
+    static char *keys[] = {"timeout_ms", NULL};
+    uint32_t timeout_ms = UINT32_MAX;
+    binade_status status;
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&:synchronize", keys,
+                                     native_u32_from, &timeout_ms))
+        return NULL;
+    binade_pool *pool = native_enter(py_space_type_space_of(self));
+    if (!pool)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = binade_pool_synchronize(pool, timeout_ms);
+    Py_END_ALLOW_THREADS;
+    return native_leave_with(self, status);
+}
+
 static PyObject *space_trim(PyObject *self, PyObject *arguments,
                             PyObject *names)
 {
@@ -302,6 +320,11 @@ static PyMethodDef methods[] = {
      "record_use($self, address, stream)\n"
      "--\n\n"
      "A free will wait for the stream as well."},
+    {"synchronize", NATIVE_METHOD(space_synchronize),
+     METH_VARARGS | METH_KEYWORDS,
+     "synchronize($self, timeout_ms=4294967295)\n"
+     "--\n\n"
+     "Waits for all queued work; what was freed before it is everybody's."},
     {"trim", NATIVE_METHOD(space_trim), METH_VARARGS | METH_KEYWORDS,
      "trim($self, keep_bytes=0)\n"
      "--\n\n"
@@ -321,7 +344,7 @@ static PyMethodDef methods[] = {
     {"free_all_blocks", native_free_all_blocks, METH_NOARGS,
      "free_all_blocks($self)\n"
      "--\n\n"
-     "trim(), under the name that CuPy's pools have for it."},
+     "synchronize() and trim(), as CuPy's pools have it."},
     {"reset_peaks", native_reset_peaks, METH_NOARGS,
      "reset_peaks($self)\n"
      "--\n\n"

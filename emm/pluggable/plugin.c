@@ -143,9 +143,12 @@ void binade_pluggable_reset(void)
         (void)pthread_mutex_lock(&plugin.lock);
         pool = plugin.devices[i].pool;
         (void)pthread_mutex_unlock(&plugin.lock);
-        if (pool)
-            throw_if(binade_pool_trim(pool, 0, NULL),
-                     "memory was not given back");
+        if (!pool)
+            continue;
+        /* While a graph is captured, what is not done stays. */
+        binade_status status = binade_pool_synchronize(pool, UINT32_MAX);
+        (void)status;
+        throw_if(binade_pool_trim(pool, 0, NULL), "memory was not given back");
     }
 }
 

@@ -68,7 +68,7 @@ class Allocator final : public ReleaseAllocator
     /* limits and what there is */
     double getMemoryFraction(Device device) override;
     void setMemoryFraction(double fraction, Device device) override;
-    void emptyCache(c10::MempoolId_t pool) override;
+    void emptyCache(c10::MempoolId_t mempool) override;
     void cacheInfo(Device device, size_t *largest) override;
     SegmentSizes getExpandableSegmentSizes(Device device) override;
     caching::DeviceStats getDeviceStats(Device device) override;

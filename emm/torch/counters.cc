@@ -148,6 +148,7 @@ Sums Counters::sum() const
             part->allocated_bytes.load(std::memory_order_relaxed);
         sums.freed_bytes += part->freed_bytes.load(std::memory_order_relaxed);
     }
+    sums.synchronizations = synchronizations_.load(std::memory_order_relaxed);
     sums.blocks = sums.allocations - sums.frees;
     sums.bytes = sums.allocated_bytes - sums.freed_bytes;
     return sums;
@@ -165,6 +166,7 @@ Sums Counters::read() const
     sums.frees -= base_.frees;
     sums.allocated_bytes -= base_.allocated_bytes;
     sums.freed_bytes -= base_.freed_bytes;
+    sums.synchronizations -= base_.synchronizations;
     return sums;
 }
 

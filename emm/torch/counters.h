@@ -27,6 +27,7 @@ struct Sums {
     int64_t frees = 0;
     int64_t allocated_bytes = 0;
     int64_t freed_bytes = 0;
+    int64_t synchronizations = 0; /* of all streams */
     int64_t peak_bytes = 0;
     int64_t peak_blocks = 0;
 };
@@ -37,6 +38,10 @@ class Counters
   public:
     void note_allocation(int64_t bytes);
     void note_free(int64_t bytes);
+    void note_synchronization()
+    {
+        synchronizations_.fetch_add(1, std::memory_order_relaxed);
+    }
 
     /** Exact when no thread allocates or frees. */
     Sums read() const;
@@ -76,6 +81,7 @@ class Counters
     mutable std::mutex lock_; /* of parts_ and base_ */
     std::vector<std::unique_ptr<Part>> parts_;
     Sums base_;
+    std::atomic<int64_t> synchronizations_{0};
     std::atomic<uint32_t> threads_{0};
     std::atomic<bool> is_exact_{false};
     std::atomic<int64_t> live_bytes_{0};

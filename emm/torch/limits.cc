@@ -62,15 +62,24 @@ void Allocator::setMemoryFraction(double fraction, Device device)
                                                   std::memory_order_relaxed);
 }
 
-void Allocator::emptyCache(c10::MempoolId_t pool)
+/* What was freed before work that is queued goes back too, as with PyTorch's: all
+ * of it is waited for, unless a graph is captured. */
+void Allocator::emptyCache(c10::MempoolId_t mempool)
 {
     for (int device = 0; device < kDevicesMax; device++) {
-        if (!pools_.find(device))
+        binade_pool *pool = pools_.find(device);
+        if (!pool)
             continue;
-        const ArenaKey key(device, pool);
-        arenas_.trim(pool == c10::MempoolId_t{0, 0} ? nullptr : &key);
-        check(binade_pool_trim(pools_.find(device), 0, nullptr),
-              "memory was not given back");
+        const ArenaKey one(device, mempool);
+        const ArenaKey *key =
+            mempool == c10::MempoolId_t{0, 0} ? nullptr : &one;
+        /* What is freed in an arena goes behind an event at its trims. */
+        arenas_.trim(key);
+        if (binade_pool_synchronize(pool, UINT32_MAX) == BINADE_OK) {
+            counters_of(device).note_synchronization();
+            arenas_.trim(key);
+        }
+        check(binade_pool_trim(pool, 0, nullptr), "memory was not given back");
     }
 }
 
@@ -115,6 +124,7 @@ caching::DeviceStats Allocator::getDeviceStats(Device device)
          as_signed(stats.reserved_bytes_current), 0);
     out.num_alloc_retries = as_signed(stats.alloc_retries);
     out.num_ooms = as_signed(stats.ooms);
+    out.num_sync_all_streams = sums.synchronizations;
     out.num_device_alloc = as_signed(stats.segment_allocated);
     out.num_device_free = as_signed(stats.segment_freed);
     return out;

@@ -6,13 +6,17 @@
 #include "binade/stream.h"
 
 #include "binade/pool.h"
+#include "pool/base/clock.h"
 #include "pool/base/failure.h"
 #include "pool/base/fork_mark.h"
+#include "pool/cache/gate.h"
+#include "pool/cache/uses.h"
 #include "pool/core/body.h"
 #include "pool/core/ops.h"
 #include "pool/core/recorded.h"
 #include "pool/graph/scopes.h"
 #include "pool/stream/capture_guard.h"
+#include "pool/stream/epoch.h"
 
 binade_status binade_record_use(binade_pool *pool, binade_devptr address,
                                 binade_stream stream)
@@ -99,6 +103,62 @@ binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
     binadei_note(&call, &note);
     if (status != BINADE_E_NO_HOST_MEMORY && status != BINADE_E_BUSY)
         pool->body->ops->forget(&call, stream);
+    binadei_call_end(&call);
+    return status;
+}
+
+/* What was freed while an event of its stream was under way goes behind the
+ * next one. */
+#define EVENTS_MOST 2U
+/* At least, and also where a pool's allocations wait for nothing. */
+#define EVENT_LEAST_NS UINT64_C(200000000)
+#define NS_PER_MS UINT64_C(1000000)
+
+/* What caches have goes where an event is recorded behind it. */
+static void empty_caches(struct binadei_call *call)
+{
+    (void)binadei_reclaim_abandoned(call);
+    (void)binadei_reclaim_own(call);
+    if (binadei_steal_caches(call))
+        (void)binadei_reclaim_done(call);
+}
+
+static binade_status synchronize(struct binadei_call *call,
+                                 const struct binadei_patience *patience)
+{
+    binade_status status = BINADE_OK;
+    for (unsigned i = 0; i < EVENTS_MOST && status == BINADE_OK; i++) {
+        empty_caches(call);
+        if (!i || binadei_epochs_are_pending(&call->engine->streams))
+            status = binadei_wait_for_work(call, patience);
+    }
+    (void)binadei_reclaim_done(call);
+    if (status == BINADE_OK)
+        (void)binadei_reclaim_synchronise(call);
+    return status;
+}
+
+binade_status binade_pool_synchronize(binade_pool *pool, uint32_t timeout_ms)
+{
+    struct binadei_call call;
+    binade_status status = binadei_call_begin(pool, BINADE_STREAM_DONE, &call);
+    if (status != BINADE_OK)
+        return status;
+    binadei_call_pass_gate(&call);
+    uint64_t now_ns = binadei_now_ns();
+    uint64_t event_ns = pool->body->options.wait_ms * NS_PER_MS;
+    const struct binadei_patience patience = {
+        now_ns + timeout_ms * NS_PER_MS,
+        now_ns + (event_ns > EVENT_LEAST_NS ? event_ns : EVENT_LEAST_NS)};
+    call.is_pressed = true;
+    call.may_wait = true;
+    if (binadei_is_lost(pool))
+        status = binadei_context_refuse(call.engine->streams.own_context);
+    else if (binadei_capture_guard_is_held())
+        status = binadei_fail(BINADE_E_CAPTURING,
+                              "binade_pool_synchronize: a graph is captured");
+    else
+        status = synchronize(&call, &patience);
     binadei_call_end(&call);
     return status;
 }

@@ -142,21 +142,11 @@ static binade_status begin_pause(struct pause *pause,
 /* For an event of each context behind all that is queued now. */
 static binade_status await_work(struct binadei_call *call)
 {
-    const struct binadei_wait wait = binadei_wait_for_all(call);
     uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
     uint64_t end_ns =
         binadei_now_ns() + (wait_ns > WAIT_LEAST_NS ? wait_ns : WAIT_LEAST_NS);
-    long nap_ns = NAP_NS;
-    while (!binadei_private_is_over(call, &wait, true)) {
-        if (binadei_is_lost(call->pool))
-            return binadei_context_refuse(call->engine->streams.own_context);
-        if (binadei_now_ns() >= end_ns)
-            return binadei_fail(BINADE_E_BUSY,
-                                "work of the device, or an open capture, is "
-                                "not over after wait_ms");
-        binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
-    }
-    return BINADE_OK;
+    const struct binadei_patience patience = {end_ns, end_ns};
+    return binadei_wait_for_work(call, &patience);
 }
 
 static binade_status keep_contents(struct pause *pause)

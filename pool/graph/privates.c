@@ -340,20 +340,6 @@ uint32_t binadei_private_note_of(const struct binadei_call *call)
 
 /* --- events --- */
 
-bool binadei_private_is_over(struct binadei_call *call,
-                             const struct binadei_wait *wait, bool may_wait)
-{
-    struct binadei_section section;
-    if (binadei_wait_needs_synchronise(call, wait))
-        return may_wait && binadei_wait_synchronise(call);
-    if (binadei_context_enter(call->engine->streams.own_context, &section) !=
-        BINADE_OK)
-        return false;
-    bool is_over = binadei_wait_is_over(call, wait);
-    (void)binadei_section_leave(&section);
-    return is_over;
-}
-
 /* Closes one half, and drains it if its event is over. True: memory became
  * done. */
 static bool poll_half(struct binadei_call *call, struct binadei_private *arena,
@@ -366,7 +352,7 @@ static bool poll_half(struct binadei_call *call, struct binadei_private *arena,
     const struct binadei_wait wait = {arena->number ? half->number : 0};
     uint64_t closings = half->closings;
     pthread_mutex_unlock(&arena->lock);
-    if (!wait.number || !binadei_private_is_over(call, &wait, may_wait))
+    if (!wait.number || !binadei_wait_ask(call, &wait, may_wait))
         return false;
     BINADEI_STEP("private.over");
     pthread_mutex_lock(&arena->lock);

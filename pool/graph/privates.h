@@ -193,10 +193,6 @@ void binadei_private_give_pages(struct binadei_call *call, binadei_page first,
                                 uint32_t page_count);
 void binadei_private_count_return(struct binadei_call *call,
                                   uint32_t page_count);
-/* Whether what the number stands for is over; of an old driver only if it may
- * wait for all work. */
-bool binadei_private_is_over(struct binadei_call *call,
-                             const struct binadei_wait *wait, bool may_wait);
 
 /* private_held.c: arenas whose memory is handles of their own. Lock held. */
 static inline bool

@@ -485,6 +485,12 @@ uint64_t binadei_epochs_next(const struct binadei_streams *streams)
     return recorded(streams) + 2;
 }
 
+bool binadei_epochs_are_recorded(const struct binadei_streams *streams,
+                                 uint64_t number)
+{
+    return recorded(streams) >= number;
+}
+
 bool binadei_epochs_have_passed(const struct binadei_stream_user *user,
                                 uint64_t number)
 {

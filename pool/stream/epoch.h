@@ -53,6 +53,9 @@ bool binadei_epoch_hand_over(const struct binadei_stream_user *user,
                              struct binadei_stream_state *stream_state);
 /* The number of an event of all contexts that will be recorded after now. */
 uint64_t binadei_epochs_next(const struct binadei_streams *streams);
+/* Whether it was recorded by now. */
+bool binadei_epochs_are_recorded(const struct binadei_streams *streams,
+                                 uint64_t number);
 /* Of the last event of all contexts that is known to be over. */
 uint64_t binadei_epochs_passed(const struct binadei_streams *streams);
 /* Whether that event is over; it is recorded if it was not and may be. In a

@@ -3,6 +3,8 @@
 
 import gc
 import pickle
+import threading
+import time
 
 import binade
 import pytest
@@ -226,6 +228,30 @@ def test_stats_and_trim(pool):
     assert stats["reserved_bytes.all.current"] >= MIB
     assert pool.trim() == stats["reserved_bytes.all.current"]
     assert pool.stats()["reserved_bytes.all.current"] == 0
+
+
+def test_what_is_synchronised_is_trimmed(pool, driver):
+    stream = driver.stream()
+    pool.alloc(MIB, stream.value).free(stream.value)
+    with driver.held(stream):
+        with pytest.raises(binade.Error) as caught:
+            pool.synchronize(timeout_ms=20)
+        assert caught.value.status == "E_BUSY"
+    pool.synchronize()
+    assert pool.trim() > 0 == pool.stats()["reserved_bytes.all.current"]
+
+
+def test_all_blocks_are_freed_behind_queued_work(pool, driver):
+    """As CuPy's pools, whose cudaFree() waits."""
+    stream = driver.stream()
+    pool.alloc(MIB, stream.value).free(stream.value)
+    thread = threading.Thread(target=pool.free_all_blocks)
+    with driver.held(stream):
+        thread.start()
+        time.sleep(0.05)
+        assert thread.is_alive() and pool.total_bytes() > 0
+    thread.join()
+    assert pool.total_bytes() == 0
 
 
 def test_snapshot_has_the_block(pool):

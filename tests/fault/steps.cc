@@ -236,6 +236,8 @@ void RetireStream(World &world)
         (void)TRY(world, binade_stream_retire, (world.pool, world.second));
     world.Alloc(4 * kKiB, world.first);
     world.FreeAll(world.first);
+    if (world.pool)
+        (void)TRY(world, binade_pool_synchronize, (world.pool, 1000));
 }
 
 // Everything is in caches or at the driver, and one call wants it all.

@@ -16,7 +16,7 @@ MUTANTS = {
     ),
     "arenas_wait_for_no_event": (
         "pool/graph/privates.c",
-        "s/if \\(!wait.number \\|\\| !binadei_private_is_over\\(call, \\&wait, may_wait\\)\\)/if (!wait.number)/",
+        "s/if \\(!wait.number \\|\\| !binadei_wait_ask\\(call, \\&wait, may_wait\\)\\)/if (!wait.number)/",
         _PLAIN + "WhatAStreamFreedServesAnotherOnlyWhenDone/Run",
     ),
     "what_is_fresh_in_an_arena_is_done": (

@@ -71,6 +71,7 @@ void AddPools(const Arguments &a, Calls &calls)
     FORKED(binade_pool_destroy, (a.pool, nullptr));
     FORKED(binade_pool_trim, (a.pool, 0, nullptr));
     FORKED(binade_pool_stats, (a.pool, &stats));
+    FORKED(binade_pool_synchronize, (a.pool, 0));
     FORKED(binade_pool_context_lost, (a.pool));
     FORKED(binade_pool_add_context, (a.pool, a.context));
     FORKED(binade_pool_add_peer, (a.pool, 1));

@@ -6,6 +6,17 @@ fail). docs/streams.md lists them by row.
 """
 
 MUTANTS = {
+    # A synchronisation.
+    "synchronisations_wait_for_nothing": (
+        "pool/cache/uses.c",
+        "/^binade_status binadei_wait_for_work/,/^}/s/!binadei_wait_ask/false \\&\\& !binadei_wait_ask/",
+        "Blocks/Synchronized.AllWorkIsWaitedFor/Few",
+    ),
+    "synchronisations_leave_caches": (
+        "pool/api/stream.c",
+        "s/^        empty_caches\\(call\\);/        (void)empty_caches;/",
+        "Blocks/Synchronized.WhatAStreamFreedServesAnother/Few",
+    ),
     # Freed on F, for F: nothing is required.
     "own_memory_is_not_reused": (
         "pool/cache/take.c",

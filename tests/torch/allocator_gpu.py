@@ -7,12 +7,16 @@ Needs PyTorch with CUDA, a device and a C++ compiler. Each test that needs a
 fresh process starts one.
 """
 
+import ctypes
 import gc
+import importlib.util
+import pathlib
 import pickle
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import pytest
 import torch
@@ -316,6 +320,54 @@ def test_fractions_limit():
     del fits
     torch.cuda.empty_cache()
     assert torch.cuda.memory_reserved() < total // 5
+
+
+def held(stream):
+    """Keeps the stream's work back until .release(); as tests/emm/holding.py."""
+    spec = importlib.util.spec_from_file_location(
+        "holding", pathlib.Path(__file__).parents[1] / "emm/holding.py")
+    holding = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(holding)
+    return holding.Hold(ctypes.CDLL("libcuda.so.1"),
+                        ctypes.c_void_p(stream.cuda_stream))
+
+
+def synchronisations():
+    return torch.cuda.memory_stats()["num_sync_all_streams"]
+
+
+def test_an_empty_cache_is_empty_behind_queued_work():
+    """What is freed while its stream is busy goes back all the same."""
+    torch.cuda.empty_cache()
+    before, count = torch.cuda.memory_reserved(), synchronisations()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        tensor = torch.ones(512 * MIB, dtype=torch.uint8, device="cuda")
+        stream.synchronize()  # The kernel is loaded by now.
+        hold = held(stream)
+        tensor.fill_(1)
+        del tensor
+    thread = threading.Thread(target=torch.cuda.empty_cache)
+    thread.start()
+    time.sleep(0.2)
+    assert thread.is_alive() and torch.cuda.memory_reserved() > before
+    hold.release()
+    thread.join()
+    assert torch.cuda.memory_reserved() <= before
+    assert synchronisations() == count + 1
+
+
+def test_an_empty_cache_in_a_capture_waits_for_nothing():
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tensor = torch.zeros(MIB, device="cuda")
+        count = synchronisations()
+        torch.cuda.empty_cache()
+        assert synchronisations() == count
+        tensor += 1
+    graph.replay()
+    assert tensor.sum().item() == MIB
+    del tensor, graph
 
 
 def test_raw_memory():

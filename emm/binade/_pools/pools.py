@@ -153,7 +153,8 @@ class Pools:
         return {pool.device: pool.stats() for pool in self}
 
     def free_all_blocks(self):
-        """Gives what nobody uses back, on all devices."""
+        """Gives what nobody uses back, on all devices, once queued work is
+        over."""
         for pool in self:
             pool.free_all_blocks()
 

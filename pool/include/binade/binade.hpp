@@ -106,6 +106,11 @@ class pool
         check(binade_pool_stats(own_, &stats));
         return stats;
     }
+    /** binade_pool_synchronize(). */
+    void synchronize(std::uint32_t timeout_ms) const
+    {
+        check(binade_pool_synchronize(own_, timeout_ms));
+    }
     /** Returns the bytes that went back. */
     std::uint64_t trim(std::uint64_t keep_bytes = 0) const
     {

@@ -729,8 +729,8 @@ BINADE_API BINADE_MUST_USE binade_status binade_pool_of(binade_devptr address,
  * @return what the source said when it refused
  *
  * Threads:   any. Blocks in the source.
- * Streams:   what is not done stays. The source may wait nevertheless:
- *            cuMemFree() does, for all work that is queued in the process.
+ * Streams:   what is not done stays: binade_pool_synchronize() comes before a
+ *            trim of all. The source may wait: cuMemFree() does, for all work.
  * Context:   any may be current.
  */
 BINADE_API BINADE_MUST_USE binade_status binade_pool_trim(binade_pool *pool,

@@ -162,6 +162,41 @@ BINADE_API BINADE_MUST_USE binade_status binade_capture_guard_begin(void);
 BINADE_API BINADE_MUST_USE binade_status binade_capture_guard_end(void);
 
 /**
+ * Waits for all work that was queued before, as cuCtxSynchronize() does, and for
+ * what was freed before to be everybody's: an allocation on any stream may have
+ * it, and binade_pool_trim() gives it back. Never while a graph is captured
+ * under a guard.
+ *
+ * @param pool        The pool.
+ * @param timeout_ms  Milliseconds to wait at most; 0: only ask. Work that has
+ *                    just ended may be asked for twice.
+ *
+ * @return BINADE_OK
+ * @return BINADE_E_INVALID         `pool` is NULL or destroyed.
+ * @return BINADE_E_CAPTURING       A capture guard, or a scope of any pool, is
+ *         held: nothing was waited for.
+ * @return BINADE_E_BUSY            Work was not over after `timeout_ms`; or no
+ *         event could be recorded for the pool's wait_ms, 200 at least, which a
+ *         capture without a guard does. What is done by then is free.
+ * @return BINADE_E_CONTEXT_DESTROYED
+ * @return BINADE_E_NO_HOST_MEMORY  The thread's first call.
+ * @return BINADE_E_FORKED
+ *
+ * Threads:   any, concurrently; others allocate and free meanwhile. Takes the
+ *            caches of threads that are in no call of the pool; those that are
+ *            in one give theirs up at their next, and what they freed may wait
+ *            for that.
+ * Streams:   all of the contexts that the pool knows. Work that is queued during
+ *            the call may be waited for. What was freed in private arenas is
+ *            taken back at their next call. A driver without events of a context
+ *            (before CUDA 12.5) blocks until all work is over, whatever
+ *            `timeout_ms` is.
+ * Context:   any may be current.
+ */
+BINADE_API BINADE_MUST_USE binade_status
+binade_pool_synchronize(binade_pool *pool, uint32_t timeout_ms);
+
+/**
  * Names a further context whose work may use the pool's memory: that of a peer
  * device, or a second one of the same device. From then on what is freed with
  * BINADE_STREAM_ANY waits for it too. Streams of it may be named like the

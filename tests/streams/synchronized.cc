@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// binade_pool_synchronize(): what was freed before is everybody's after it, and
+// not before all work is over.
+#include <chrono>
+#include <future>
+
+#include <gtest/gtest.h>
+
+#include "tests/streams/device.h"
+#include "tests/streams/pool_under_test.h"
+
+namespace streams_test
+{
+
+constexpr uint32_t kLongMs = 20000;
+constexpr uint32_t kShortMs = 20;
+
+class Synchronized : public RuleTest
+{
+  protected:
+    // Another thread synchronises, and is not done before the hold ends.
+    void SynchronizeBehind(Hold *hold)
+    {
+        Worker worker;
+        std::future<void> over = worker.Start([&] {
+            EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_OK);
+        });
+        PauseForTheForbidden();
+        EXPECT_EQ(over.wait_for(std::chrono::seconds(0)),
+                  std::future_status::timeout);
+        hold->Release();
+        over.get();
+    }
+
+    // Whatever is queued after it.
+    void ExpectDone()
+    {
+        Hold freed(freed_), other(other_);
+        while (!pool_.IsWhole())
+            ASSERT_EQ(pool_.Take(next_), BINADE_OK);
+    }
+
+    // At the first attempt.
+    void ExpectTrimmedAtOnce()
+    {
+        uint64_t bytes = 0;
+        EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+        EXPECT_EQ(bytes, kPoolBytes);
+        EXPECT_EQ(pool_.Stats().reserved_bytes_current, 0u);
+    }
+};
+FOR_EACH_LOAD(Synchronized);
+
+TEST_P(Synchronized, WhatAStreamFreedIsTrimmed)
+{
+    Hold hold(freed_);
+    pool_.Free(freed_);
+    SynchronizeBehind(&hold);
+    ExpectTrimmedAtOnce();
+}
+
+TEST_P(Synchronized, WhatAStreamFreedServesAnother)
+{
+    Hold hold(freed_);
+    pool_.Free(freed_);
+    SynchronizeBehind(&hold);
+    ExpectDone();
+}
+
+TEST_P(Synchronized, WhatWasFreedWithoutAStreamIsDone)
+{
+    Hold hold(other_);
+    pool_.Free(BINADE_STREAM_ANY);
+    SynchronizeBehind(&hold);
+    ExpectDone();
+}
+
+TEST_P(Synchronized, WhatAnotherStreamUsedIsDone)
+{
+    Hold hold(other_);
+    pool_.RecordUse(other_);
+    pool_.Free(freed_);
+    SynchronizeBehind(&hold);
+    ExpectDone();
+}
+
+TEST_P(Synchronized, WhatAThreadFreedThatRestsIsDone)
+{
+    Worker resting;
+    Hold hold(freed_);
+    resting.Do([&] { pool_.Free(freed_); });
+    SynchronizeBehind(&hold);
+    ExpectDone();
+}
+
+// It cannot go behind an event that was recorded before.
+TEST_P(Synchronized, WhatWasFreedBesideAnEventIsDone)
+{
+    Hold hold(freed_);
+    pool_.Free(freed_);
+    ASSERT_TRUE(pool_.ServesNothing(next_));
+    while (!pool_.IsWhole())
+        ASSERT_EQ(pool_.Take(freed_), BINADE_OK);
+    Hold later(freed_);
+    hold.Release();
+    pool_.Free(freed_);
+    SynchronizeBehind(&later);
+    ExpectDone();
+}
+
+TEST_P(Synchronized, WorkThatIsNotOverIsSaid)
+{
+    Hold hold(freed_);
+    pool_.Free(freed_);
+    EXPECT_EQ(binade_pool_synchronize(pool_, kShortMs), BINADE_E_BUSY);
+    EXPECT_EQ(binade_pool_synchronize(pool_, 0), BINADE_E_BUSY);
+    uint64_t bytes = 1;
+    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+    EXPECT_EQ(bytes, 0u);
+    hold.Release();
+    EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_OK);
+    ExpectTrimmedAtOnce();
+}
+
+// Also where nothing waits for it.
+TEST_P(Synchronized, AllWorkIsWaitedFor)
+{
+    Hold hold(other_);
+    EXPECT_EQ(binade_pool_synchronize(pool_, kShortMs), BINADE_E_BUSY);
+    SynchronizeBehind(&hold);
+    EXPECT_TRUE(pool_.IsWhole());
+}
+
+TEST_P(Synchronized, AGuardIsNotWaitedFor)
+{
+    pool_.Free(freed_);
+    Guard guard;
+    Capture capture(other_, CU_STREAM_CAPTURE_MODE_GLOBAL);
+    EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_E_CAPTURING);
+    EXPECT_EQ(capture.End(), CUDA_SUCCESS);
+    guard.End();
+    EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_OK);
+    ExpectTrimmedAtOnce();
+}
+
+TEST(SynchronizedBadly, IsRefused)
+{
+    EXPECT_EQ(binade_pool_synchronize(nullptr, kLongMs), BINADE_E_INVALID);
+}
+
+} // namespace streams_test
