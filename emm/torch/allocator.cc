@@ -177,6 +177,7 @@ void *Allocator::take(size_t bytes, Device device, cudaStream_t stream)
     if (!isEnabled())
         return take_uncached(bytes, device);
     binade_pool *pool = pools_.get(device);
+    History::Call call(history_, kWithStack);
     Arenas::Taken taken;
     if (arenas_.is_any_recording())
         taken = arenas_.take(device, bytes, stream);
@@ -195,7 +196,7 @@ void *Allocator::take(size_t bytes, Device device, cudaStream_t stream)
     counters_of(device).note_allocation(static_cast<int64_t>(usable));
     if (history_.is_on())
         history_.note(History::Entry::ALLOC, device, address_of(taken.block),
-                      bytes, stream, {0, 0}, kWithStack);
+                      bytes, stream, {0, 0});
     tell_profiler(taken.block, static_cast<int64_t>(usable), device);
     tell_of_allocation(taken.block);
     return taken.block;
@@ -233,14 +234,15 @@ void Allocator::give(int device, void *block, size_t bytes,
     binade_pool *pool = pools_.find(device);
     sharing_.end(pool, block);
     counters_of(device).note_free(static_cast<int64_t>(bytes));
+    History::Call call(history_, caching::RecordContext::ALL);
     if (history_.is_on()) {
         void *stream = arena_block ? arena_block->stream : nullptr;
         c10::MempoolId_t key =
             arena_block ? arena_block->key.second : c10::MempoolId_t{0, 0};
         history_.note(History::Entry::FREE_REQUESTED, device, address_of(block),
-                      bytes, stream, key, caching::RecordContext::ALL);
+                      bytes, stream, key);
         history_.note(History::Entry::FREE_COMPLETED, device, address_of(block),
-                      bytes, stream, key, caching::RecordContext::ALL);
+                      bytes, stream, key);
     }
     tell_profiler(block, -static_cast<int64_t>(bytes),
                   static_cast<Device>(device));
@@ -274,7 +276,7 @@ void Allocator::fail(binade_status status, size_t bytes, Device device)
     Sums sums = counters_of(device).read();
     if (history_.is_on())
         history_.note(History::Entry::OOM, device, memory.free_bytes, bytes,
-                      nullptr, {0, 0}, kWithStack);
+                      nullptr, {0, 0});
     history_.tell_out_of_memory(device, bytes, memory.total_bytes,
                                 memory.free_bytes);
     c10::reportOutOfMemoryToProfiler(

@@ -25,6 +25,17 @@ void History::record(bool is_on, caching::CreateContextFn recorder, size_t most,
 {
     TORCH_CHECK(when == caching::RecordContext::NEVER || recorder,
                 "stacks are recorded by a function, and there is none");
+    {
+        std::lock_guard<std::mutex> guard(watch_lock_);
+        for (Watch &watch : watches_) {
+            if (watch.is_for_trackers)
+                continue;
+            if (is_on) /* Those that are there are not news: it is off yet. */
+                begin(watch);
+            else
+                end(watch);
+        }
+    }
     std::lock_guard<std::mutex> guard(lock_);
     recorder_ = is_on ? recorder : nullptr;
     when_ = is_on ? when : caching::RecordContext::NEVER;
@@ -54,9 +65,7 @@ void History::annotate(
         annotations_.pop_front();
 }
 
-void History::note(Entry::Action action, int device, size_t address,
-                   size_t bytes, void *stream, c10::MempoolId_t pool,
-                   caching::RecordContext when)
+History::Context History::gather(caching::RecordContext when)
 {
     caching::CreateContextFn recorder;
     {
@@ -64,27 +73,63 @@ void History::note(Entry::Action action, int device, size_t address,
         recorder = when_ >= when ? recorder_ : nullptr;
     }
     /* Not under the lock: it may take Python's. */
-    Context context = recorder ? recorder() : nullptr;
+    return recorder ? recorder() : nullptr;
+}
+
+void History::Call::begin(History &history, caching::RecordContext when)
+{
+    outer_ = std::move(thread_notes().context);
+    is_noted_ = true;
+    thread_notes().context = history.gather(when);
+}
+
+void History::Call::end()
+{
+    thread_notes().context = std::move(outer_);
+}
+
+/* Lock held: as an event has it. */
+History::Context History::stack_of_call() const
+{
+    return when_ >= caching::RecordContext::ALLOC ? thread_notes().context
+                                                  : nullptr;
+}
+
+/* Lock held. */
+bool History::is_skipped(Entry::Action action) const
+{
+    return std::find(skipped_.begin(), skipped_.end(), action) !=
+           skipped_.end();
+}
+
+/* Lock held. */
+void History::push(Entry entry)
+{
+    entries_.push_back(std::move(entry));
+    while (entries_.size() > most_)
+        entries_.pop_front();
+}
+
+void History::note(Entry::Action action, int device, size_t address,
+                   size_t bytes, void *stream, c10::MempoolId_t pool)
+{
     const ThreadNotes &notes = thread_notes();
     std::lock_guard<std::mutex> guard(lock_);
     if (!is_on())
         return;
     if (action == Entry::ALLOC)
-        allocations_[address] = {context, bytes};
+        allocations_[address] = {notes.context, bytes};
     else if (action == Entry::FREE_REQUESTED)
         allocations_.erase(address);
-    if (std::find(skipped_.begin(), skipped_.end(), action) != skipped_.end())
+    if (is_skipped(action))
         return;
-    if (when_ < caching::RecordContext::ALLOC)
-        context = nullptr;
-    entries_.emplace_back(
-        action, static_cast<c10::DeviceIndex>(device), address, bytes,
-        static_cast<EntryStream>(stream), pool, c10::getApproximateTime(),
-        std::move(context),
-        notes.compile_contexts.empty() ? "" : notes.compile_contexts.back());
-    set_metadata(entries_.back(), notes.metadata);
-    while (entries_.size() > most_)
-        entries_.pop_front();
+    Entry entry(action, static_cast<c10::DeviceIndex>(device), address, bytes,
+                static_cast<EntryStream>(stream), pool,
+                c10::getApproximateTime(), stack_of_call(),
+                notes.compile_contexts.empty() ? ""
+                                               : notes.compile_contexts.back());
+    set_metadata(entry, notes.metadata);
+    push(std::move(entry));
 }
 
 History::Allocation History::allocation_of(size_t address)
@@ -148,20 +193,26 @@ void History::attach(caching::AllocatorTraceTracker tracker)
             return;
     }
     std::lock_guard<std::mutex> guard(watch_lock_);
-    for (Watch &watch : watches_)
-        begin(watch);
+    for (Watch &watch : watches_) {
+        if (watch.is_for_trackers)
+            begin(watch);
+    }
+}
+
+bool History::has_trackers()
+{
+    std::lock_guard<std::mutex> guard(tracker_lock_);
+    return !trackers_.empty();
 }
 
 void History::watch(int device, binade_pool *pool)
 {
     std::lock_guard<std::mutex> guard(watch_lock_);
-    watches_.push_back({this, device, pool, 0});
-    bool has_trackers;
-    {
-        std::lock_guard<std::mutex> tracker_guard(tracker_lock_);
-        has_trackers = !trackers_.empty();
-    }
-    if (has_trackers)
+    watches_.push_back({this, device, pool, true, 0});
+    if (has_trackers())
+        begin(watches_.back());
+    watches_.push_back({this, device, pool, false, 0});
+    if (is_on())
         begin(watches_.back());
 }
 
@@ -173,6 +224,14 @@ void History::begin(Watch &watch)
                                             releasing};
     check(binade_segment_watch(watch.pool, &watcher, &watch.id),
           "segments cannot be watched");
+}
+
+void History::end(Watch &watch)
+{
+    if (watch.id)
+        check(binade_segment_unwatch(watch.pool, watch.id),
+              "segments are watched on");
+    watch.id = 0;
 }
 
 void History::added(void *user, const binade_segment_info *segment)
@@ -197,9 +256,17 @@ void History::tell(const Watch &watch, const binade_segment_info &segment,
     Entry entry(action, static_cast<c10::DeviceIndex>(watch.device),
                 segment.address, segment.size_bytes, nullptr, {0, 0},
                 c10::getApproximateTime());
-    std::lock_guard<std::mutex> guard(tracker_lock_);
-    for (const auto &tracker : trackers_)
-        tracker(entry);
+    if (watch.is_for_trackers) {
+        std::lock_guard<std::mutex> guard(tracker_lock_);
+        for (const auto &tracker : trackers_)
+            tracker(entry);
+        return;
+    }
+    std::lock_guard<std::mutex> guard(lock_);
+    if (!is_on() || is_skipped(action))
+        return;
+    entry.context_ = stack_of_call();
+    push(std::move(entry));
 }
 
 } // namespace binade_torch

@@ -42,10 +42,36 @@ class History
         return is_on_.load(std::memory_order_relaxed);
     }
 
-    /** To be called where is_on(). `when` is the least of RecordContext that has
-     *  the event's stack. */
+    /** A call of PyTorch's in its thread. Where the history is on, its stack is that
+     *  of what is noted until it ends, segments that come and go by it among
+     *  them. `when` is the least of RecordContext that has it. */
+    class Call
+    {
+      public:
+        Call(History &history, caching::RecordContext when)
+        {
+            if (history.is_on())
+                begin(history, when);
+        }
+        ~Call()
+        {
+            if (is_noted_)
+                end();
+        }
+        Call(const Call &) = delete;
+        Call &operator=(const Call &) = delete;
+
+      private:
+        void begin(History &history, caching::RecordContext when);
+        void end();
+
+        bool is_noted_ = false;
+        Context outer_; /* of the call that this one is in */
+    };
+
+    /** To be called where is_on(), within a Call. */
     void note(Entry::Action action, int device, size_t address, size_t bytes,
-              void *stream, c10::MempoolId_t pool, caching::RecordContext when);
+              void *stream, c10::MempoolId_t pool);
 
     /** Of a block in use: the stack that it was allocated at, null where it was not
      *  recorded, and what was asked for. */
@@ -62,8 +88,8 @@ class History
     void attach(caching::OutOfMemoryObserver observer);
     void attach(caching::AllocatorTraceTracker tracker);
 
-    /** Begins to tell trackers of a pool's segments. Those that there are
-     *  already are told of at once. */
+    /** Notes the segments of a pool from now on where the history is on, and tells
+     *  trackers of them; these of such that there are already at once. */
     void watch(int device, binade_pool *pool);
 
     /** Calls the observers, in the thread of the allocation. */
@@ -75,13 +101,20 @@ class History
         History *history;
         int device;
         binade_pool *pool;
-        uint64_t id;
+        bool is_for_trackers; /* or for entries_ */
+        uint64_t id;          /* 0: it has not begun */
     };
     static void added(void *user, const binade_segment_info *segment);
     static void releasing(void *user, const binade_segment_info *segment);
     void tell(const Watch &watch, const binade_segment_info &segment,
               bool is_there);
     void begin(Watch &watch);
+    void end(Watch &watch);
+    bool has_trackers();
+    Context gather(caching::RecordContext when);
+    Context stack_of_call() const;
+    bool is_skipped(Entry::Action action) const;
+    void push(Entry entry);
 
     std::atomic<bool> is_on_{false};
     std::mutex lock_; /* of all below, up to watch_lock_ */
@@ -99,8 +132,10 @@ class History
     std::deque<Watch> watches_;
 };
 
-/** Texts that the calling thread put on its allocations. */
+/** What the calling thread's events have: the stack of its call, and texts that it
+ *  put on its allocations. */
 struct ThreadNotes {
+    History::Context context;
     std::vector<std::string> compile_contexts;
     std::string metadata;
 };

@@ -66,10 +66,13 @@ void Allocator::setMemoryFraction(double fraction, Device device)
  * of it is waited for, unless a graph is captured. */
 void Allocator::emptyCache(c10::MempoolId_t mempool)
 {
+    History::Call call(history_, caching::RecordContext::ALL);
     for (int device = 0; device < kDevicesMax; device++) {
         binade_pool *pool = pools_.find(device);
-        if (!pool)
+        if (!pool) { /* It has nothing to wait for. */
+            counters_of(device).note_synchronization();
             continue;
+        }
         const ArenaKey one(device, mempool);
         const ArenaKey *key =
             mempool == c10::MempoolId_t{0, 0} ? nullptr : &one;
@@ -104,11 +107,12 @@ caching::DeviceStats Allocator::getDeviceStats(Device device)
 {
     caching::DeviceStats out;
     binade_pool *pool = pools_.find(device);
+    Sums sums = counters_of(device).read();
+    out.num_sync_all_streams = sums.synchronizations;
     if (!pool)
         return out;
     binade_stats stats;
     check(read_stats(pool, &stats), "no statistics");
-    Sums sums = counters_of(device).read();
     tell(out.allocation, sums.blocks, sums.peak_blocks, sums.allocations,
          sums.frees);
     out.active = out.allocation;
@@ -124,7 +128,6 @@ caching::DeviceStats Allocator::getDeviceStats(Device device)
          as_signed(stats.reserved_bytes_current), 0);
     out.num_alloc_retries = as_signed(stats.alloc_retries);
     out.num_ooms = as_signed(stats.ooms);
-    out.num_sync_all_streams = sums.synchronizations;
     out.num_device_alloc = as_signed(stats.segment_allocated);
     out.num_device_free = as_signed(stats.segment_freed);
     return out;

@@ -34,6 +34,15 @@ struct Heap {
     const binade_heap_interval *intervals = nullptr;
 };
 
+/* Its pieces come and go one by one, as those of PyTorch's expandable segments. */
+bool is_mapped(binade_pool *pool, binade_devptr address)
+{
+    binade_segment_info segment = {};
+    segment.struct_size = sizeof(segment);
+    return binade_segment_find(pool, address, &segment) == BINADE_OK &&
+           (segment.flags & BINADE_SEGMENT_MAPPED);
+}
+
 void add_block(Segment &segment, const binade_heap_interval &interval,
                History &history)
 {
@@ -64,6 +73,7 @@ void add_segments(binade_pool *pool, int device, Arenas &arenas,
     auto arena_blocks = arenas.blocks_of(nullptr);
     for (size_t i = 0; i < heap.segment_count; i++) {
         const binade_heap_segment &from = heap.segments[i];
+        bool is_expandable = is_mapped(pool, from.address);
         for (uint64_t j = 0; j < from.interval_count; j++) {
             const auto &interval = heap.intervals[from.first_interval + j];
             auto found = arena_blocks.find(block_at(interval.address));
@@ -77,6 +87,7 @@ void add_segments(binade_pool *pool, int device, Arenas &arenas,
                 part.device = static_cast<c10::DeviceIndex>(device);
                 part.address = interval.address;
                 part.is_large = true;
+                part.is_expandable = is_expandable;
                 part.owner_private_pool_id = owner;
                 out->push_back(std::move(part));
             }

@@ -281,6 +281,43 @@ def test_snapshots_and_history():
             sum(block["size"] for block in segment["blocks"])
 
 
+@pytest.mark.parametrize("context", ["all", "alloc"])
+def test_the_history_has_segments(context):
+    """Those that come and go by a call, with the stack of that; those that are
+    there before are no news."""
+    kept = torch.empty(MIB, dtype=torch.uint8, device="cuda")
+    torch.cuda.empty_cache()
+    torch.cuda.memory._record_memory_history(context=context)
+    try:
+        tensor = torch.empty(900 * MIB, dtype=torch.uint8, device="cuda")
+        del tensor
+        torch.cuda.empty_cache()
+        trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+    def sum_of(*actions):
+        return sum(entry["size"] for entry in trace
+                   if entry["action"] in actions)
+
+    def is_within(action, function):
+        return any(frame["name"] == function for entry in trace
+                   if entry["action"] in action
+                   for frame in entry.get("frames", ()))
+
+    came = sum_of("segment_alloc", "segment_map")
+    assert 900 * MIB <= came < 2000 * MIB
+    assert sum_of("segment_free", "segment_unmap") >= 900 * MIB
+    name = "test_the_history_has_segments"
+    assert is_within(("segment_alloc", "segment_map"), name)
+    assert is_within(("segment_free", "segment_unmap"), "empty_cache") == (
+        context == "all")
+    tensor = torch.empty(900 * MIB, dtype=torch.uint8, device="cuda")
+    assert not torch.cuda.memory._snapshot()["device_traces"][0]
+    del kept, tensor
+    torch.cuda.empty_cache()
+
+
 def test_out_of_memory_is_pytorchs():
     seen = []
     torch._C._cuda_attach_out_of_memory_observer(

@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 /* By which libtorch tells libc10_cuda; no header has it. */
 namespace c10::cuda::_internal
@@ -26,6 +27,8 @@ namespace
 {
 
 using binade_torch::Allocator;
+namespace caching = binade_torch::caching;
+using Entry = caching::TraceEntry;
 
 constexpr size_t kMiB = size_t(1) << 20;
 int failures;
@@ -159,6 +162,77 @@ void try_tensors()
                "CUDA out of memory. Tried to allocate"));
     EXPECT(!device().snapshot({0, 0}, true).segments.empty());
     device().emptyCache({0, 0});
+}
+
+// What PyTorch's own tests compare.
+void expect_agreement()
+{
+    caching::DeviceStats stats = device().getDeviceStats(0);
+    int64_t reserved = 0, blocks = 0, bytes = 0;
+    for (const auto &segment : device().snapshot({0, 0}, false).segments) {
+        EXPECT(segment.is_expandable);
+        reserved += static_cast<int64_t>(segment.total_size);
+        bytes += static_cast<int64_t>(segment.allocated_size);
+        for (const auto &block : segment.blocks)
+            blocks += block.allocated;
+    }
+    EXPECT(stats.reserved_bytes[0].current == reserved);
+    EXPECT(stats.allocated_bytes[0].current == bytes);
+    EXPECT(stats.allocation[0].current == blocks);
+}
+
+void try_statistics()
+{
+    std::vector<void *> blocks;
+    for (size_t i = 1; i <= 40; i++) {
+        blocks.push_back(device().raw_alloc(i * i * i * 400));
+        expect_agreement();
+    }
+    for (void *block : blocks) {
+        device().raw_delete(block);
+        expect_agreement();
+    }
+    device().emptyCache({0, 0});
+    expect_agreement();
+}
+
+size_t bytes_of(Entry::Action one, Entry::Action other)
+{
+    size_t bytes = 0;
+    const auto traces = device().snapshot({0, 0}, true).device_traces;
+    for (const auto &entry : traces[0]) {
+        if (entry.action_ == one || entry.action_ == other)
+            bytes += static_cast<size_t>(entry.size_);
+    }
+    return bytes;
+}
+
+// Segments that come and go while it is on; none that were there before.
+void try_history()
+{
+    constexpr auto kNever = caching::RecordContext::NEVER;
+    void *before = device().raw_alloc(kMiB);
+    int64_t count = device().getDeviceStats(0).num_sync_all_streams;
+    for (int i = 0; i < 2; i++) {
+        device().recordHistory(true, nullptr, 1000, kNever, true, {});
+        EXPECT(bytes_of(Entry::SEGMENT_ALLOC, Entry::SEGMENT_MAP) == 0);
+        device().raw_delete(device().raw_alloc(100 * kMiB));
+        EXPECT(bytes_of(Entry::SEGMENT_ALLOC, Entry::SEGMENT_MAP) >=
+               100 * kMiB);
+        device().emptyCache({0, 0});
+        EXPECT(bytes_of(Entry::SEGMENT_FREE, Entry::SEGMENT_UNMAP) >=
+               100 * kMiB);
+        device().recordHistory(false, nullptr, 1, kNever, true, {});
+        device().raw_delete(device().raw_alloc(100 * kMiB));
+        device().emptyCache({0, 0});
+        EXPECT(device().snapshot({0, 0}, true).device_traces[0].empty());
+    }
+    EXPECT(device().getDeviceStats(0).num_sync_all_streams == count + 4);
+    device().resetAccumulatedStats(0);
+    EXPECT(device().getDeviceStats(0).num_sync_all_streams == 0);
+    device().emptyCache({0, 0});
+    EXPECT(device().getDeviceStats(1).num_sync_all_streams == count + 5);
+    device().raw_delete(before);
 }
 
 void try_flags()
@@ -306,6 +380,8 @@ int main()
     EXPECT(binade_torch::caching::allocator.load() == &device());
     device().init(1);
     try_tensors();
+    try_statistics();
+    try_history();
     try_flags();
     try_limits();
     try_a_tenant();
