@@ -49,7 +49,8 @@ void add_block(Segment &segment, const binade_heap_interval &interval,
     caching::BlockInfo block;
     block.size = interval.size_bytes;
     block.allocated = interval.kind == BINADE_HEAP_USED;
-    block.active = block.allocated || interval.kind == BINADE_HEAP_RETIRING;
+    /* What its stream may have again at once is inactive, as with PyTorch's. */
+    block.active = block.allocated;
     if (block.allocated) {
         auto known = history.allocation_of(interval.address);
         block.requested_size = known.bytes ? known.bytes : block.size;

@@ -305,9 +305,10 @@ def test_the_history_has_segments(context):
                    if entry["action"] in action
                    for frame in entry.get("frames", ()))
 
+    # Some of it may lie in what was there.
     came = sum_of("segment_alloc", "segment_map")
-    assert 900 * MIB <= came < 2000 * MIB
-    assert sum_of("segment_free", "segment_unmap") >= 900 * MIB
+    assert 800 * MIB <= came < 2000 * MIB
+    assert sum_of("segment_free", "segment_unmap") >= 800 * MIB
     name = "test_the_history_has_segments"
     assert is_within(("segment_alloc", "segment_map"), name)
     assert is_within(("segment_free", "segment_unmap"), "empty_cache") == (

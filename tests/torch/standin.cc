@@ -168,24 +168,36 @@ void try_tensors()
 void expect_agreement()
 {
     caching::DeviceStats stats = device().getDeviceStats(0);
-    int64_t reserved = 0, blocks = 0, bytes = 0;
+    size_t reserved = 0, blocks = 0, active = 0;
+    size_t bytes = 0, active_bytes = 0, requested_bytes = 0;
     for (const auto &segment : device().snapshot({0, 0}, false).segments) {
         EXPECT(segment.is_expandable);
-        reserved += static_cast<int64_t>(segment.total_size);
-        bytes += static_cast<int64_t>(segment.allocated_size);
-        for (const auto &block : segment.blocks)
+        reserved += segment.total_size;
+        bytes += segment.allocated_size;
+        active_bytes += segment.active_size;
+        requested_bytes += segment.requested_size;
+        for (const auto &block : segment.blocks) {
             blocks += block.allocated;
+            active += block.active;
+        }
     }
-    EXPECT(stats.reserved_bytes[0].current == reserved);
-    EXPECT(stats.allocated_bytes[0].current == bytes);
-    EXPECT(stats.allocation[0].current == blocks);
+    EXPECT(size_t(stats.reserved_bytes[0].current) == reserved);
+    EXPECT(size_t(stats.allocated_bytes[0].current) == bytes);
+    EXPECT(size_t(stats.active_bytes[0].current) == active_bytes);
+    EXPECT(size_t(stats.requested_bytes[0].current) == requested_bytes);
+    EXPECT(size_t(stats.allocation[0].current) == blocks);
+    EXPECT(size_t(stats.active[0].current) == active);
 }
 
+// Freed on a stream that is behind too.
 void try_statistics()
 {
     std::vector<void *> blocks;
+    CUstream stream = nullptr;
+    EXPECT(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS);
     for (size_t i = 1; i <= 40; i++) {
-        blocks.push_back(device().raw_alloc(i * i * i * 400));
+        blocks.push_back(device().raw_alloc_with_stream(
+            i * i * i * 400, reinterpret_cast<cudaStream_t>(stream)));
         expect_agreement();
     }
     for (void *block : blocks) {
