@@ -62,19 +62,6 @@ bool binadei_wait_synchronise(struct binadei_call *call);
 bool binadei_wait_ask(struct binadei_call *call,
                       const struct binadei_wait *wait, bool may_wait);
 
-/* Until when on the clock of binadei_now_ns() somebody waits: for work, and for
- * its event, which nobody can record while a guard is held or a capture that no
- * guard told of is open. */
-struct binadei_patience {
-    uint64_t work_end_ns;
-    uint64_t event_end_ns;
-};
-/* Waits for all work that was queued until now; outside of sections, and others
- * go on meanwhile. BINADE_OK, BINADE_E_BUSY when the patience is at its end, or
- * why the context is lost. */
-BINADE_MUST_USE binade_status binadei_wait_for_work(
-    struct binadei_call *call, const struct binadei_patience *patience);
-
 /* Whether the call's stream is capturing a graph. In a section. */
 bool binadei_wait_is_capturing(const struct binadei_call *call);
 /* The stream that the call's frees are ordered on, if it is one of the pool's

@@ -12,6 +12,7 @@
 #include "pool/base/step.h"
 #include "pool/cache/gate.h"
 #include "pool/core/body.h"
+#include "pool/core/work.h"
 #include "pool/graph/privates.h"
 #include "pool/oom/others.h"
 #include "pool/segment/segment.h"

@@ -8,7 +8,7 @@ fail). docs/streams.md lists them by row.
 MUTANTS = {
     # A synchronisation.
     "synchronisations_wait_for_nothing": (
-        "pool/cache/uses.c",
+        "pool/core/work.c",
         "/^binade_status binadei_wait_for_work/,/^}/s/!binadei_wait_ask/false \\&\\& !binadei_wait_ask/",
         "Blocks/Synchronized.AllWorkIsWaitedFor/Few",
     ),

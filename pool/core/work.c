@@ -1,0 +1,47 @@
+/*
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * By questions: a thread that blocks in the driver cannot tell its patience.
+ */
+#include "pool/core/work.h"
+
+#include "pool/base/clock.h"
+#include "pool/base/failure.h"
+#include "pool/cache/handle.h"
+#include "pool/cache/uses.h"
+#include "pool/driver/context.h"
+#include "pool/stream/epoch.h"
+
+#define NAP_NS 20000L
+#define NAP_MOST_NS 500000L
+
+static binade_status check_patience(const struct binadei_call *call,
+                                    const struct binadei_wait *wait,
+                                    const struct binadei_patience *patience)
+{
+    uint64_t now_ns = binadei_now_ns();
+    if (now_ns >= patience->work_end_ns)
+        return binadei_fail(BINADE_E_BUSY, "work of the device is not over");
+    return now_ns >= patience->event_end_ns &&
+                   !binadei_epochs_are_recorded(&call->engine->streams,
+                                                wait->number)
+               ? binadei_fail(BINADE_E_BUSY,
+                              "no event can be recorded: a graph is captured")
+               : BINADE_OK;
+}
+
+binade_status binadei_wait_for_work(struct binadei_call *call,
+                                    const struct binadei_patience *patience)
+{
+    const struct binadei_wait wait = binadei_wait_for_all(call);
+    long nap_ns = NAP_NS;
+    while (!binadei_wait_ask(call, &wait, true)) {
+        if (binadei_is_lost(call->pool))
+            return binadei_context_refuse(call->engine->streams.own_context);
+        binade_status status = check_patience(call, &wait, patience);
+        if (status != BINADE_OK)
+            return status;
+        binadei_call_nap(call, &nap_ns, NAP_MOST_NS);
+    }
+    return BINADE_OK;
+}
