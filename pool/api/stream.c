@@ -110,25 +110,14 @@ binade_status binade_stream_retire(binade_pool *pool, binade_stream stream)
 /* What was freed while an event of its stream was under way goes behind the
  * next one. */
 #define EVENTS_MOST 2U
-/* At least, and also where a pool's allocations wait for nothing. */
-#define EVENT_LEAST_NS UINT64_C(200000000)
 #define NS_PER_MS UINT64_C(1000000)
-
-/* What caches have goes where an event is recorded behind it. */
-static void empty_caches(struct binadei_call *call)
-{
-    (void)binadei_reclaim_abandoned(call);
-    (void)binadei_reclaim_own(call);
-    if (binadei_steal_caches(call))
-        (void)binadei_reclaim_done(call);
-}
 
 static binade_status synchronize(struct binadei_call *call,
                                  const struct binadei_patience *patience)
 {
     binade_status status = BINADE_OK;
     for (unsigned i = 0; i < EVENTS_MOST && status == BINADE_OK; i++) {
-        empty_caches(call);
+        binadei_reclaim_cached(call, true);
         if (!i || binadei_epochs_are_pending(&call->engine->streams))
             status = binadei_wait_for_work(call, patience);
     }
@@ -145,11 +134,8 @@ binade_status binade_pool_synchronize(binade_pool *pool, uint32_t timeout_ms)
     if (status != BINADE_OK)
         return status;
     binadei_call_pass_gate(&call);
-    uint64_t now_ns = binadei_now_ns();
-    uint64_t event_ns = pool->body->options.wait_ms * NS_PER_MS;
-    const struct binadei_patience patience = {
-        now_ns + timeout_ms * NS_PER_MS,
-        now_ns + (event_ns > EVENT_LEAST_NS ? event_ns : EVENT_LEAST_NS)};
+    struct binadei_patience patience = binadei_patience_from_now(&call);
+    patience.work_end_ns = binadei_now_ns() + timeout_ms * NS_PER_MS;
     call.is_pressed = true;
     call.may_wait = true;
     if (binadei_is_lost(pool))

@@ -199,6 +199,9 @@ bool binadei_steal_caches(struct binadei_call *call);
 /* The same, but false where any thread did so a moment ago: a waiter does so
  * again and again, and those who do not shall have hits. */
 bool binadei_steal_caches_at_times(struct binadei_call *call);
+/* What caches have goes where an event can be recorded behind it: that of threads
+ * that ended, the caller's, and others' where `asks_others`. */
+void binadei_reclaim_cached(struct binadei_call *call, bool asks_others);
 /* Where the caller's caches had no room for others': those of threads that rest
  * become abandoned thread states. At a call that may wait: it waits for threads
  * that come or go. */

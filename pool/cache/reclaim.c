@@ -473,6 +473,14 @@ bool binadei_steal_caches(struct binadei_call *call)
     return adopt_all(call->thread_state, taken);
 }
 
+void binadei_reclaim_cached(struct binadei_call *call, bool asks_others)
+{
+    (void)binadei_reclaim_abandoned(call);
+    (void)binadei_reclaim_own(call);
+    if (asks_others && binadei_steal_caches(call))
+        (void)binadei_reclaim_done(call);
+}
+
 void binadei_steal_resting_caches(struct binadei_call *call)
 {
     struct binadei_engine *engine = call->engine;

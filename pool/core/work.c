@@ -9,11 +9,23 @@
 #include "pool/base/failure.h"
 #include "pool/cache/handle.h"
 #include "pool/cache/uses.h"
+#include "pool/core/body.h"
 #include "pool/driver/context.h"
 #include "pool/stream/epoch.h"
 
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
+/* Work that is over may be asked for twice before the driver says so. */
+#define WAIT_LEAST_NS UINT64_C(200000000)
+
+struct binadei_patience
+binadei_patience_from_now(const struct binadei_call *call)
+{
+    uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
+    uint64_t end_ns =
+        binadei_now_ns() + (wait_ns > WAIT_LEAST_NS ? wait_ns : WAIT_LEAST_NS);
+    return (struct binadei_patience){end_ns, end_ns};
+}
 
 static binade_status check_patience(const struct binadei_call *call,
                                     const struct binadei_wait *wait,

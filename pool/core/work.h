@@ -15,6 +15,9 @@ struct binadei_patience {
     uint64_t work_end_ns;
     uint64_t event_end_ns;
 };
+/* For both as long as the pool's wait_ms says, but 200 ms at least. */
+struct binadei_patience
+binadei_patience_from_now(const struct binadei_call *call);
 /* Waits for all work that was queued until now; outside of sections, and others
  * go on meanwhile. BINADE_OK, BINADE_E_BUSY when the patience is at its end, or
  * why the context is lost. */

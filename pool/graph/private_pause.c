@@ -20,8 +20,6 @@
 
 #define NAP_NS 20000L
 #define NAP_MOST_NS 500000L
-/* Work that is over may be asked for twice before the driver says so. */
-#define WAIT_LEAST_NS UINT64_C(200000000)
 
 /* What a thread needs to know of the handles. */
 struct pause {
@@ -143,10 +141,7 @@ static binade_status begin_pause(struct pause *pause,
 /* For an event of each context behind all that is queued now. */
 static binade_status await_work(struct binadei_call *call)
 {
-    uint64_t wait_ns = call->pool->body->options.wait_ms * UINT64_C(1000000);
-    uint64_t end_ns =
-        binadei_now_ns() + (wait_ns > WAIT_LEAST_NS ? wait_ns : WAIT_LEAST_NS);
-    const struct binadei_patience patience = {end_ns, end_ns};
+    const struct binadei_patience patience = binadei_patience_from_now(call);
     return binadei_wait_for_work(call, &patience);
 }
 

@@ -14,7 +14,7 @@ MUTANTS = {
     ),
     "synchronisations_leave_caches": (
         "pool/api/stream.c",
-        "s/^        empty_caches\\(call\\);/        (void)empty_caches;/",
+        "s/^        binadei_reclaim_cached\\(call, true\\);//",
         "Blocks/Synchronized.WhatAStreamFreedServesAnother/Few",
     ),
     # Freed on F, for F: nothing is required.

@@ -54,19 +54,10 @@ TEST_P(FreedWithoutAStreamOnAnOldDriver, ServesAnyOnlyWhenAllAreDone)
 
 TEST_P(FreedWithoutAStreamOnAnOldDriver, IsTrimmedAfterASynchronisation)
 {
-    Worker worker;
     Hold hold(other_);
     pool_.Free(BINADE_STREAM_ANY);
-    std::future<void> over = worker.Start(
-        [&] { EXPECT_EQ(binade_pool_synchronize(pool_, 20000), BINADE_OK); });
-    PauseForTheForbidden();
-    EXPECT_EQ(over.wait_for(std::chrono::seconds(0)),
-              std::future_status::timeout);
-    hold.Release();
-    over.get();
-    uint64_t bytes = 0;
-    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
-    EXPECT_EQ(bytes, kPoolBytes);
+    pool_.SynchronizeBehind(&hold);
+    pool_.ExpectTrimmedAtOnce();
 }
 
 TEST_P(FreedWithoutAStreamOnAnOldDriver, BreaksNoGuardedCapture)

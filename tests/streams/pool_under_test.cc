@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <stdexcept>
 #include <thread>
 
@@ -184,6 +185,27 @@ void TightPool::Forget(binade_devptr block)
     if (all == kPoolBytes)
         return ::testing::AssertionSuccess();
     return ::testing::AssertionFailure() << all << " bytes were given back";
+}
+
+void TightPool::ExpectTrimmedAtOnce() const
+{
+    uint64_t bytes = 0;
+    EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
+    EXPECT_EQ(bytes, kPoolBytes);
+    EXPECT_EQ(Stats().reserved_bytes_current, 0u);
+}
+
+void TightPool::SynchronizeBehind(Hold *hold) const
+{
+    Worker worker;
+    std::future<void> over = worker.Start([this] {
+        EXPECT_EQ(binade_pool_synchronize(pool_, 20000), BINADE_OK);
+    });
+    PauseForTheForbidden();
+    EXPECT_EQ(over.wait_for(std::chrono::seconds(0)),
+              std::future_status::timeout);
+    hold->Release();
+    over.get();
 }
 
 binade_stats TightPool::Stats() const

@@ -105,6 +105,11 @@ class TightPool
     // Everything is given back to the driver when the device has had the time.
     ::testing::AssertionResult IsTrimmedInTheEnd();
 
+    // At the first attempt.
+    void ExpectTrimmedAtOnce() const;
+    // Another thread synchronises, and is not done before the hold ends.
+    void SynchronizeBehind(Hold *hold) const;
+
     // The test holds everything.
     bool IsWhole() const
     {

@@ -2,9 +2,6 @@
 //
 // binade_pool_synchronize(): what was freed before is everybody's after it, and
 // not before all work is over.
-#include <chrono>
-#include <future>
-
 #include <gtest/gtest.h>
 
 #include "tests/streams/device.h"
@@ -19,35 +16,12 @@ constexpr uint32_t kShortMs = 20;
 class Synchronized : public RuleTest
 {
   protected:
-    // Another thread synchronises, and is not done before the hold ends.
-    void SynchronizeBehind(Hold *hold)
-    {
-        Worker worker;
-        std::future<void> over = worker.Start([&] {
-            EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_OK);
-        });
-        PauseForTheForbidden();
-        EXPECT_EQ(over.wait_for(std::chrono::seconds(0)),
-                  std::future_status::timeout);
-        hold->Release();
-        over.get();
-    }
-
     // Whatever is queued after it.
     void ExpectDone()
     {
         Hold freed(freed_), other(other_);
         while (!pool_.IsWhole())
             ASSERT_EQ(pool_.Take(next_), BINADE_OK);
-    }
-
-    // At the first attempt.
-    void ExpectTrimmedAtOnce()
-    {
-        uint64_t bytes = 0;
-        EXPECT_EQ(binade_pool_trim(pool_, 0, &bytes), BINADE_OK);
-        EXPECT_EQ(bytes, kPoolBytes);
-        EXPECT_EQ(pool_.Stats().reserved_bytes_current, 0u);
     }
 };
 FOR_EACH_LOAD(Synchronized);
@@ -56,15 +30,15 @@ TEST_P(Synchronized, WhatAStreamFreedIsTrimmed)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    SynchronizeBehind(&hold);
-    ExpectTrimmedAtOnce();
+    pool_.SynchronizeBehind(&hold);
+    pool_.ExpectTrimmedAtOnce();
 }
 
 TEST_P(Synchronized, WhatAStreamFreedServesAnother)
 {
     Hold hold(freed_);
     pool_.Free(freed_);
-    SynchronizeBehind(&hold);
+    pool_.SynchronizeBehind(&hold);
     ExpectDone();
 }
 
@@ -72,7 +46,7 @@ TEST_P(Synchronized, WhatWasFreedWithoutAStreamIsDone)
 {
     Hold hold(other_);
     pool_.Free(BINADE_STREAM_ANY);
-    SynchronizeBehind(&hold);
+    pool_.SynchronizeBehind(&hold);
     ExpectDone();
 }
 
@@ -81,7 +55,7 @@ TEST_P(Synchronized, WhatAnotherStreamUsedIsDone)
     Hold hold(other_);
     pool_.RecordUse(other_);
     pool_.Free(freed_);
-    SynchronizeBehind(&hold);
+    pool_.SynchronizeBehind(&hold);
     ExpectDone();
 }
 
@@ -90,7 +64,7 @@ TEST_P(Synchronized, WhatAThreadFreedThatRestsIsDone)
     Worker resting;
     Hold hold(freed_);
     resting.Do([&] { pool_.Free(freed_); });
-    SynchronizeBehind(&hold);
+    pool_.SynchronizeBehind(&hold);
     ExpectDone();
 }
 
@@ -105,7 +79,7 @@ TEST_P(Synchronized, WhatWasFreedBesideAnEventIsDone)
     Hold later(freed_);
     hold.Release();
     pool_.Free(freed_);
-    SynchronizeBehind(&later);
+    pool_.SynchronizeBehind(&later);
     ExpectDone();
 }
 
@@ -120,7 +94,7 @@ TEST_P(Synchronized, WorkThatIsNotOverIsSaid)
     EXPECT_EQ(bytes, 0u);
     hold.Release();
     EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_OK);
-    ExpectTrimmedAtOnce();
+    pool_.ExpectTrimmedAtOnce();
 }
 
 // Also where nothing waits for it.
@@ -128,7 +102,7 @@ TEST_P(Synchronized, AllWorkIsWaitedFor)
 {
     Hold hold(other_);
     EXPECT_EQ(binade_pool_synchronize(pool_, kShortMs), BINADE_E_BUSY);
-    SynchronizeBehind(&hold);
+    pool_.SynchronizeBehind(&hold);
     EXPECT_TRUE(pool_.IsWhole());
 }
 
@@ -141,7 +115,7 @@ TEST_P(Synchronized, AGuardIsNotWaitedFor)
     EXPECT_EQ(capture.End(), CUDA_SUCCESS);
     guard.End();
     EXPECT_EQ(binade_pool_synchronize(pool_, kLongMs), BINADE_OK);
-    ExpectTrimmedAtOnce();
+    pool_.ExpectTrimmedAtOnce();
 }
 
 TEST(SynchronizedBadly, IsRefused)

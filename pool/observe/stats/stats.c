@@ -144,12 +144,9 @@ binade_status binade_pool_trim(binade_pool *pool, uint64_t keep_bytes,
     call.is_pressed = true;
     call.may_wait = true;
     uint64_t swept_bytes = pool->body->ops->sweep(&call);
-    (void)binadei_reclaim_abandoned(&call);
-    (void)binadei_reclaim_own(&call);
     /* Threads that sleep are not disturbed where there is nothing to do. */
-    if (binadei_segments_reserved_bytes(pool->body->segments) > keep_bytes &&
-        binadei_steal_caches(&call))
-        (void)binadei_reclaim_done(&call);
+    binadei_reclaim_cached(&call, binadei_segments_reserved_bytes(
+                                      pool->body->segments) > keep_bytes);
     status = binadei_trim_for(&call, keep_bytes, &trimmed_bytes);
     trimmed_bytes += swept_bytes;
     const struct binadei_note note = {.kind = BINADE_HISTORY_TRIM,
